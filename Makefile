@@ -1,0 +1,58 @@
+# Every target works alone on a fresh clone: it builds .venv from the pinned constraints where needed.
+# Another interpreter: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench coverage wheel-test commit-checks clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
+	$(BIN)/spaql demo --out results/demo
+
+test: .venv/.stamp ## Run the tests, compiled
+	$(BIN)/python -m pytest
+
+lint: .venv/.stamp ## Check style, types and who imports whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.stamp ## Measure speed
+	$(BIN)/spaql bench
+
+coverage: .venv/.stamp ## Run the tests with the JIT off and measure line and branch coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled_only" \
+		--cov=spaql --cov-report=term-missing --cov-fail-under=85
+
+wheel-test: .venv/.stamp ## Build the wheel and use it in an empty environment
+	@set -eu; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+	$(BIN)/python -m build --wheel --outdir "$$tmp/dist" . >"$$tmp/log" 2>&1 || { cat "$$tmp/log" >&2; exit 1; }; \
+	$(BIN)/python -m venv "$$tmp/venv"; \
+	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$tmp"/dist/*.whl; \
+	cd "$$tmp"; export NUMBA_CACHE_DIR="$$tmp/cache"; \
+	venv/bin/spaql --version; \
+	venv/bin/spaql train oil --iterations 20 --seed 0 --quiet --json; \
+	echo "wheel-test: passed"
+
+commit-checks: lint test coverage wheel-test ## Everything a commit must pass
+
+clean: ## Remove all that make built
+	rm -rf .venv build dist results .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.stamp: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "spaql needs Python 3.11 or newer as '$(PYTHON)'; name another with: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "'$(PYTHON)' lacks the venv module; install it (Debian, Ubuntu: the package python3-venv)" >&2; exit 1; }
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

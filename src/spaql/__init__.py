@@ -1,0 +1,36 @@
+"""spaql: reinforcement learning on continuous, low-dimensional problems with a policy you can read.
+
+Names are imported when first used, so that `spaql --help` does not wait for a compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from spaql._version import __version__
+
+_HOMES = {
+    "AQL": "spaql.agents",
+    "SPAQL": "spaql.agents",
+    "Random": "spaql.agents",
+    "NoMovement": "spaql.agents",
+    "Mean": "spaql.agents",
+    "Median": "spaql.agents",
+    "optimum": "spaql.optimum",
+    "SpaqlError": "spaql.errors",
+}
+
+__all__ = ["__version__", "problems", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "problems":
+        return importlib.import_module("spaql.problems")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'spaql' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

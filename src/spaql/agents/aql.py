@@ -1,0 +1,220 @@
+"""Adaptive Q-learning (Sinclair, Banerjee and Yu, 2019): one partition per time step, argmax, optimism.
+
+At time step h of an episode the cell of largest Q in partition h is played, uniformly inside, and
+
+    Q_h(B) <- (1 - alpha_v) Q_h(B) + alpha_v (r + V_{h+1}(x') + xi / sqrt(v)),    alpha_v = (H + 1) / (H + v)
+    V_h(x)  = min(H, max Q_h over RELEVANT_h(x)),    V_{H+1} = 0
+
+with the same splitting rule as SPAQL.  The agent returned is the current one.  As in the paper, N greedy rollouts
+after every episode draw the learning curve; the agent never sees them, so they count as monitoring, not selection.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql import training
+from spaql.agents.base import Trained
+from spaql.compiling import borrow, kernel
+from spaql.episodes import advance_all, begin_all, rollouts
+from spaql.errors import ParameterError
+from spaql.kernels import assign, best, lend, play, ready_to_split, split, visit
+from spaql.partition import Partition
+from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame
+from spaql.rng import Purpose, stream
+from spaql.spaces import check_number, check_whole
+
+TRAINING, MONITORING, STATUS = 0, 1, 2
+_LONGEST = 10_000
+
+
+class Rules(NamedTuple):
+    """Constants of a run."""
+
+    horizon: int  # H
+    rollouts: int  # N
+    scaling: float  # xi
+
+
+@kernel(inline=True)
+def train_episode(f, world, frame, rules, counts, row, agent_random, world_random):
+    """One training episode; fills the row's V range, splits and return; the problem's status."""
+    cap = float(rules.horizon)
+    status = begin_all(world, frame, 1, world_random)
+    low = np.inf
+    high = -np.inf
+    splits = 0
+    total = 0.0
+    following = best(f, 0, frame.points, 0)
+    for h in range(rules.horizon):
+        if not status & RAN or status & (FAULTS | SOME_ENDED):
+            break
+        cell = following
+        play(f, cell, agent_random, frame.actions, 0)
+        status = advance_all(world, frame, 1, world_random)
+        counts[TRAINING] += 1
+        total += frame.outcomes[0, 0]
+        value = 0.0
+        if h + 1 < rules.horizon:
+            # The greedy cell of the next step: partition h + 1 does not change before it is played.
+            following = best(f, h + 1, frame.points, 0)
+            if not status & SOME_ENDED:
+                value = min(cap, f.cells[following].q)
+        low = min(low, value)
+        high = max(high, value)
+        v = visit(f, cell)
+        alpha = (cap + 1.0) / (cap + v)
+        target = frame.outcomes[0, 0] + value + rules.scaling / math.sqrt(v)
+        assign(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
+        if ready_to_split(f, cell):
+            split(f, cell)
+            splits += 1
+    row.value_low = low
+    row.value_high = high
+    row.splits = splits
+    row.score = total
+    return status
+
+
+@kernel()
+def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
+    """Up to `len(rows)` episodes; the number done.  Stops as `spaql.agents.spaql.iterate` does."""
+    f, frame, counts = lend(f), lend_frame(frame), borrow(counts)
+    training_agent, training_world = borrow(streams[0]), borrow(streams[1])
+    monitoring_agent, monitoring_world = borrow(streams[2]), borrow(streams[3])
+    for k in range(rows.shape[0]):
+        if counts[TRAINING] > budget - rules.horizon:
+            return k
+        if f.used[0] + reserve[0] > f.nodes.shape[0] or f.used[1] + reserve[1] > f.cells.shape[0]:
+            return k
+        row = rows[k]
+        status = train_episode(f, world, frame, rules, counts, row, training_agent, training_world)
+        if status & RAN and not status & FAULTS and rules.rollouts > 0:
+            count = rules.rollouts
+            status, steps = rollouts(
+                f, world, frame, rules.horizon, count, False, monitoring_agent, monitoring_world
+            )
+            counts[MONITORING] += steps
+            total = 0.0
+            for i in range(count):
+                total += frame.returns[i]
+            row.score = total / count
+        counts[STATUS] = status
+        if not status & RAN or status & FAULTS:
+            return k
+        row.best = row.score
+        row.arms = f.used[1]
+        row.training_steps = counts[TRAINING]
+        row.monitoring_steps = counts[MONITORING]
+    return rows.shape[0]
+
+
+class AQL(Trained):
+    """Adaptive Q-learning: one partition for each time step.
+
+    Parameters
+    ----------
+    problem
+        A compiled problem.
+    scaling
+        xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
+    rollouts
+        N, greedy rollouts after every episode that draw the learning curve and change nothing; with 0 the curve
+        is the training episodes' own returns.
+    seed
+        Of everything random about the agent.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.AQL(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=500)
+    >>> agent.evaluate(episodes=100).mean > 3.5
+    True
+    """
+
+    time_variant = True
+
+    def __init__(self, problem: Problem, *, scaling: float = 0.5, rollouts: int = 20, seed: int = 0) -> None:
+        super().__init__(problem, seed=seed)
+        self.scaling = check_number(scaling, "scaling", least=0.0)
+        self.rollouts = check_whole(rollouts, "rollouts", 0)
+        if problem.horizon > _LONGEST:
+            raise ParameterError(
+                f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {problem.horizon}"
+            )
+        self._rules = Rules(problem.horizon, self.rollouts, self.scaling)
+        self._forest = Partition(
+            problem.states, problem.actions, initial=float(problem.horizon), steps=problem.horizon
+        )
+        self._counts = np.array([0, 0, RAN])
+        self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
+        self._frame = problem.frame(max(1, self.rollouts))
+
+    def learn(
+        self,
+        iterations: int | None = None,
+        *,
+        total_timesteps: int | None = None,
+        progress_bar: bool | None = None,
+    ) -> Self:
+        """Learn; see `Agent.learn`.  An iteration is one episode; monitoring steps do not count."""
+        training.learn(
+            self,
+            iterations=iterations,
+            total_timesteps=total_timesteps,
+            progress_bar=progress_bar,
+            history=self._history,
+        )
+        return self
+
+    @property
+    def training_steps(self) -> int:
+        """Environment steps spent on learning."""
+        return int(self._counts[TRAINING])
+
+    @property
+    def monitoring_steps(self) -> int:
+        """Environment steps spent on the learning curve only."""
+        return int(self._counts[MONITORING])
+
+    @property
+    def steps_taken(self) -> int:
+        """Training steps so far; AQL selects nothing."""
+        return self.training_steps
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most steps that one episode can take."""
+        return self.problem.horizon
+
+    @property
+    def selection_score(self) -> float | None:
+        """The last monitored score of the current agent; nothing was selected by it."""
+        return float(self.history["score"][-1]) if self.iterations else None
+
+    def _policy(self) -> Partition:
+        return self._forest
+
+    def make_room(self) -> None:
+        """Grow the forest so that an episode fits."""
+        self._forest.reserve(self.problem.horizon)
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
+        """Run the kernel; see `spaql.training.Learner`."""
+        done = iterate(
+            self._forest.forest,
+            self.problem.world,
+            self._frame,
+            self._rules,
+            self._counts,
+            self._streams,
+            rows,
+            budget,
+            self._forest.growth(self.problem.horizon),
+        )
+        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + done + 1}")
+        return int(done)

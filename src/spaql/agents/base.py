@@ -1,0 +1,256 @@
+"""What every agent offers: parameters by name, learning, fresh evaluation, prediction, and a look inside."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spaql import training
+from spaql.compiling import records
+from spaql.episodes import evaluate_forest
+from spaql.errors import NotTrainedError, ParameterError
+from spaql.partition import Cells, Partition
+from spaql.problems.base import Problem
+from spaql.rng import Purpose, Stream, generator, stream
+from spaql.spaces import Finite, Floats, check_whole
+from spaql.stats import Estimate, mean_interval
+
+_BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A fresh score: episodes on random numbers that neither training nor selection has seen.
+
+    Attributes
+    ----------
+    estimate
+        Mean return, its 95% interval and the deviation of one episode.
+    returns
+        Return of each episode, `[episodes]`.
+    steps
+        Environment steps played.
+    """
+
+    estimate: Estimate
+    returns: Floats
+    steps: int
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return self.estimate.mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% confidence interval of the mean."""
+        return self.estimate.interval
+
+    def __str__(self) -> str:
+        return f"{self.estimate} over {self.returns.size} episodes"
+
+
+class Agent:
+    """Common ground of all agents on compiled problems.
+
+    Parameters
+    ----------
+    problem
+        What to learn.
+    seed
+        Fixes everything random about the agent; 0 is a seed like any other.
+    """
+
+    #: whether the policy changes with the time step
+    time_variant: ClassVar[bool] = False
+
+    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
+        if not isinstance(problem, Problem):
+            raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
+        self.problem = problem
+        self.seed = check_whole(seed, "seed", 0)
+        self._history: list[NDArray[np.void]] = []
+        self._prediction = generator(self.seed, Purpose.PREDICTION)
+
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_parameters().items())
+        return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
+
+    def get_parameters(self) -> dict[str, Any]:
+        """Constructor keywords and their values."""
+        signature = inspect.signature(type(self).__init__)
+        return {
+            name: getattr(self, name)
+            for name, parameter in signature.parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        iterations: int | None = None,
+        *,
+        total_timesteps: int | None = None,
+        progress_bar: bool | None = None,
+    ) -> Self:
+        """Learn for so many iterations, or for so many environment steps (training and selection together).
+
+        Calls add up: `learn(300)` and then `learn(700)` is `learn(1000)`.  Ctrl-C keeps every finished iteration.
+        """
+        raise NotImplementedError
+
+    @property
+    def history(self) -> NDArray[np.void]:
+        """One row per iteration, read-only; the columns are those of `spaql.training.ROW`."""
+        if len(self._history) != 1:
+            self._history[:] = [np.concatenate(self._history) if self._history else records(0, training.ROW)]
+        rows = self._history[0].view()
+        rows.flags.writeable = False
+        return rows
+
+    @property
+    def iterations(self) -> int:
+        """Iterations learned so far."""
+        return sum(len(rows) for rows in self._history)
+
+    @property
+    def training_steps(self) -> int:
+        """Environment steps spent on learning."""
+        return 0
+
+    @property
+    def selection_steps(self) -> int:
+        """Environment steps spent on choosing which policy to keep."""
+        return 0
+
+    @property
+    def selection_score(self) -> float | None:
+        """The score by which the returned policy was kept (biased up where it is a maximum), or None."""
+        return None
+
+    # The policy -----------------------------------------------------------------------------------------------
+
+    @property
+    def arms(self) -> int:
+        """Number of cells of the policy."""
+        return len(self._policy())
+
+    @property
+    def partition(self) -> Cells:
+        """The policy's cells in the problem's units, read-only."""
+        return self._policy().view()
+
+    def _policy(self) -> Partition:
+        """The partition that decides."""
+        raise NotImplementedError
+
+    def _require_training(self) -> None:
+        """Raise where there is nothing learned to ask for."""
+
+    def evaluate(self, episodes: int = 1000, *, seed: int | None = None, deterministic: bool = False) -> Evaluation:
+        """Score the policy on fresh random numbers.
+
+        Parameters
+        ----------
+        episodes
+            How many, at least 2.
+        seed
+            Of the evaluation's own streams; None uses the agent's.  The same call always gives the same numbers.
+        deterministic
+            Play the middle of each chosen cell instead of the published uniform draw inside it.
+        """
+        episodes = check_whole(episodes, "episodes", 2)
+        key = self.seed if seed is None else check_whole(seed, "seed", 0)
+        self._require_training()
+        agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
+        frame = self.problem.frame(min(episodes, _BATCH))
+        returns, steps = np.empty(episodes), 0
+        for first in range(0, episodes, _BATCH):
+            count = min(_BATCH, episodes - first)
+            status, played = self._play(frame, count, deterministic, agent, world)
+            self.problem.check(status, "while it was evaluated")
+            returns[first : first + count] = frame.returns[:count]
+            steps += played
+        return Evaluation(mean_interval(returns), returns, steps)
+
+    def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
+        horizon = self.problem.horizon
+        forest = self._policy().forest
+        return evaluate_forest(forest, self.problem.world, frame, horizon, count, deterministic, agent, world)
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: Any = None,
+        episode_start: ArrayLike | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Any, Any]:
+        """The action for one observation `[states]` or a batch `[n, states]`, in the shape of Stable-Baselines3.
+
+        Parameters
+        ----------
+        observation
+            In the problem's units; outside its space is an error.
+        state
+            For time-variant agents the time step of each row, as returned by the last call; None is step 0.
+        episode_start
+            Rows that begin an episode anew, `[n]` of bool.
+        deterministic
+            Middle of the chosen cell; else the published uniform draw inside it.
+
+        Returns
+        -------
+        action
+            `[actions]` or `[n, actions]`; for finite actions an int or `[n]` of int.
+        state
+            To hand to the next call; None for time-invariant agents.
+        """
+        self._require_training()
+        rows, single = self.problem.states.rows(observation, "observation")
+        steps = self._steps(len(rows), state, episode_start)
+        actions = self._act(rows, steps, deterministic)
+        following = None
+        if self.time_variant:
+            following = np.minimum(steps + 1, self.problem.horizon - 1)
+        if isinstance(self.problem.actions, Finite):
+            numbers = actions[:, 0].astype(np.int64)
+            return (int(numbers[0]) if single else numbers), following
+        return (actions[0] if single else actions), following
+
+    def _steps(self, count: int, state: Any, episode_start: ArrayLike | None) -> NDArray[np.int64]:
+        """Time step of each row."""
+        steps = np.zeros(count, np.int64)
+        if not self.time_variant:
+            return steps
+        if state is not None:
+            try:
+                steps[:] = np.asarray(state).reshape(-1)
+            except (TypeError, ValueError):
+                raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}") from None
+            if (steps < 0).any() or (steps >= self.problem.horizon).any():
+                raise ParameterError(f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}")
+        if episode_start is not None:
+            steps[np.asarray(episode_start, dtype=bool).reshape(-1)] = 0
+        return steps
+
+    def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        """Actions of checked observations, in the problem's units, `[n, actions]`."""
+        policy = self._policy()
+        boxes = policy.forest.boxes[policy.greedy(self.problem.states.to_unit(rows), steps)]
+        if deterministic:
+            return self.problem.actions.from_unit(0.5 * (boxes[:, 0] + boxes[:, 1]))
+        draws = self._prediction.random((len(rows), boxes.shape[2]))
+        return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
+
+
+class Trained(Agent):
+    """An agent that must learn before it can be asked."""
+
+    def _require_training(self) -> None:
+        if not self.iterations:
+            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")

@@ -1,0 +1,110 @@
+"""Agents that do not learn: uniform random actions, and the paper's heuristics for the ambulance.
+
+Of the two heuristics of Sinclair et al., "no movement" (a = x) is optimal where only relocating costs (c = 1).  Where
+only the drive to the call costs (c = 0), the *median* of the arrivals is optimal, not the mean that the paper names:
+the median minimises E|X - a|.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.agents.base import Agent
+from spaql.episodes import evaluate_line
+from spaql.errors import ParameterError
+from spaql.partition import Partition
+from spaql.problems.base import Problem
+from spaql.rng import Stream
+from spaql.spaces import Box, Floats
+
+
+class Baseline(Agent):
+    """An agent with nothing to learn."""
+
+    def learn(
+        self,
+        iterations: int | None = None,
+        *,
+        total_timesteps: int | None = None,
+        progress_bar: bool | None = None,
+    ) -> Self:
+        """Nothing to learn; returns the agent."""
+        return self
+
+    @property
+    def arms(self) -> int:
+        """No cells."""
+        return 0
+
+
+class Random(Baseline):
+    """Uniform random actions over the whole action space."""
+
+    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
+        super().__init__(problem, seed=seed)
+        # One cell that is never split plays any action; finite actions are as many cells, one of them drawn below.
+        self._whole = Partition(problem.states, problem.actions, initial=0.0)
+
+    def _policy(self) -> Partition:
+        return self._whole
+
+
+class Line(Baseline):
+    """The policy a = offset + slope * x in unit coordinates."""
+
+    offset = 0.0
+    slope = 0.0
+
+    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
+        super().__init__(problem, seed=seed)
+        self.offset, self.slope = self._coefficients()
+
+    def _coefficients(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def _arrivals(self) -> tuple[Floats, Floats]:
+        """Grid on [0, 1] and the distribution function of the arrivals on it."""
+        model = self.problem.model
+        if model is None or model.arrivals is None:
+            name = type(self).__name__
+            raise ParameterError(f"{name}: {self.problem.name!r} has no arrivals; this heuristic needs the ambulance")
+        grid = np.linspace(0.0, 1.0, 100_001)
+        return grid, model.arrivals(grid)
+
+    def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
+        horizon = self.problem.horizon
+        return evaluate_line(self.offset, self.slope, self.problem.world, frame, horizon, count, world)
+
+    def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        return self.problem.actions.from_unit(self.offset + self.slope * self.problem.states.to_unit(rows))
+
+
+class NoMovement(Line):
+    """Stay where you are: a = x."""
+
+    def _coefficients(self) -> tuple[float, float]:
+        states, actions = self.problem.states, self.problem.actions
+        if not isinstance(actions, Box) or states.dimensions != actions.dimensions:
+            raise ParameterError(
+                f"NoMovement: {self.problem.name!r} has no action for each state; it needs equal spaces"
+            )
+        return 0.0, 1.0
+
+
+class Mean(Line):
+    """Wait at the mean of the arrivals (the paper's heuristic)."""
+
+    def _coefficients(self) -> tuple[float, float]:
+        grid, below = self._arrivals()
+        return float(np.trapezoid(1.0 - below, grid)), 0.0
+
+
+class Median(Line):
+    """Wait at the median of the arrivals: optimal where relocating is free."""
+
+    def _coefficients(self) -> tuple[float, float]:
+        grid, below = self._arrivals()
+        return float(np.interp(0.5, below, grid)), 0.0

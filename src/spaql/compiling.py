@@ -1,0 +1,142 @@
+"""How kernels are compiled, where the compiled code is kept, and the few things Numba has no word for.
+
+Numba's own cache decides freshness from the file that holds a function, so an edit in a *callee's* file would go
+unnoticed.  Here the cache folder carries a hash of every source file of the package: any edit, any other version of
+Numba or Python, is a new folder.  The folder is `$NUMBA_CACHE_DIR/spaql-<hash>` where that variable is set, else
+`<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
+
+With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+_MARK = "ready"
+
+
+def _source_hash() -> str:
+    """Hash of every source file of the package and of the compiler's version."""
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:3]}".encode())
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path | None:
+    """The folder for compiled code, or None where none can be written."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        folder = Path(os.environ["NUMBA_CACHE_DIR"]) / f"spaql-{_source_hash()}"
+    else:
+        user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        folder = Path(user) / "spaql" / _source_hash()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+CACHE = None if config.DISABLE_JIT else _cache_folder()
+
+
+def kernel(*signature: Any, inline: bool = False) -> Callable[[Any], Any]:
+    """Compile a function: without the GIL, cached on disk, no fast-math (results must not depend on the machine).
+
+    `inline` forces LLVM to inline it into its callers: the verbs are a few nanoseconds each, a call with all the
+    arrays of a forest as arguments costs more than that.
+    """
+
+    def decorate(function: Any) -> Any:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = "" if CACHE is None else str(CACHE)
+        try:
+            return numba.njit(*signature, nogil=True, cache=CACHE is not None, forceinline=inline)(function)
+        finally:
+            config.CACHE_DIR = before
+
+    return decorate
+
+
+def records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Zeroed records whose fields kernels can read as attributes, with the JIT or without."""
+    array = np.zeros(size, dtype)
+    return array.view(np.recarray) if config.DISABLE_JIT else array
+
+
+@contextmanager
+def first_use(say: Callable[[str], None]) -> Iterator[None]:
+    """Tell through `say` that compilation is under way when nothing has been compiled on this machine yet."""
+    mark = None if CACHE is None else CACHE / _MARK
+    if config.DISABLE_JIT or (mark is not None and mark.exists()):
+        yield
+        return
+    say("compiling the kernels (first use on this machine, up to half a minute) ...")
+    start = time.perf_counter()
+    yield
+    say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")
+    if mark is not None:
+        mark.touch()
+
+
+if config.DISABLE_JIT:
+
+    def borrow(array):  # type: ignore[no-untyped-def]
+        """The array itself."""
+        return array
+
+    def floats_at(address):  # type: ignore[no-untyped-def]
+        """Pointer to the float64 at an address."""
+        return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
+
+    def words_at(address):  # type: ignore[no-untyped-def]
+        """Pointer to the uint64 at an address."""
+        return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
+
+else:
+
+    @intrinsic
+    def borrow(typingctx, array):  # type: ignore[no-untyped-def]
+        """The same array without its reference count.
+
+        Every alias of an array inside a kernel costs two atomic operations, more than a whole look-up.  The caller
+        of the kernel keeps the array alive, so the kernel needs no count of its own.
+        """
+
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            lent = context.make_array(signature.args[0])(context, builder, arguments[0])
+            lent.meminfo = ir.Constant(lent.meminfo.type, None)
+            lent.parent = ir.Constant(lent.parent.type, None)
+            return lent._getvalue()
+
+        return array(array), codegen
+
+    def _pointer_cast(element: Any) -> Any:
+        def cast(typingctx, address):  # type: ignore[no-untyped-def]
+            def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+            return types.CPointer(element)(types.int64), codegen
+
+        return intrinsic(cast)
+
+    floats_at = _pointer_cast(types.float64)
+    words_at = _pointer_cast(types.uint64)

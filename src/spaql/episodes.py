@@ -1,0 +1,138 @@
+"""Episodes of a compiled problem under a fixed policy: rollouts, baselines and bare simulation.
+
+Episodes are played side by side: at every time step each living episode chooses its action, then all environments
+move in one call.  The agent's draws and the environment's come from separate streams, in the order (time step,
+episode).  Every function returns `(status, steps)`: what the problem reported (`spaql.problems.base`) and the number
+of environment steps played; the returns stand in `frame.returns`, by episode.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spaql.compiling import kernel
+from spaql.kernels import best, lend, play, play_centre
+from spaql.problems.base import FAULTS, RAN, SOME_ENDED, lend_frame
+from spaql.rng import uniform
+
+
+@kernel(inline=True)
+def address(array):
+    """Where an array's memory begins."""
+    return np.int64(array.ctypes.data)
+
+
+@kernel(inline=True)
+def begin_all(world, frame, count, random):
+    """Start `count` episodes."""
+    for i in range(count):
+        frame.returns[i] = 0.0
+        frame.who[i] = i
+    return world.begin(
+        count, address(frame.states), address(frame.points), address(world.constants), address(random)
+    )
+
+
+@kernel(inline=True)
+def advance_all(world, frame, count, random):
+    """Move `count` environments by their `frame.actions`."""
+    return world.advance(
+        count,
+        address(frame.states),
+        address(frame.points),
+        address(frame.actions),
+        address(frame.outcomes),
+        address(world.constants),
+        address(random),
+    )
+
+
+@kernel(inline=True)
+def book(frame, count, status):
+    """Add the rewards to the returns and close the ranks where episodes ended; the number still alive."""
+    if not status & SOME_ENDED:
+        for i in range(count):
+            frame.returns[frame.who[i]] += frame.outcomes[i, 0]
+        return count
+    alive = 0
+    for i in range(count):
+        frame.returns[frame.who[i]] += frame.outcomes[i, 0]
+        if frame.outcomes[i, 1] == 0.0:
+            frame.who[alive] = frame.who[i]
+            for d in range(frame.states.shape[1]):
+                frame.states[alive, d] = frame.states[i, d]
+                frame.points[alive, d] = frame.points[i, d]
+            alive += 1
+    return alive
+
+
+@kernel(inline=True)
+def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """`count` greedy episodes (algorithm 1, ROLLOUT); with `centre` the middle of the cell is played, not a draw."""
+    status = begin_all(world, frame, count, world_random)
+    several = forest.grid.shape[0] > 1
+    steps = 0
+    alive = count
+    for h in range(horizon):
+        if alive == 0 or not status & RAN or status & FAULTS:
+            break
+        root = h if several else 0
+        for i in range(alive):
+            cell = best(forest, root, frame.points, i)
+            if centre:
+                play_centre(forest, cell, frame.actions, i)
+            else:
+                play(forest, cell, agent_random, frame.actions, i)
+        status = advance_all(world, frame, alive, world_random)
+        steps += alive
+        alive = book(frame, alive, status)
+    return status, steps
+
+
+@kernel()
+def evaluate_forest(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """`rollouts` as a call from Python."""
+    return rollouts(lend(forest), world, lend_frame(frame), horizon, count, centre, agent_random, world_random)
+
+
+@kernel()
+def evaluate_line(offset, slope, world, frame, horizon, count, world_random):
+    """Episodes of the policy a = offset + slope * x in unit coordinates, dimension by dimension."""
+    frame = lend_frame(frame)
+    status = begin_all(world, frame, count, world_random)
+    steps = 0
+    alive = count
+    for _ in range(horizon):
+        if alive == 0 or not status & RAN or status & FAULTS:
+            break
+        for i in range(alive):
+            for d in range(frame.actions.shape[1]):
+                frame.actions[i, d] = offset + slope * frame.points[i, d]
+        status = advance_all(world, frame, alive, world_random)
+        steps += alive
+        alive = book(frame, alive, status)
+    return status, steps
+
+
+@kernel()
+def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
+    """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`.
+
+    `choices` is the number of finite actions, 0 for a box.
+    """
+    frame = lend_frame(frame)
+    status = RAN
+    steps = 0
+    total = 0.0
+    for _ in range(episodes):
+        begin_all(world, frame, 1, world_random)
+        for _ in range(horizon):
+            for d in range(frame.actions.shape[1]):
+                u = uniform(agent_random)
+                frame.actions[0, d] = np.floor(u * choices) if choices else u
+            status = advance_all(world, frame, 1, world_random)
+            steps += 1
+            total += frame.outcomes[0, 0]
+            if status != RAN:
+                break
+    return status, steps, total

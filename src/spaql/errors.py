@@ -1,0 +1,26 @@
+"""What may go wrong for a user, one sentence each: what, where, what to do.
+
+A traceback is for our own bugs; the command line prints these as a single line and exits with 2.
+"""
+
+from __future__ import annotations
+
+
+class SpaqlError(Exception):
+    """Base of every error that a user can mend."""
+
+
+class ParameterError(SpaqlError, ValueError):
+    """A parameter, observation or action outside what is allowed."""
+
+
+class ProblemError(SpaqlError, ValueError):
+    """A problem that does not keep the contract of `spaql.problems.base`."""
+
+
+class NotTrainedError(SpaqlError, RuntimeError):
+    """An agent was asked for what it has not learned yet."""
+
+
+class OutputError(SpaqlError, OSError):
+    """A file or folder that cannot be written."""

@@ -1,0 +1,412 @@
+"""Every compiled function that touches cells: best, value, sample, assign, split, snapshot.
+
+The partition of the unit state-action cube is filed by *state*.  A binary tree over the state cube has one node per
+dyadic state box; a cell hangs on the node that equals its own state box, in a list, newest first.  The cells relevant
+to a state x are those on the one path from the root to the leaf that holds x: RELEVANT(x) of the paper, and
+
+    max_{B in RELEVANT(x)} Q(B)  =  the largest of the nodes' best cells along that path,
+
+O(depth) however many actions there are.  Cells are half-open, closed only at the top of the cube: at a node with
+threshold `cut`, `x[dim] >= cut` goes up.  Several partitions (AQL's, one per time step) live in one forest, partition
+h at root node h.
+
+For a one-dimensional state the top `GRID_LEVELS` levels are also laid out flat: `grid[root, floor(x * GRID)]` is the
+best cell itself, or, where the tree is deeper, the node from which to walk on.  `assign` and `split` keep it true.
+
+Ties go to the coarser cell, then to the newer one; of the children of one split the one with the lowest action is
+the newest.  Kernels trust their arguments; `spaql.partition` checks them.
+
+The published split halves every side at once, so a cell of depth k hangs on a node of level k * states, and a node
+of level l cuts dimension l mod states.  A discrete action is a cell whose action box has no width and never splits.
+
+In signatures: f a `Forest`; `points` [rows, states] states in the unit cube, of which row `row` is meant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.compiling import borrow, kernel
+from spaql.rng import uniform
+
+NONE = -1
+GRID_LEVELS = 8
+GRID = 1 << GRID_LEVELS
+MAX_DEPTH = 30
+MAX_VISITS = np.iinfo(np.int32).max
+
+NODE = np.dtype(
+    [
+        ("cut", np.float64),  # threshold along dim: the middle of the node's box
+        ("top_q", np.float64),  # Q of the best cell here, -inf where there is none
+        ("child", np.int32),  # lower child; the upper one follows it; NONE at a leaf
+        ("head", np.int32),  # newest cell here, or NONE
+        ("top", np.int32),  # best cell here, or NONE
+        ("above", np.int32),  # best cell strictly above, for nodes inside the grid's levels
+        ("parent", np.int32),
+        ("dim", np.int16),
+        ("level", np.int16),
+    ],
+    align=True,
+)
+CELL = np.dtype(
+    [
+        ("q", np.float64),
+        ("visits", np.int32),
+        ("next", np.int32),  # the next older cell on the same node, or NONE
+        ("node", np.int32),
+        ("depth", np.int16),
+        ("root", np.int16),
+    ],
+    align=True,
+)
+
+
+class Forest(NamedTuple):
+    """The arrays of one forest of partitions; `spaql.partition` allocates and grows them."""
+
+    used: NDArray[np.int64]  # [3] nodes in use, cells in use, state dimensions
+    nodes: NDArray[np.void]  # [nodes] NODE
+    cells: NDArray[np.void]  # [cells] CELL
+    boxes: NDArray[np.float64]  # [cells, 2, actions] low and high of each cell's action box
+    grid: NDArray[np.int32]  # [roots, GRID] best cell, or -1 - node to walk on from
+    stack: NDArray[np.int32]  # scratch of `settle`
+    members: NDArray[np.int32]  # [cells] scratch of `sample`
+    weights: NDArray[np.float64]  # [cells] scratch of `sample`
+
+
+@kernel(inline=True)
+def lend(f):
+    """The same forest without reference counts (see `spaql.compiling.borrow`)."""
+    return Forest(
+        borrow(f.used),
+        borrow(f.nodes),
+        borrow(f.cells),
+        borrow(f.boxes),
+        borrow(f.grid),
+        borrow(f.stack),
+        borrow(f.members),
+        borrow(f.weights),
+    )
+
+
+@kernel(inline=True)
+def best(f, root, points, row):
+    """The cell of largest Q among those relevant to x: argmax over RELEVANT(x)."""
+    nodes = f.nodes
+    if f.used[2] == 1:
+        entry = f.grid[root, min(int(points[row, 0] * GRID), GRID - 1)]
+        if entry >= 0:
+            return entry
+        node = -entry - 1
+        cell = nodes[node].above
+        q = -np.inf
+        if cell >= 0:
+            q = f.cells[cell].q
+    else:
+        node = root
+        cell = NONE
+        q = -np.inf
+    while True:
+        if nodes[node].top_q > q:
+            q = nodes[node].top_q
+            cell = nodes[node].top
+        left = nodes[node].child
+        if left < 0:
+            return cell
+        node = left + (points[row, nodes[node].dim] >= nodes[node].cut)
+
+
+@kernel(inline=True)
+def sample(f, root, points, row, temperature, random):
+    """Boltzmann sample over RELEVANT(x) (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
+
+    Taking max Q off every Q first changes no probability and cannot overflow.  A maximum of exactly zero would make
+    the paper's normalisation 0/0; there the Q are taken as they are.
+    """
+    top = f.cells[best(f, root, points, row)].q
+    scale = temperature * abs(top) if top != 0.0 else temperature
+    node = root
+    count = 0
+    total = 0.0
+    while True:
+        cell = f.nodes[node].head
+        while cell >= 0:
+            total += math.exp((f.cells[cell].q - top) / scale)
+            f.members[count] = cell
+            f.weights[count] = total
+            count += 1
+            cell = f.cells[cell].next
+        left = f.nodes[node].child
+        if left < 0:
+            break
+        node = left + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
+    pick = uniform(random) * total
+    i = 0
+    while i < count - 1 and f.weights[i] <= pick:
+        i += 1
+    return f.members[i]
+
+
+@kernel(inline=True)
+def play(f, cell, random, actions, row):
+    """Draw an action uniformly inside the cell, into `actions[row]`; a side of no width draws nothing."""
+    for d in range(f.boxes.shape[2]):
+        low = f.boxes[cell, 0, d]
+        high = f.boxes[cell, 1, d]
+        actions[row, d] = low + uniform(random) * (high - low) if high > low else low
+
+
+@kernel(inline=True)
+def play_centre(f, cell, actions, row):
+    """Put the middle of the cell's action box into `actions[row]`."""
+    for d in range(f.boxes.shape[2]):
+        actions[row, d] = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
+
+
+@kernel(inline=True)
+def settle(f, root, node):
+    """Bring the grid up to date below one node."""
+    nodes = f.nodes
+    cells = f.cells
+    grid = f.grid
+    level = nodes[node].level
+    if f.used[2] != 1 or level > GRID_LEVELS:
+        return
+    stack = f.stack
+    stack[0] = node
+    height = 1
+    while height:
+        height -= 1
+        node = stack[height]
+        cell = nodes[node].above
+        if cell < 0 or nodes[node].top_q > cells[cell].q:
+            cell = nodes[node].top
+        level = nodes[node].level
+        left = nodes[node].child
+        if left < 0:
+            span = GRID >> level
+            start = int(nodes[node].cut * GRID) & ~(span - 1)
+            for i in range(start, start + span):
+                grid[root, i] = cell
+        elif level == GRID_LEVELS:
+            grid[root, int(nodes[node].cut * GRID)] = -node - 1
+        else:
+            nodes[left].above = cell
+            nodes[left + 1].above = cell
+            stack[height] = left + 1
+            stack[height + 1] = left
+            height += 2
+
+
+@kernel(inline=True)
+def rank(f, node):
+    """Find the best cell of a node anew; the newest wins a tie."""
+    cells = f.cells
+    top = NONE
+    q = -np.inf
+    cell = f.nodes[node].head
+    while cell >= 0:
+        if cells[cell].q > q:
+            q = cells[cell].q
+            top = cell
+        cell = cells[cell].next
+    f.nodes[node].top = top
+    f.nodes[node].top_q = q
+
+
+@kernel(inline=True)
+def assign(f, cell, q):
+    """Give a cell its new Q and keep the index true."""
+    f.cells[cell].q = q
+    node = f.cells[cell].node
+    before = f.nodes[node].top_q
+    if q > before:
+        f.nodes[node].top = cell
+        f.nodes[node].top_q = q
+    elif cell == f.nodes[node].top or q == before:
+        rank(f, node)
+    else:
+        return
+    above = f.nodes[node].above
+    if above >= 0 and f.cells[above].q >= max(before, f.nodes[node].top_q):
+        return
+    settle(f, f.cells[cell].root, node)
+
+
+@kernel()
+def middle(f, node, states):
+    """Threshold of a fresh node: the middle of its box along its own dimension.
+
+    The box was last halved along that dimension `states` levels up, at an ancestor of level l whose box was
+    2^-(l div states) wide; from its threshold the middle of either half is a quarter of that away.
+    """
+    nodes = f.nodes
+    level = nodes[node].level - states
+    if level < 0:
+        return 0.5
+    child = node
+    while nodes[nodes[child].parent].level > level:
+        child = nodes[child].parent
+    ancestor = nodes[child].parent
+    quarter = 0.5 ** (level // states + 2)
+    return nodes[ancestor].cut + (quarter if child == nodes[ancestor].child + 1 else -quarter)
+
+
+@kernel()
+def open_node(f, parent):
+    """Give a leaf its two children."""
+    nodes = f.nodes
+    states = f.used[2]
+    left = f.used[0]
+    f.used[0] += 2
+    nodes[parent].child = left
+    for node in range(left, left + 2):
+        nodes[node].top_q = -np.inf
+        nodes[node].child = NONE
+        nodes[node].head = NONE
+        nodes[node].top = NONE
+        nodes[node].above = NONE
+        nodes[node].parent = parent
+        nodes[node].level = nodes[parent].level + 1
+        nodes[node].dim = nodes[node].level % states
+        nodes[node].cut = middle(f, node, states)
+
+
+@kernel()
+def detach(f, cell):
+    """Take a cell off its node's list."""
+    node = f.cells[cell].node
+    if f.nodes[node].head == cell:
+        f.nodes[node].head = f.cells[cell].next
+    else:
+        before = f.nodes[node].head
+        while f.cells[before].next != cell:
+            before = f.cells[before].next
+        f.cells[before].next = f.cells[cell].next
+    if f.nodes[node].top == cell:
+        rank(f, node)
+
+
+@kernel()
+def file_cell(f, cell, node, q, visits, depth, root):
+    """Write a cell and put it at the head of its node's list, where it wins ties."""
+    cells = f.cells
+    cells[cell].q = q
+    cells[cell].visits = visits
+    cells[cell].depth = depth
+    cells[cell].root = root
+    cells[cell].node = node
+    cells[cell].next = f.nodes[node].head
+    f.nodes[node].head = cell
+    if q >= f.nodes[node].top_q:
+        f.nodes[node].top_q = q
+        f.nodes[node].top = cell
+
+
+@kernel()
+def split(f, cell):
+    """Halve every side of a cell: 2^d children that inherit its Q and visits (algorithm 1, SPLIT BALL).
+
+    The first child takes its parent's place in the arrays.  Children are filed from the highest action to the lowest,
+    so that the lowest is the newest.
+    """
+    states = f.used[2]
+    actions = f.boxes.shape[2]
+    node = f.cells[cell].node
+    q = f.cells[cell].q
+    visits = f.cells[cell].visits
+    depth = f.cells[cell].depth + 1
+    root = f.cells[cell].root
+    detach(f, cell)
+    low = f.boxes[cell, 0].copy()
+    high = f.boxes[cell, 1].copy()
+    corners = 1 << actions if high[0] > low[0] else 1
+    place = cell
+    for s in range(1 << states):
+        at = node
+        for d in range(states):
+            if f.nodes[at].child < 0:
+                open_node(f, at)
+            at = f.nodes[at].child + ((s >> d) & 1)
+        for a in range(corners - 1, -1, -1):
+            for d in range(actions):
+                half = 0.5 * (low[d] + high[d])
+                upper = (a >> d) & 1
+                f.boxes[place, 0, d] = half if upper else low[d]
+                f.boxes[place, 1, d] = high[d] if upper or corners == 1 else half
+            file_cell(f, place, at, q, visits, depth, root)
+            place = f.used[1]
+            f.used[1] += 1
+    f.used[1] -= 1
+    settle(f, root, node)
+
+
+@kernel(inline=True)
+def ready_to_split(f, cell):
+    """n(B) >= (d_max / r(B))^2 = 4^depth: the paper's splitting rule, with the root's radius for d_max."""
+    depth = f.cells[cell].depth
+    return depth < MAX_DEPTH and f.cells[cell].visits >= np.int64(1) << (2 * np.int64(depth))
+
+
+@kernel(inline=True)
+def visit(f, cell):
+    """Count a visit and return how many there are; the count stays at its largest value for ever."""
+    visits = f.cells[cell].visits
+    if visits < MAX_VISITS:
+        visits += 1
+        f.cells[cell].visits = visits
+    return visits
+
+
+@kernel()
+def locate(f, root, points, row, actions):
+    """The cell that holds the pair of `points[row]` and `actions[row]` [rows, actions], or NONE."""
+    node = root
+    while True:
+        cell = f.nodes[node].head
+        while cell >= 0:
+            inside = True
+            for d in range(f.boxes.shape[2]):
+                low = f.boxes[cell, 0, d]
+                high = f.boxes[cell, 1, d]
+                a = actions[row, d]
+                if not (low <= a < high or (a == high and (high == 1.0 or low == high))):
+                    inside = False
+            if inside:
+                return cell
+            cell = f.cells[cell].next
+        left = f.nodes[node].child
+        if left < 0:
+            return NONE
+        node = left + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
+
+
+@kernel()
+def choose(f, roots, points, cells):
+    """The greedy cell of every row: `roots` [rows] names each row's partition; fills `cells` [rows]."""
+    f = lend(f)
+    for row in range(points.shape[0]):
+        cells[row] = best(f, roots[row], points, row)
+
+
+@kernel()
+def snapshot(source, target):
+    """Copy the used part of a forest into another of at least its size."""
+    nodes = source.used[0]
+    cells = source.used[1]
+    target.used[:] = source.used
+    for i in range(nodes):
+        target.nodes[i] = source.nodes[i]
+    for i in range(cells):
+        target.cells[i] = source.cells[i]
+        for d in range(source.boxes.shape[2]):
+            target.boxes[i, 0, d] = source.boxes[i, 0, d]
+            target.boxes[i, 1, d] = source.boxes[i, 1, d]
+    for root in range(source.grid.shape[0]):
+        for i in range(GRID):
+            target.grid[root, i] = source.grid[root, i]

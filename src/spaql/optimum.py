@@ -1,0 +1,305 @@
+"""The exact optimum of a travel problem by dynamic programming, to a certified tolerance.
+
+Mathematics.  With G the steepness of the gain, t the travel cost and f the floor (see `spaql.problems.model`),
+
+    V_h(x) = max_a max(f, gain(a) - t |x - a|) + E V_{h+1}(x'),   V_{H+1} = 0.
+
+*Cones.*  When the next state is the action, x' = a, the maximum over a finite set of places a_1 < ... < a_n is
+
+    V_h(x) = max(f + max_j V_{h+1}(a_j), max_j w_j - t |x - a_j|),   w_j = gain(a_j) + V_{h+1}(a_j):
+
+the floor, or the upper envelope of cones of height w_j.  On the places themselves the envelope takes two running
+maxima, max_{j<=i} (w_j + t a_j) - t a_i from the left and max_{j>=i} (w_j - t a_j) + t a_i from the right: O(n).
+
+*Certificate.*  Cut [0, 1] into cells of centre a_j and radius d_j.  Going from centre to centre is a policy, so its
+dynamic programme is a lower bound.  From any point of cell i to any point of cell j the reward is at most
+max(f, gain(a_j) + G d_j - t (|a_i - a_j| - d_i - d_j)), so the same programme with these rewards is an upper bound;
+the two differ by at most H (G + 2t) max d.  A cell through which no path from the start has an upper bound as high as
+the lower bound is not on an optimal path and is dropped; the others are cut in three (which keeps their centre) until
+the bounds meet.  This is branch and bound: near a peak of the gain only a few cells survive each round.
+
+*Arrivals.*  When x' is drawn whatever x and a, the future is out of reach of the action: the myopic policy is optimal,
+and with R(x) = max_a r(x, a) the optimum is R(start) + (H - 1) E R(X).  With n equal cells of radius d, cell j of
+probability p_j by the distribution function, the largest r from centres to centres is at most (G + t) d too small,
+and R changes by at most t d within a cell, so the error of R(start) + (H - 1) sum_j p_j R(a_j) is at most
+(G + t) d + (H - 1) (G + 2t) d.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spaql.errors import ParameterError, ProblemError
+from spaql.problems.model import Array, Travel
+
+_BASE = 3**9  # places in every solution: the policy away from the start is as fine as this
+_MOST_ARRIVAL_CELLS = 2**22
+_MOST_CORRIDOR_NUMBERS = 2**24  # cells times steps held at once by branch and bound: 128 MiB an array
+_MYOPIC_TOLERANCE = 1e-8  # of each myopic step; small as errors in the place, not the reward, add up
+
+
+class Solvable(Protocol):
+    """What `optimum` asks of a problem."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def horizon(self) -> int:
+        """Steps of an episode, >= 1."""
+
+    @property
+    def model(self) -> Travel | None:
+        """What is known of it; None where nothing is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The solution of a problem.
+
+    Attributes
+    ----------
+    value
+        Expected return of the optimal policy from the start.  When the next state is the action it is the return of
+        `policy` itself, so that the optimum lies between `value` and `value + tolerance`.
+    tolerance
+        Certified bound on the distance between `value` and the optimum.
+    myopic
+        Expected return, from the start, of the policy that maximises the immediate expected reward in every state;
+        of equally good actions it takes the nearest, and so stays where no action clears the floor.  It is what a
+        learner that sees no future can reach.  Found to about `tolerance`, but not certified: where two far actions
+        tie it is a discontinuous function of the problem.
+    """
+
+    value: float
+    tolerance: float
+    myopic: float
+    _plan: Sequence[_Decision] = field(repr=False)
+    _greedy: _Decision = field(repr=False)
+
+    def policy(self, states: ArrayLike, step: int = 0) -> Array:
+        """Optimal action in each state at a time step counted from 0, `[n] -> [n]`; of equals, the nearest."""
+        if not 0 <= step < len(self._plan):
+            raise ParameterError(f"step must be in 0..{len(self._plan) - 1}, got {step}")
+        return self._plan[step](_states(states))
+
+    def myopic_policy(self, states: ArrayLike) -> Array:
+        """Action of largest immediate expected reward in each state, `[n] -> [n]`; of equals, the nearest."""
+        return self._greedy(_states(states))
+
+
+def optimum(problem: Solvable, *, tolerance: float = 1e-5) -> Optimum:
+    """Solve a problem exactly, to a certified tolerance.
+
+    Parameters
+    ----------
+    problem
+        Anything with a `name`, a `horizon` and a `model`.
+    tolerance
+        Wanted bound on the error of the value, >= 1e-12.  The bound achieved is in the result; it may be larger when
+        memory would not suffice.
+    """
+    model = problem.model
+    if model is None:
+        raise ProblemError(
+            f"problem {problem.name!r} has no model, so its optimum cannot be computed: give it a Travel model."
+        )
+    if not 1e-12 <= tolerance < math.inf:
+        raise ParameterError(f"tolerance must be finite and at least 1e-12, got {tolerance!r}")
+    if problem.horizon < 1:
+        raise ProblemError(f"problem {problem.name!r} must have a horizon of at least 1, got {problem.horizon!r}")
+    solve = _solve_moves if model.arrivals is None else _solve_arrivals
+    return solve(model, problem.horizon, tolerance)
+
+
+def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
+    """The optimum when the next state is the action."""
+    path, upper = _branch_and_bound(model, horizon, tolerance)
+    detour = _myopic_path(model, horizon, tolerance)
+    nodes = np.unique(np.concatenate([_centres(_BASE), [0.0, model.start, 1.0], path, detour]))
+    plan = _plan(model, horizon, nodes)
+    greedy = plan[-1]  # nothing comes after the last step
+    value = _walk(model, plan)[1]
+    myopic = _walk(model, [greedy] * horizon)[1]
+    return Optimum(value, max(0.0, upper - value) + _rounding(model, horizon, value), myopic, plan, greedy)
+
+
+def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
+    """The optimum when the next state is drawn whatever the action, so that it is the myopic policy."""
+    assert model.arrivals is not None
+    spread = model.steepness + model.travel + (horizon - 1) * (model.steepness + 2.0 * model.travel)
+    cells = max(_BASE, min(math.ceil(0.51 * spread / tolerance), _MOST_ARRIVAL_CELLS))
+    nodes = np.unique(np.append(_centres(cells), [0.0, model.start, 1.0]))
+    # Each node has the arrivals nearest to it: with three nodes added, still none farther than 1 / (2 cells).
+    below = np.concatenate([[0.0], model.arrivals((nodes[1:] + nodes[:-1]) / 2.0), [1.0]])
+    gain = model.gain(nodes)
+    best = np.maximum(model.floor, _envelope(nodes, gain, model.travel))
+    first = float(best[np.searchsorted(nodes, model.start)])
+    value = first + (horizon - 1) * float(np.diff(below) @ best)
+    greedy = _Decision(model, nodes, gain, np.zeros_like(nodes))
+    bound = spread / (2.0 * cells) + _rounding(model, horizon, value)
+    return Optimum(value, bound, value, [greedy] * horizon, greedy)
+
+
+class _Decision:
+    """The best action of one time step from any state, of finitely many places to go to.
+
+    Parameters
+    ----------
+    nodes
+        The places in increasing order, `[n]`.
+    gain
+        Gain of each place, `[n]`.
+    after
+        Value of each place at the next step, `[n]`.
+    """
+
+    def __init__(self, model: Travel, nodes: Array, gain: Array, after: Array) -> None:
+        self.nodes = nodes
+        self.travel = model.travel
+        self.height = gain + after
+        slope = model.travel * nodes
+        self.on_left = _last_maximum(self.height + slope)
+        self.on_right = nodes.size - 1 - _last_maximum((self.height - slope)[::-1])[::-1]
+        self.floored = model.floor + float(after.max())
+        self.refuges = nodes[after == after.max()]  # where to go when every step pays the floor
+
+    def __call__(self, states: Array) -> Array:
+        """Best action in each state, `[n] -> [n]`; of equals, the nearest."""
+        after = np.searchsorted(self.nodes, states, side="right")
+        left = self.on_left[np.maximum(after - 1, 0)]
+        right = self.on_right[np.minimum(after, self.nodes.size - 1)]
+        far_left, far_right = np.abs(states - self.nodes[left]), np.abs(states - self.nodes[right])
+        from_left = self.height[left] - self.travel * far_left
+        from_right = self.height[right] - self.travel * far_right
+        turn = (from_right > from_left) | ((from_right == from_left) & (far_right < far_left))
+        action = self.nodes[np.where(turn, right, left)]
+        below = np.maximum(from_left, from_right) < self.floored
+        return np.where(below, _nearest(self.refuges, states), action)
+
+
+def _plan(model: Travel, horizon: int, nodes: Array) -> list[_Decision]:
+    """The best decision of each time step when states and actions are `nodes` and the next state is the action."""
+    gain = model.gain(nodes)
+    after = _backward(model, horizon, nodes, gain, np.zeros_like(nodes))
+    return [_Decision(model, nodes, gain, after[step + 1]) for step in range(horizon)]
+
+
+def _walk(model: Travel, plan: Sequence[_Decision]) -> tuple[Array, float]:
+    """The places visited from the start, `[H]`, and their return, when the next state is the action."""
+    here, total, path = np.array([model.start]), 0.0, []
+    for decide in plan:
+        there = decide(here)
+        total += max(model.floor, float(model.gain(there)[0] - model.travel * abs(here - there)[0]))
+        path.append(there)
+        here = there
+    return np.concatenate(path), total
+
+
+def _branch_and_bound(model: Travel, horizon: int, tolerance: float) -> tuple[Array, float]:
+    """A path from the start, `[H]`, and an upper bound of the optimum above its return by `tolerance` if memory allows.
+
+    The next state is the action.  The cells all have one radius but for the start, a cell of radius zero: with it a
+    path that ends where it begins is exact.
+    """
+    nodes = np.append(_centres(_BASE), model.start)
+    radius = np.append(np.full(_BASE, 0.5 / _BASE), 0.0)
+    while True:
+        order = np.argsort(nodes)
+        nodes, radius = nodes[order], radius[order]
+        lower, upper, keep = _corridor(model, horizon, nodes, radius)
+        nodes, radius = nodes[keep], radius[keep]
+        # A little finer than asked, to leave room for rounding; and not finer than rounding, or it would never end.
+        met = upper - lower <= max(0.98 * tolerance, _rounding(model, horizon, lower))
+        if met or 3 * nodes.size * horizon > _MOST_CORRIDOR_NUMBERS:
+            return _walk(model, _plan(model, horizon, nodes))[0], upper
+        whole = radius > 0.0
+        thirds = nodes[whole, None] + radius[whole, None] * np.array([-2.0, 0.0, 2.0]) / 3.0
+        radius = np.concatenate([np.repeat(radius[whole] / 3.0, 3), radius[~whole]])
+        nodes = np.concatenate([thirds.ravel(), nodes[~whole]])
+
+
+def _corridor(model: Travel, horizon: int, nodes: Array, radius: Array) -> tuple[float, float, NDArray[np.bool_]]:
+    """Bounds of the optimum over cells, and which cells may be on an optimal path, `[n]`."""
+    gain = model.gain(nodes)
+    below = _backward(model, horizon, nodes, gain, np.zeros_like(radius))
+    above = _backward(model, horizon, nodes, gain, radius)
+    away = np.abs(model.start - nodes)
+    lower = float((np.maximum(model.floor, gain - model.travel * away) + below[1]).max())
+    # `before` bounds what can be earned on the way to a cell, as `above` what can be earned from it.
+    ceiling = gain + model.steepness * radius
+    before = np.maximum(model.floor, ceiling - model.travel * np.maximum(0.0, away - radius))
+    upper = float((before + above[1]).max())
+    keep = before + above[1] >= lower - _rounding(model, horizon, lower)
+    for step in range(2, horizon + 1):
+        moved = _envelope(nodes, before + model.travel * radius, model.travel) + model.travel * radius
+        before = np.maximum(model.floor + before.max(), ceiling + moved)
+        keep |= before + above[step] >= lower - _rounding(model, horizon, lower)
+    return lower, upper, keep | (radius == 0.0)
+
+
+def _backward(model: Travel, horizon: int, nodes: Array, gain: Array, radius: Array) -> Array:
+    """Bound of the value of each cell at steps 0 to H, `[H + 1, n]`: upper with the cells' radius, lower with zero."""
+    value = np.zeros((horizon + 1, nodes.size))
+    entry = gain + (model.steepness + model.travel) * radius
+    for step in range(horizon - 1, -1, -1):
+        after = value[step + 1]
+        reach = _envelope(nodes, entry + after, model.travel) + model.travel * radius
+        value[step] = np.maximum(model.floor + after.max(), reach)
+    return value
+
+
+def _myopic_path(model: Travel, horizon: int, tolerance: float) -> Array:
+    """The places the myopic policy visits from the start, `[<= H]`, when the next state is the action."""
+    path = [np.array([model.start])]
+    for _ in range(horizon):
+        here = replace(model, start=float(path[-1][0]))
+        path.append(_branch_and_bound(here, 1, min(tolerance, _MYOPIC_TOLERANCE))[0])
+        if path[-1][0] == here.start:
+            break
+    return np.concatenate(path)
+
+
+def _envelope(nodes: Array, height: Array, travel: float) -> Array:
+    """`max_j height[j] - travel * |nodes[i] - nodes[j]|` for every i; nodes in increasing order, `[n] -> [n]`."""
+    slope = travel * nodes
+    from_left = np.maximum.accumulate(height + slope) - slope
+    from_right = np.maximum.accumulate((height - slope)[::-1])[::-1] + slope
+    return np.maximum(from_left, from_right)
+
+
+def _last_maximum(values: Array) -> NDArray[np.intp]:
+    """For every i the largest j <= i with `values[j] == max(values[:i + 1])`, `[n] -> [n]`."""
+    record = values >= np.maximum.accumulate(values)
+    return np.maximum.accumulate(np.where(record, np.arange(values.size), 0))
+
+
+def _nearest(points: Array, states: Array) -> Array:
+    """The nearest of the points, in increasing order, to each state, `[n] -> [n]`."""
+    after = np.searchsorted(points, states)
+    left, right = points[np.maximum(after - 1, 0)], points[np.minimum(after, points.size - 1)]
+    return np.where(np.abs(states - left) <= np.abs(right - states), left, right)
+
+
+def _centres(cells: int) -> Array:
+    """Centres of equal cells of [0, 1], `[cells]`."""
+    return (np.arange(cells) + 0.5) / cells
+
+
+def _rounding(model: Travel, horizon: int, value: float) -> float:
+    """Room for floating-point error in a sum over the horizon."""
+    return 16.0 * float(np.finfo(np.float64).eps) * horizon * (1.0 + abs(value) + model.travel)
+
+
+def _states(states: ArrayLike) -> Array:
+    checked = np.asarray(states, dtype=np.float64)
+    if not np.all((checked >= 0.0) & (checked <= 1.0)):
+        raise ParameterError("states must all lie in [0, 1]")
+    return checked

@@ -1,0 +1,195 @@
+"""A partition of the state-action space: owns the arrays that the kernels work on, and answers questions about them.
+
+A `Partition` holds `steps` independent partitions of the same space in one forest (AQL keeps one per time step, SPAQL
+a single one).  `view()` gives the cells in the user's own units, read-only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql import kernels
+from spaql.compiling import records
+from spaql.errors import ParameterError
+from spaql.kernels import CELL, GRID, GRID_LEVELS, NODE, NONE, Forest
+from spaql.spaces import Actions, Box, Finite, Floats
+
+MAX_DIMENSIONS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a partition in the user's units; all arrays are read-only.
+
+    Attributes
+    ----------
+    state_low, state_high
+        State box of each cell, `[n, states]`; half-open, closed only at the top of the space.
+    action_low, action_high
+        Action box, `[n, actions]`; both equal the action's number where actions are finite.
+    q, visits, depth, step
+        Value estimate, visit count, number of splits above, and time step of the partition, `[n]`.
+    """
+
+    state_low: Floats
+    state_high: Floats
+    action_low: Floats
+    action_high: Floats
+    q: Floats
+    visits: NDArray[np.int32]
+    depth: NDArray[np.int16]
+    step: NDArray[np.int16]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            getattr(self, field.name).flags.writeable = False
+
+    def __len__(self) -> int:
+        return int(self.q.size)
+
+    def at(self, step: int) -> Cells:
+        """The cells of one time step's partition."""
+        chosen = self.step == step
+        return Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+
+class Partition:
+    """One forest of partitions, grown as needed.
+
+    Parameters
+    ----------
+    states, actions
+        The spaces.
+    initial
+        Q of every cell at the start (the paper's H).
+    steps
+        Number of partitions in the forest.
+    """
+
+    def __init__(self, states: Box, actions: Actions, *, initial: float, steps: int = 1) -> None:
+        if states.dimensions + actions.dimensions > MAX_DIMENSIONS:
+            raise ParameterError(
+                f"partition: {states.dimensions} state and {actions.dimensions} action dimensions mean "
+                f"2^{states.dimensions + actions.dimensions} children per split; at most {MAX_DIMENSIONS} together"
+            )
+        self.states = states
+        self.actions = actions
+        self.steps = steps
+        count = actions.count if isinstance(actions, Finite) else 1
+        splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
+        self._children = splits
+        self.forest = self._allocate(max(64, 2 * steps), max(64, 2 * steps * count + splits))
+        self._plant(float(initial), count)
+
+    def _allocate(self, nodes: int, cells: int) -> Forest:
+        return Forest(
+            used=np.array([0, 0, self.states.dimensions]),
+            nodes=records(nodes, NODE),
+            cells=records(cells, CELL),
+            boxes=np.zeros((cells, 2, self.actions.dimensions)),
+            grid=np.full((self.steps, GRID), NONE, np.int32),
+            stack=np.zeros(GRID_LEVELS + 2, np.int32),
+            members=np.zeros(cells, np.int32),
+            weights=np.zeros(cells),
+        )
+
+    def _plant(self, initial: float, count: int) -> None:
+        """Root nodes, and on each one cell that covers everything, or one per finite action."""
+        forest = self.forest
+        for step in range(self.steps):
+            root = forest.nodes[step : step + 1]
+            root["cut"] = 0.5
+            for name in ("child", "head", "top", "above", "parent"):
+                root[name] = NONE
+            root["top_q"] = -np.inf
+        forest.used[0] = self.steps
+        for step in range(self.steps):
+            for action in range(count - 1, -1, -1):
+                cell = int(forest.used[1])
+                forest.used[1] += 1
+                forest.boxes[cell, 0] = action
+                forest.boxes[cell, 1] = action if isinstance(self.actions, Finite) else 1.0
+                kernels.file_cell(forest, cell, step, initial, 0, 0, step)
+            kernels.settle(forest, step, step)
+
+    def __len__(self) -> int:
+        """Number of cells (the paper's arms), over all time steps."""
+        return int(self.forest.used[1])
+
+    def __deepcopy__(self, memo: object) -> Partition:
+        return self.copy()
+
+    def copy(self) -> Partition:
+        """An independent copy."""
+        twin = Partition.__new__(Partition)
+        twin.states, twin.actions, twin.steps, twin._children = self.states, self.actions, self.steps, self._children
+        twin.forest = Forest(*(array.copy() for array in self.forest))
+        return twin
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the partition itself: nodes, cells and action boxes in use (not scratch, not the fixed grid)."""
+        nodes, cells, _ = (int(n) for n in self.forest.used)
+        return nodes * NODE.itemsize + cells * (CELL.itemsize + self.forest.boxes[0].nbytes)
+
+    def growth(self, splits: int) -> tuple[int, int]:
+        """Nodes and cells that so many splits can add at most."""
+        return 2 * splits * 2**self.states.dimensions, splits * self._children
+
+    def reserve(self, splits: int) -> None:
+        """Make room for that many more splits, doubling the arrays where needed."""
+        self.reserve_for(self, splits)
+
+    def reserve_for(self, other: Partition, splits: int) -> None:
+        """Make room for `other`'s cells and that many more splits (a snapshot target must hold its source)."""
+        more_nodes, more_cells = self.growth(splits)
+        nodes, cells = int(other.forest.used[0]) + more_nodes, int(other.forest.used[1]) + more_cells
+        if nodes <= len(self.forest.nodes) and cells <= len(self.forest.cells):
+            return
+        old = self.forest
+        self.forest = self._allocate(max(nodes, 2 * len(old.nodes)), max(cells, 2 * len(old.cells)))
+        for name in ("used", "nodes", "cells", "boxes", "grid"):
+            source = getattr(old, name)
+            getattr(self.forest, name)[: len(source)] = source
+
+    def node_boxes(self) -> tuple[Floats, Floats]:
+        """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
+        count = int(self.forest.used[0])
+        nodes = self.forest.nodes
+        low = np.zeros((count, self.states.dimensions))
+        high = np.ones((count, self.states.dimensions))
+        # A child is always made after its parent, so one pass in order of number is enough.
+        for node in range(self.steps, count):
+            parent = int(nodes["parent"][node])
+            dim = int(nodes["dim"][parent])
+            low[node], high[node] = low[parent], high[parent]
+            side = low if node == nodes["child"][parent] + 1 else high
+            side[node, dim] = nodes["cut"][parent]
+        return low, high
+
+    def view(self) -> Cells:
+        """All cells in the user's units, ordered by time step and then by place in the arrays."""
+        count = len(self)
+        low, high = self.node_boxes()
+        cells = self.forest.cells[:count]
+        order = np.argsort(cells["root"], kind="stable")
+        cells = cells[order]
+        return Cells(
+            state_low=self.states.from_unit(low[cells["node"]]),
+            state_high=self.states.from_unit(high[cells["node"]]),
+            action_low=self.actions.from_unit(self.forest.boxes[order, 0]).copy(),
+            action_high=self.actions.from_unit(self.forest.boxes[order, 1]).copy(),
+            q=np.array(cells["q"]),
+            visits=np.array(cells["visits"]),
+            depth=np.array(cells["depth"]),
+            step=np.array(cells["root"]),
+        )
+
+    def greedy(self, points: Floats, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Greedy cell of each row of `points` [n, states] (unit cube) at its time step `steps` [n]."""
+        cells = np.empty(len(points), np.int64)
+        kernels.choose(self.forest, steps, points, cells)
+        return cells

@@ -1,0 +1,126 @@
+"""Ambulance relocation: wait where the next call is likely, and pay for moving there.
+
+Description
+    An ambulance at x relocates to a; then a call arrives at x' ~ F and the ambulance drives there.
+Action space
+    a in [0, 1]: where to wait.
+Observation space
+    x in [0, 1]: the place of the last call.
+Rewards
+    1 - (cost |x - a| + (1 - cost) |x' - a|); section 4.4 of the paper, after Brotcorne et al. (2003).
+Start
+    x = `start`, 0.5 in the paper (a fact its text leaves out).
+End
+    After `horizon` steps.
+Arguments
+    See `ambulance`.
+"""
+
+from __future__ import annotations
+
+from spaql.compiling import kernel
+from spaql.errors import ParameterError
+from spaql.problems.base import RESET, STEP, Problem
+from spaql.problems.model import ambulance as travel_model
+from spaql.rng import gamma, uniform
+from spaql.spaces import Box, check_number
+
+ARRIVALS = ("uniform", "beta")
+_MAX_DRAWS = 16
+
+
+@kernel(RESET)
+def _reset(parameters, random, state):
+    state[0] = parameters[1]
+
+
+@kernel(inline=True)
+def _reward(x, a, call, cost):
+    return 1.0 - (cost * abs(x - a) + (1.0 - cost) * abs(call - a))
+
+
+@kernel(STEP)
+def _uniform_calls(state, action, parameters, random, next_state):
+    call = uniform(random)
+    next_state[0] = call
+    return _reward(state[0], action[0], call, parameters[0]), False
+
+
+@kernel(STEP)
+def _second_largest(state, action, parameters, random, next_state):
+    """Beta(k, 2) calls: the second largest of k + 1 uniforms, exactly."""
+    largest = 0.0
+    call = 0.0
+    for _ in range(int(parameters[2]) + 1):
+        u = uniform(random)
+        call = max(call, min(largest, u))
+        largest = max(largest, u)
+    next_state[0] = call
+    return _reward(state[0], action[0], call, parameters[0]), False
+
+
+@kernel(STEP)
+def _beta_calls(state, action, parameters, random, next_state):
+    """Beta(p, q) calls for any p and q: the share of one gamma variate in the sum of two."""
+    total = 0.0
+    first = 0.0
+    while total == 0.0:  # both may underflow where p and q are tiny
+        first = gamma(random, parameters[2])
+        total = first + gamma(random, parameters[3])
+    call = first / total
+    next_state[0] = call
+    return _reward(state[0], action[0], call, parameters[0]), False
+
+
+def ambulance(
+    *,
+    arrivals: str = "beta",
+    cost: float = 0.25,
+    shape: tuple[float, float] = (5.0, 2.0),
+    start: float = 0.5,
+    horizon: int = 5,
+) -> Problem:
+    """Ambulance relocation.
+
+    Parameters
+    ----------
+    arrivals
+        "uniform" or "beta": how calls fall on the line.
+    cost
+        c of the paper, in [0, 1]: the weight of relocating against driving to the call.
+    shape
+        The two parameters of the Beta distribution, both positive; not used for uniform calls.
+    start
+        Place in [0, 1].
+    horizon
+        H, steps of an episode.
+    """
+    if arrivals not in ARRIVALS:
+        raise ParameterError(f"arrivals: expected one of {', '.join(ARRIVALS)}, got {arrivals!r}")
+    cost = check_number(cost, "cost", least=0.0, most=1.0)
+    start = check_number(start, "start", least=0.0, most=1.0)
+    try:
+        first, second = shape
+    except (TypeError, ValueError):
+        raise ParameterError(f"shape: expected two numbers, got {shape!r}") from None
+    p = check_number(first, "shape", least=0.0, above=True)
+    q = check_number(second, "shape", least=0.0, above=True)
+    arguments = {"arrivals": arrivals, "cost": cost, "start": start, "horizon": horizon}
+    if arrivals == "uniform":
+        step = _uniform_calls
+        name = f"ambulance uniform {cost:g}"
+    else:
+        step = _second_largest if q == 2.0 and p == int(p) and p < _MAX_DRAWS else _beta_calls
+        name = f"ambulance beta {cost:g}"
+        arguments["shape"] = (p, q)
+    return Problem(
+        name=name,
+        step=step,
+        reset=_reset,
+        states=Box(0.0, 1.0),
+        actions=Box(0.0, 1.0),
+        horizon=horizon,
+        parameters=[cost, start, p, q],
+        arguments=arguments,
+        model=travel_model(cost, start, (p, q) if arrivals == "beta" else None),
+    )

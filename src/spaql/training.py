@@ -1,0 +1,106 @@
+"""The one place where learning is driven: chunks of compiled iterations, room, budget, progress, history.
+
+A learner knows its own rules (`spaql.agents`); here its kernel is called for as many iterations as fit a fraction of
+a second, so that a progress bar moves and Ctrl-C is heard; whatever finished before it stays in the agent.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from spaql.compiling import first_use, records
+from spaql.errors import ParameterError
+from spaql.problems.base import Problem
+from spaql.spaces import check_whole
+
+ROW = np.dtype(
+    [
+        ("score", np.float64),  # evaluation of the current policy, by the agent's own rollouts
+        ("best", np.float64),  # score of the policy that would be returned now
+        ("temperature", np.float64),  # tau during the iteration
+        ("heat", np.float64),  # u during the iteration
+        ("value_low", np.float64),  # smallest and largest V(x') used in an update
+        ("value_high", np.float64),
+        ("arms", np.int64),  # cells of the policy that would be returned now
+        ("splits", np.int64),  # cells split in the iteration
+        ("resets", np.int64),  # 1 where the agent went back to its best
+        ("training_steps", np.int64),  # environment steps so far, spent on learning
+        ("selection_steps", np.int64),  # ... on choosing which policy to keep
+        ("monitoring_steps", np.int64),  # ... on watching only; the agent does not know of them
+    ]
+)
+UNLIMITED = np.iinfo(np.int64).max
+_CHUNK_SECONDS = 0.1
+_LARGEST_CHUNK = 1 << 16
+
+
+class Learner(Protocol):
+    """What an agent offers to be driven."""
+
+    problem: Problem
+
+    @property
+    def steps_taken(self) -> int:
+        """Training and selection steps so far."""
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most training and selection steps that one iteration can take."""
+
+    def make_room(self) -> None:
+        """Grow the arrays so that at least one iteration fits."""
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
+        """Run up to `len(rows)` iterations, as many as room and budget allow; fill rows; how many were done."""
+
+
+def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Iterations to run at most and the step count not to pass, from the one of the two that was given."""
+    if (iterations is None) == (total_timesteps is None):
+        raise ParameterError("learn: give either iterations or total_timesteps")
+    if iterations is not None:
+        return check_whole(iterations, "iterations", 1), UNLIMITED
+    budget = check_whole(total_timesteps, "total_timesteps", 1)
+    if budget < learner.steps_per_iteration:
+        raise ParameterError(
+            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
+        )
+    return UNLIMITED, learner.steps_taken + budget
+
+
+def learn(
+    learner: Learner, *, iterations: int | None, total_timesteps: int | None, progress_bar: bool | None, history: list
+) -> None:
+    """Run iterations and append their rows to `history`, chunk by chunk.
+
+    With `total_timesteps` the run stops before the iteration that could pass it.  `progress_bar` None shows the bar
+    only on a terminal, and only when the run takes longer than a moment.
+    """
+    limit, budget = plan(learner, iterations, total_timesteps)
+    total = limit if iterations is not None else budget - learner.steps_taken
+    hidden = None if progress_bar is None else not progress_bar
+    chunk, done = 1, 0
+    unit = "it" if iterations is not None else "steps"
+    with (
+        tqdm(total=total, unit=unit, desc=learner.problem.name, disable=hidden, delay=0.5, unit_scale=True) as bar,
+        first_use(bar.write if hidden is False else lambda _: None),
+    ):
+        while done < limit:
+            learner.make_room()
+            rows = records(int(min(chunk, limit - done)), ROW)
+            before, start = learner.steps_taken, time.perf_counter()
+            ran = learner.iterate(rows, budget)
+            elapsed = time.perf_counter() - start
+            if ran:
+                history.append(rows[:ran])
+            done += ran
+            bar.update(ran if iterations is not None else learner.steps_taken - before)
+            if budget - learner.steps_taken < learner.steps_per_iteration:
+                break
+            if ran == len(rows):
+                chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(4.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))

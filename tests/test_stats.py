@@ -1,0 +1,309 @@
+"""Statistics against SciPy, textbook values, exact laws, and simulated coverage."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from spaql import stats
+
+# Student's sleep data (1908): extra hours of sleep under two drugs, ten patients.
+DRUG_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+DRUG_2 = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+
+
+def test_docstring_examples() -> None:
+    assert doctest.testmod(stats).failed == 0
+
+
+def test_importing_does_not_import_scipy() -> None:
+    # Loaded by path, because the package around it may need SciPy for reasons of its own.
+    check = (
+        "import importlib.util as u, sys; "
+        f"spec = u.spec_from_file_location('stats', {stats.__file__!r}); "
+        "sys.modules['stats'] = module = u.module_from_spec(spec); spec.loader.exec_module(module); "
+        "sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+class TestEstimate:
+    def test_properties(self) -> None:
+        estimate = stats.Estimate(4.213, 4.201, 4.225, 0.05, 25)
+        assert estimate.interval == (4.201, 4.225)
+        assert estimate.half_width == pytest.approx(0.012)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            estimate.mean = 0.0  # type: ignore[misc]
+
+    @pytest.mark.parametrize(
+        ("values", "text"),
+        [
+            ((4.213, 4.201, 4.225), "4.213 [4.201, 4.225]"),
+            ((-153.2, -178.4, -128.1), "-153 [-178, -128]"),
+            ((3.75, 3.75, 3.75), "3.750 [3.750, 3.750]"),
+            ((1.0, -math.inf, math.inf), "1.000 [-inf, inf]"),
+            ((-0.0001, -0.02, 0.02), "0.000 [-0.020, 0.020]"),
+            ((1e-5, 0.9e-5, 1.1e-5), "0.0000100 [0.0000090, 0.0000110]"),
+        ],
+    )
+    def test_text(self, values: tuple[float, float, float], text: str) -> None:
+        assert str(stats.Estimate(*values, deviation=1.0, count=9)) == text
+
+
+class TestMeanInterval:
+    def test_textbook(self) -> None:
+        # R: t.test(sleep$extra[sleep$group == 2])
+        estimate = stats.mean_interval(DRUG_2)
+        assert estimate.mean == pytest.approx(2.33)
+        assert estimate.interval == pytest.approx((0.8976775, 3.7623225), abs=1e-7)
+        assert estimate.count == 10
+
+    @pytest.mark.parametrize("count", [2, 3, 20, 25, 1000])
+    @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+    def test_against_scipy(self, count: int, confidence: float) -> None:
+        values = np.random.default_rng(count).gamma(2.0, size=count) - 5.0
+        estimate = stats.mean_interval(values, confidence)
+        expected = scipy.stats.t.interval(confidence, count - 1, values.mean(), scipy.stats.sem(values))
+        assert estimate.interval == pytest.approx(expected, rel=1e-9)
+        assert estimate.deviation == pytest.approx(np.std(values, ddof=1))
+
+    def test_one_value(self) -> None:
+        estimate = stats.mean_interval([4.2])
+        assert estimate.mean == 4.2
+        assert estimate.interval == (-math.inf, math.inf)
+        assert math.isnan(estimate.deviation)
+        assert estimate.half_width == math.inf
+
+    @pytest.mark.parametrize("value", [0.1, -1 / 3, 0.0, 1e300])
+    def test_constant_values_have_zero_width(self, value: float) -> None:
+        estimate = stats.mean_interval([value] * 3)
+        assert (estimate.mean, estimate.interval, estimate.deviation) == (value, (value, value), 0.0)
+
+    def test_shift_and_reflection(self) -> None:
+        plain, shifted = stats.mean_interval(DRUG_1), stats.mean_interval(np.array(DRUG_1) - 100)
+        mirrored = stats.mean_interval(-np.array(DRUG_1))
+        assert shifted.interval == pytest.approx((plain.low - 100, plain.high - 100))
+        assert mirrored.interval == pytest.approx((-plain.high, -plain.low))
+
+    def test_coverage(self) -> None:
+        samples = np.random.default_rng(0).normal(3.0, 2.0, size=(6, 4000))  # 4000 experiments of six values
+        band = stats.mean_band(samples)
+        assert 0.93 < np.mean((band.low <= 3.0) & (band.high >= 3.0)) < 0.97
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ([], "empty"),
+            ([1.0, math.nan], "1 of 2 are NaN"),
+            ([math.inf, 1.0, math.nan], "2 of 3"),
+            ([[1.0, 2.0]], "one-dimensional"),
+            (3.0, "one-dimensional"),
+        ],
+    )
+    def test_bad_values(self, values: object, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            stats.mean_interval(values)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -1, math.nan])
+    def test_bad_confidence(self, confidence: float) -> None:
+        with pytest.raises(ValueError, match="confidence must lie between 0 and 1"):
+            stats.mean_interval([1.0, 2.0], confidence)
+
+    def test_input_is_not_changed(self) -> None:
+        values = np.array([3.0, 1.0, 2.0])
+        stats.mean_interval(values)
+        stats.interquartile_mean(values)
+        stats.bootstrap_interval(values, np.mean, seed=0, resamples=10)
+        assert values.tolist() == [3.0, 1.0, 2.0]
+
+
+class TestMeanBand:
+    def test_columns_are_mean_intervals(self) -> None:
+        curves = np.random.default_rng(1).normal(size=(5, 7))
+        curves[:, 3] = 0.1
+        band = stats.mean_band(curves, 0.9)
+        for column in range(7):
+            estimate = stats.mean_interval(curves[:, column], 0.9)
+            found = band.mean[column], band.low[column], band.high[column]
+            assert found == pytest.approx((estimate.mean, *estimate.interval))
+
+    def test_one_run(self) -> None:
+        band = stats.mean_band([[1.0, 2.0]])
+        assert band.mean.tolist() == [1.0, 2.0]
+        assert np.isneginf(band.low).all()
+        assert np.isposinf(band.high).all()
+
+    @pytest.mark.parametrize("curves", [[1.0, 2.0], np.empty((0, 3)), [[1.0, math.nan]]])
+    def test_bad_curves(self, curves: object) -> None:
+        with pytest.raises(ValueError, match="curves must"):
+            stats.mean_band(curves)  # type: ignore[arg-type]
+
+
+class TestWelch:
+    def test_textbook(self) -> None:
+        # R: t.test(extra ~ group, data = sleep)
+        result = stats.welch(DRUG_1, DRUG_2)
+        assert result.statistic == pytest.approx(-1.8608, abs=1e-4)
+        assert result.degrees_of_freedom == pytest.approx(17.776, abs=1e-3)
+        assert result.p_value == pytest.approx(0.07939, abs=1e-5)
+        assert result.difference == pytest.approx(-1.58)
+
+    @pytest.mark.parametrize(("first", "second"), [(2, 2), (3, 20), (25, 25), (400, 2)])
+    def test_against_scipy(self, first: int, second: int) -> None:
+        random = np.random.default_rng(first)
+        a, b = random.normal(-7.0, 1.0, first), random.normal(-6.0, 3.0, second)
+        result, expected = stats.welch(a, b), scipy.stats.ttest_ind(a, b, equal_var=False)
+        assert result.statistic == pytest.approx(expected.statistic)
+        assert result.p_value == pytest.approx(expected.pvalue)
+        assert result.degrees_of_freedom == pytest.approx(expected.df)
+
+    def test_sign_survives_negative_returns(self) -> None:
+        result = stats.welch([-10.0, -11.0, -10.5], [-20.0, -21.0, -20.5])
+        assert result.difference > 0
+        assert result.statistic > 0
+
+    def test_swapping_changes_the_sign_only(self) -> None:
+        one, other = stats.welch(DRUG_1, DRUG_2), stats.welch(DRUG_2, DRUG_1)
+        assert one.statistic == pytest.approx(-other.statistic)
+        assert one.p_value == pytest.approx(other.p_value)
+
+    def test_constant_samples(self) -> None:
+        same, less = stats.welch([0.1] * 3, [0.1] * 7), stats.welch([0.1] * 3, [0.2] * 7)
+        assert (same.statistic, same.p_value, same.difference) == (0.0, 1.0, 0.0)
+        assert (less.statistic, less.p_value) == (-math.inf, 0.0)
+        assert same.degrees_of_freedom == less.degrees_of_freedom == 8
+
+    def test_one_constant_sample(self) -> None:
+        assert stats.welch([1.0, 1.0, 1.0], DRUG_1).degrees_of_freedom == pytest.approx(9)
+
+    def test_tiny_values_do_not_underflow(self) -> None:
+        plain, tiny = stats.welch(DRUG_1, DRUG_2), stats.welch(1e-100 * np.array(DRUG_1), 1e-100 * np.array(DRUG_2))
+        assert tiny.p_value == pytest.approx(plain.p_value)
+        assert tiny.degrees_of_freedom == pytest.approx(plain.degrees_of_freedom)
+
+    def test_false_alarms(self) -> None:
+        random = np.random.default_rng(2)
+        p_values = [stats.welch(random.normal(size=8), random.normal(scale=4, size=12)).p_value for _ in range(1500)]
+        assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
+
+    @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], [1.0, 2.0]), ([1.0, math.nan], [1.0, 2.0])])
+    def test_bad_values(self, a: list[float], b: list[float]) -> None:
+        with pytest.raises(ValueError, match=r"two values|empty|NaN"):
+            stats.welch(a, b)
+
+
+class TestHolm:
+    def test_textbook(self) -> None:
+        # R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm")
+        assert stats.holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
+
+    def test_order_is_kept_and_values_are_capped(self) -> None:
+        assert stats.holm([0.9, 0.001, 0.6]) == pytest.approx([1.0, 0.003, 1.0])
+
+    def test_laws(self) -> None:
+        raw = np.random.default_rng(3).uniform(size=50) ** 3
+        adjusted = stats.holm(raw)
+        assert np.all(adjusted >= raw)
+        assert np.all(np.diff(adjusted[np.argsort(raw)]) >= 0)
+        assert adjusted.min() == pytest.approx(min(50 * raw.min(), 1.0))
+
+    def test_one_and_none(self) -> None:
+        assert stats.holm([0.2]).tolist() == [0.2]
+        assert stats.holm([]).size == 0
+
+    def test_family_error_rate(self) -> None:
+        families = np.random.default_rng(4).uniform(size=(3000, 12))
+        assert 0.035 < np.mean([stats.holm(family).min() <= 0.05 for family in families]) < 0.065
+
+    @pytest.mark.parametrize("p_values", [[0.1, math.nan], [1.2], [-0.1], [[0.1, 0.2]]])
+    def test_bad_values(self, p_values: object) -> None:
+        with pytest.raises(ValueError, match="in \\[0, 1\\]"):
+            stats.holm(p_values)  # type: ignore[arg-type]
+
+
+class TestBootstrap:
+    def test_against_scipy(self) -> None:
+        values = np.random.default_rng(5).gamma(2.0, size=60)
+        estimate = stats.bootstrap_interval(values, np.std, seed=0, resamples=20_000)
+        expected = scipy.stats.bootstrap(
+            (values,), np.std, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1)
+        ).confidence_interval
+        assert estimate.mean == np.std(values)
+        assert estimate.interval == pytest.approx((expected.low, expected.high), abs=0.03)
+
+    def test_near_student_for_the_mean_of_many(self) -> None:
+        values = np.random.default_rng(6).normal(size=400)
+        student, resampled = stats.mean_interval(values), stats.bootstrap_interval(values, np.mean, seed=0)
+        assert resampled.interval == pytest.approx(student.interval, abs=0.01)
+        assert resampled.deviation == student.deviation
+
+    def test_seed(self) -> None:
+        def interval(seed: int) -> tuple[float, float]:
+            return stats.bootstrap_interval(DRUG_1, np.mean, seed=seed, resamples=500).interval
+
+        assert interval(0) == interval(0)
+        assert interval(0) != interval(1)
+        with pytest.raises(TypeError):
+            interval(None)  # type: ignore[arg-type]
+
+    def test_blocks_cover_every_resample(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = stats.bootstrap_interval(DRUG_1, np.mean, seed=0, resamples=1001)
+        monkeypatch.setattr(stats, "_BLOCK", 64)
+        assert stats.bootstrap_interval(DRUG_1, np.mean, seed=0, resamples=1001) == whole
+
+    def test_coverage(self) -> None:
+        random = np.random.default_rng(7)
+        intervals = [
+            stats.bootstrap_interval(random.normal(size=40), stats.interquartile_mean, seed=i, resamples=400).interval
+            for i in range(500)
+        ]
+        assert 0.89 < np.mean([low <= 0 <= high for low, high in intervals]) < 0.98
+
+    def test_one_value_and_constant_values(self) -> None:
+        assert stats.bootstrap_interval([2.0], np.mean, seed=0).interval == (-math.inf, math.inf)
+        assert stats.bootstrap_interval([2.0] * 5, np.median, seed=0, resamples=50).interval == (2.0, 2.0)
+
+    def test_bad_input(self) -> None:
+        with pytest.raises(ValueError, match="into \\[m\\]"):
+            stats.bootstrap_interval(DRUG_1, lambda x, axis: x.mean(), seed=0)
+        with pytest.raises(ValueError, match="resamples"):
+            stats.bootstrap_interval(DRUG_1, np.mean, seed=0, resamples=0)
+        with pytest.raises(ValueError, match="confidence"):
+            stats.bootstrap_interval(DRUG_1, np.mean, seed=0, confidence=95)
+        with pytest.raises(ValueError, match="empty"):
+            stats.bootstrap_interval([], np.mean, seed=0)
+
+
+class TestInterquartileMean:
+    @pytest.mark.parametrize("count", [4, 8, 100])
+    def test_against_trimmed_mean(self, count: int) -> None:
+        values = np.random.default_rng(count).standard_cauchy(count)
+        assert stats.interquartile_mean(values) == pytest.approx(scipy.stats.trim_mean(values, 0.25))
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 5, 6, 7, 25])
+    def test_fractional_weights_equal_repeating_every_value_four_times(self, count: int) -> None:
+        values = np.random.default_rng(count).normal(size=count)
+        expected = scipy.stats.trim_mean(np.repeat(values, 4), 0.25)
+        assert stats.interquartile_mean(values) == pytest.approx(expected)
+
+    def test_outliers_do_not_matter(self) -> None:
+        assert stats.interquartile_mean([-1e9, 1, 2, 3, 4, 5, 6, 1e9]) == pytest.approx(3.5)
+
+    def test_axis(self) -> None:
+        values = np.random.default_rng(8).normal(size=(3, 7))
+        assert stats.interquartile_mean(values, axis=0).shape == (7,)
+        rows = [stats.interquartile_mean(row) for row in values]
+        assert stats.interquartile_mean(values, axis=-1) == pytest.approx(rows)
+        assert stats.interquartile_mean(values) == pytest.approx(stats.interquartile_mean(values.ravel()))
+
+    @pytest.mark.parametrize("values", [[], [math.nan, 1.0]])
+    def test_bad_values(self, values: list[float]) -> None:
+        with pytest.raises(ValueError, match=r"empty|NaN"):
+            stats.interquartile_mean(values)
