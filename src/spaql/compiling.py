@@ -28,8 +28,6 @@ from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-_MARK = "ready"
-
 
 def _source_hash() -> str:
     """Hash of every source file of the package and of the compiler's version."""
@@ -83,13 +81,13 @@ def records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
 
 
 @contextmanager
-def first_use(say: Callable[[str], None]) -> Iterator[None]:
-    """Tell through `say` that compilation is under way when nothing has been compiled on this machine yet."""
-    mark = None if CACHE is None else CACHE / _MARK
+def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Tell through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
+    mark = None if CACHE is None else CACHE / f"ready-{what}"
     if config.DISABLE_JIT or (mark is not None and mark.exists()):
         yield
         return
-    say("compiling the kernels (first use on this machine, up to half a minute) ...")
+    say(f"compiling {what} (first use on this machine, up to half a minute) ...")
     start = time.perf_counter()
     yield
     say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")

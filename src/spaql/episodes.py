@@ -114,12 +114,35 @@ def evaluate_line(offset, slope, world, frame, horizon, count, world_random):
     return status, steps
 
 
+@kernel(inline=True)
+def random_action(frame, row, choices, random):
+    """A uniform action into `frame.actions[row]`; `choices` is the number of finite actions, 0 for a box."""
+    for d in range(frame.actions.shape[1]):
+        u = uniform(random)
+        frame.actions[row, d] = np.floor(u * choices) if choices else u
+
+
+@kernel()
+def evaluate_random(choices, world, frame, horizon, count, agent_random, world_random):
+    """Episodes of uniform random actions."""
+    frame = lend_frame(frame)
+    status = begin_all(world, frame, count, world_random)
+    steps = 0
+    alive = count
+    for _ in range(horizon):
+        if alive == 0 or not status & RAN or status & FAULTS:
+            break
+        for i in range(alive):
+            random_action(frame, i, choices, agent_random)
+        status = advance_all(world, frame, alive, world_random)
+        steps += alive
+        alive = book(frame, alive, status)
+    return status, steps
+
+
 @kernel()
 def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
-    """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`.
-
-    `choices` is the number of finite actions, 0 for a box.
-    """
+    """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
     frame = lend_frame(frame)
     status = RAN
     steps = 0
@@ -127,9 +150,7 @@ def simulate(world, frame, horizon, episodes, choices, agent_random, world_rando
     for _ in range(episodes):
         begin_all(world, frame, 1, world_random)
         for _ in range(horizon):
-            for d in range(frame.actions.shape[1]):
-                u = uniform(agent_random)
-                frame.actions[0, d] = np.floor(u * choices) if choices else u
+            random_action(frame, 0, choices, agent_random)
             status = advance_all(world, frame, 1, world_random)
             steps += 1
             total += frame.outcomes[0, 0]

@@ -6,6 +6,7 @@ a second, so that a progress bar moves and Ctrl-C is heard; whatever finished be
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Protocol
 
@@ -73,8 +74,30 @@ def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) 
     return UNLIMITED, learner.steps_taken + budget
 
 
+def shown(progress_bar: bool | None) -> bool:
+    """Whether to show progress: as asked, or by default on a terminal."""
+    return sys.stderr.isatty() if progress_bar is None else progress_bar
+
+
+def prepare(learner: Learner, progress_bar: bool | None) -> None:
+    """Compile or load what the learner needs, and say so where it takes long."""
+
+    def say(sentence: str) -> None:
+        if shown(progress_bar):
+            print(f"spaql: {sentence}", file=sys.stderr, flush=True)
+
+    with first_use(type(learner).__name__, say):
+        learner.make_room()
+        learner.iterate(records(0, ROW), UNLIMITED)
+
+
 def learn(
-    learner: Learner, *, iterations: int | None, total_timesteps: int | None, progress_bar: bool | None, history: list
+    learner: Learner,
+    *,
+    iterations: int | None,
+    total_timesteps: int | None,
+    progress_bar: bool | None,
+    history: list[NDArray[np.void]],
 ) -> None:
     """Run iterations and append their rows to `history`, chunk by chunk.
 
@@ -82,14 +105,18 @@ def learn(
     only on a terminal, and only when the run takes longer than a moment.
     """
     limit, budget = plan(learner, iterations, total_timesteps)
-    total = limit if iterations is not None else budget - learner.steps_taken
-    hidden = None if progress_bar is None else not progress_bar
+    prepare(learner, progress_bar)
+    by_iteration = iterations is not None
+    total = limit if by_iteration else budget - learner.steps_taken
     chunk, done = 1, 0
-    unit = "it" if iterations is not None else "steps"
-    with (
-        tqdm(total=total, unit=unit, desc=learner.problem.name, disable=hidden, delay=0.5, unit_scale=True) as bar,
-        first_use(bar.write if hidden is False else lambda _: None),
-    ):
+    with tqdm(
+        total=total,
+        unit="it" if by_iteration else "steps",
+        desc=f"{type(learner).__name__} on {learner.problem.name}",
+        disable=not shown(progress_bar),
+        delay=0.5,
+        unit_scale=True,
+    ) as bar:
         while done < limit:
             learner.make_room()
             rows = records(int(min(chunk, limit - done)), ROW)
@@ -99,7 +126,7 @@ def learn(
             if ran:
                 history.append(rows[:ran])
             done += ran
-            bar.update(ran if iterations is not None else learner.steps_taken - before)
+            bar.update(ran if by_iteration else learner.steps_taken - before)
             if budget - learner.steps_taken < learner.steps_per_iteration:
                 break
             if ran == len(rows):

@@ -12,12 +12,11 @@ after every episode draw the learning curve; the agent never sees them, so they 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql import training
 from spaql.agents.base import Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
@@ -154,23 +153,6 @@ class AQL(Trained):
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(max(1, self.rollouts))
 
-    def learn(
-        self,
-        iterations: int | None = None,
-        *,
-        total_timesteps: int | None = None,
-        progress_bar: bool | None = None,
-    ) -> Self:
-        """Learn; see `Agent.learn`.  An iteration is one episode; monitoring steps do not count."""
-        training.learn(
-            self,
-            iterations=iterations,
-            total_timesteps=total_timesteps,
-            progress_bar=progress_bar,
-            history=self._history,
-        )
-        return self
-
     @property
     def training_steps(self) -> int:
         """Environment steps spent on learning."""
@@ -180,11 +162,6 @@ class AQL(Trained):
     def monitoring_steps(self) -> int:
         """Environment steps spent on the learning curve only."""
         return int(self._counts[MONITORING])
-
-    @property
-    def steps_taken(self) -> int:
-        """Training steps so far; AQL selects nothing."""
-        return self.training_steps
 
     @property
     def steps_per_iteration(self) -> int:

@@ -104,6 +104,10 @@ class Agent:
         """
         raise NotImplementedError
 
+    def prepare(self, progress_bar: bool | None = None) -> Self:
+        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        return self
+
     @property
     def history(self) -> NDArray[np.void]:
         """One row per iteration, read-only; the columns are those of `spaql.training.ROW`."""
@@ -126,6 +130,11 @@ class Agent:
     @property
     def selection_steps(self) -> int:
         """Environment steps spent on choosing which policy to keep."""
+        return 0
+
+    @property
+    def monitoring_steps(self) -> int:
+        """Environment steps spent on watching only; the agent does not know of them."""
         return 0
 
     @property
@@ -238,18 +247,68 @@ class Agent:
             steps[np.asarray(episode_start, dtype=bool).reshape(-1)] = 0
         return steps
 
+    def greedy_boxes(self, observations: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
+        """Action box of the greedy cell of each observation `[n, states]`: low and high, each `[n, actions]`."""
+        self._require_training()
+        rows, _ = self.problem.states.rows(observations, "observation")
+        boxes = self._boxes(rows, self._steps(len(rows), np.full(len(rows), step), None))
+        return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
+
+    def _boxes(self, rows: Floats, steps: NDArray[np.int64]) -> Floats:
+        """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
+        policy = self._policy()
+        boxes: Floats = policy.forest.boxes[policy.greedy(self.problem.states.to_unit(rows), steps)]
+        return boxes
+
     def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         """Actions of checked observations, in the problem's units, `[n, actions]`."""
-        policy = self._policy()
-        boxes = policy.forest.boxes[policy.greedy(self.problem.states.to_unit(rows), steps)]
-        if deterministic:
-            return self.problem.actions.from_unit(0.5 * (boxes[:, 0] + boxes[:, 1]))
-        draws = self._prediction.random((len(rows), boxes.shape[2]))
+        boxes = self._boxes(rows, steps)
+        draws = 0.5 if deterministic else self._prediction.random((len(rows), boxes.shape[2]))
         return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
 
 
 class Trained(Agent):
-    """An agent that must learn before it can be asked."""
+    """An agent that must learn before it can be asked; subclasses are `spaql.training.Learner`s."""
+
+    @property
+    def steps_taken(self) -> int:
+        """Training and selection steps so far."""
+        return self.training_steps + self.selection_steps
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most training and selection steps that one iteration can take."""
+        raise NotImplementedError
+
+    def make_room(self) -> None:
+        """Grow the arrays so that at least one iteration fits."""
+        raise NotImplementedError
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
+        """Run up to `len(rows)` iterations; see `spaql.training.Learner`."""
+        raise NotImplementedError
+
+    def learn(
+        self,
+        iterations: int | None = None,
+        *,
+        total_timesteps: int | None = None,
+        progress_bar: bool | None = None,
+    ) -> Self:
+        """Learn for so many iterations, or for so many environment steps; see `Agent.learn`."""
+        training.learn(
+            self,
+            iterations=iterations,
+            total_timesteps=total_timesteps,
+            progress_bar=progress_bar,
+            history=self._history,
+        )
+        return self
+
+    def prepare(self, progress_bar: bool | None = None) -> Self:
+        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        training.prepare(self, progress_bar)
+        return self
 
     def _require_training(self) -> None:
         if not self.iterations:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
-from spaql.episodes import evaluate_line
+from spaql.episodes import evaluate_line, evaluate_random
 from spaql.errors import ParameterError
-from spaql.partition import Partition
+from spaql.partition import Cells
 from spaql.problems.base import Problem
 from spaql.rng import Stream
-from spaql.spaces import Box, Floats
+from spaql.spaces import Box, Finite, Floats
 
 
 class Baseline(Agent):
@@ -39,17 +39,24 @@ class Baseline(Agent):
         """No cells."""
         return 0
 
+    @property
+    def partition(self) -> Cells:
+        """There is none."""
+        raise ParameterError(f"partition: {type(self).__name__} has no partition; SPAQL and AQL do")
+
 
 class Random(Baseline):
-    """Uniform random actions over the whole action space."""
+    """Uniform random actions over the whole action space, in `predict` too."""
 
-    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
-        super().__init__(problem, seed=seed)
-        # One cell that is never split plays any action; finite actions are as many cells, one of them drawn below.
-        self._whole = Partition(problem.states, problem.actions, initial=0.0)
+    def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
+        choices = self.problem.actions.count if isinstance(self.problem.actions, Finite) else 0
+        return evaluate_random(choices, self.problem.world, frame, self.problem.horizon, count, agent, world)
 
-    def _policy(self) -> Partition:
-        return self._whole
+    def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        draws = self._prediction.random((len(rows), self.problem.actions.dimensions))
+        if isinstance(self.problem.actions, Finite):
+            return np.floor(draws * self.problem.actions.count)
+        return self.problem.actions.from_unit(draws)
 
 
 class Line(Baseline):

@@ -18,12 +18,11 @@ reading this is and why.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql import training
 from spaql.agents.base import Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
@@ -229,23 +228,6 @@ class SPAQL(Trained):
         """The agent of the paper, with its constants (N = 20, tau from 0.01 to 10, u = 2, d = 0.8) unless given."""
         return cls(problem, **parameters)
 
-    def learn(
-        self,
-        iterations: int | None = None,
-        *,
-        total_timesteps: int | None = None,
-        progress_bar: bool | None = None,
-    ) -> Self:
-        """Learn; see `Agent.learn`.  An iteration is one training episode and N selection rollouts."""
-        training.learn(
-            self,
-            iterations=iterations,
-            total_timesteps=total_timesteps,
-            progress_bar=progress_bar,
-            history=self._history,
-        )
-        return self
-
     @property
     def training_steps(self) -> int:
         """Environment steps spent on learning."""
@@ -255,11 +237,6 @@ class SPAQL(Trained):
     def selection_steps(self) -> int:
         """Environment steps spent on rollouts that chose which partition to keep."""
         return int(self._mood.counts[SELECTION])
-
-    @property
-    def steps_taken(self) -> int:
-        """Training and selection steps so far."""
-        return self.training_steps + self.selection_steps
 
     @property
     def steps_per_iteration(self) -> int:

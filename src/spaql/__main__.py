@@ -1,0 +1,5 @@
+"""`python -m spaql`."""
+
+from spaql.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,184 @@
+"""The command line: parses strings, prints; no arithmetic.
+
+Results go to stdout, progress and messages to stderr.  Exit code 0 on success, 2 with one sentence on bad input, 130
+after Ctrl-C.  Everything heavy is imported inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from spaql._version import __version__
+from spaql.errors import ParameterError, SpaqlError
+
+_ALGORITHMS = ("spaql", "aql", "random", "no-movement", "mean", "median")
+_TUNABLE = {"spaql": ("scaling", "rollouts"), "aql": ("scaling", "rollouts")}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Bad usage is one sentence, not a page."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="spaql", description="Reinforcement learning with a policy you can read.")
+    parser.add_argument("--version", action="version", version=f"spaql {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=_Parser)
+    _add_train(commands)
+    demo = commands.add_parser("demo", help="train SPAQL, AQL and Random on oil discovery; a table and two pictures")
+    demo.add_argument("--out", default="results/demo", metavar="DIR", help="where the pictures go (%(default)s)")
+    demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
+    _add_common(demo)
+    demo.set_defaults(run=_demo)
+    bench = commands.add_parser("bench", help="measure speed, as ratios in one run")
+    bench.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    bench.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    bench.set_defaults(run=_bench)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="fixes everything random (%(default)s)")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser("train", help="train one agent on one problem")
+    problems = train.add_subparsers(dest="problem", required=True, metavar="problem", parser_class=_Parser)
+    oil = problems.add_parser("oil", help="oil discovery: survey a line for a hidden deposit")
+    oil.add_argument("--survey", choices=("laplace", "quadratic"), default="laplace", help="survey function (%(default)s)")
+    oil.add_argument("--sharpness", type=float, default=10.0, help="lambda: how fast the survey falls off (%(default)s)")
+    oil.add_argument("--deposit", type=float, help="where the oil is (0.7 + pi/60)")
+    oil.add_argument("--start", type=float, default=0.0, help="where an episode starts (%(default)s)")
+    ambulance = problems.add_parser("ambulance", help="ambulance relocation: wait where the next call is likely")
+    ambulance.add_argument("--arrivals", choices=("uniform", "beta"), default="beta", help="law of calls (%(default)s)")
+    ambulance.add_argument("--cost", type=float, default=0.25, help="c: weight of relocating (%(default)s)")
+    ambulance.add_argument("--shape", type=float, nargs=2, metavar=("A", "B"), help="of the Beta law (5 2)")
+    ambulance.add_argument("--start", type=float, default=0.5, help="where an episode starts (%(default)s)")
+    for parser, iterations in ((oil, 5000), (ambulance, 2000)):
+        parser.add_argument("--horizon", type=int, default=5, help="H: steps of an episode (%(default)s)")
+        parser.add_argument("--algorithm", choices=_ALGORITHMS, default="spaql", help="(%(default)s)")
+        parser.add_argument("--iterations", type=int, default=iterations, help="K: training iterations (%(default)s)")
+        parser.add_argument("--scaling", type=float, help="xi: weight of the exploration bonus (0.5)")
+        parser.add_argument("--rollouts", type=int, help="N: rollouts that judge each iteration (20)")
+        parser.add_argument("--episodes", type=int, default=10_000, help="fresh episodes that score it (%(default)s)")
+        parser.add_argument("--out", metavar="DIR", help="write summary, history, cells and pictures there")
+        _add_common(parser)
+        parser.set_defaults(run=_train)
+
+
+def _problem(options: argparse.Namespace) -> Any:
+    from spaql import problems
+
+    names = {"oil": ("survey", "sharpness", "deposit"), "ambulance": ("arrivals", "cost", "shape")}[options.problem]
+    given = {name: getattr(options, name) for name in (*names, "start", "horizon")}
+    make = problems.oil if options.problem == "oil" else problems.ambulance
+    return make(**{name: value for name, value in given.items() if value is not None})
+
+
+def _agent(options: argparse.Namespace) -> Any:
+    from spaql.agents import ALGORITHMS
+
+    given = {name: getattr(options, name) for name in ("scaling", "rollouts")}
+    given = {name: value for name, value in given.items() if value is not None}
+    foreign = [name for name in given if name not in _TUNABLE.get(options.algorithm, ())]
+    if foreign:
+        raise ParameterError(f"--{foreign[0]}: {options.algorithm} has no such parameter; leave it out")
+    return ALGORITHMS[options.algorithm](_problem(options), seed=options.seed, **given)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from spaql import experiment
+    from spaql.spaces import check_whole
+
+    check_whole(options.iterations, "--iterations", 1)
+    check_whole(options.episodes, "--episodes", 2)
+    agent = _agent(options)
+    folder = experiment.check_folder(options.out) if options.out else None
+    stopped = False
+    try:
+        result = experiment.run(
+            options.algorithm,
+            agent,
+            iterations=options.iterations,
+            episodes=options.episodes,
+            progress_bar=not options.quiet,
+        )
+    except KeyboardInterrupt:
+        stopped = True
+        if not agent.iterations:
+            raise
+        _say(f"stopped after {agent.iterations:,} of {options.iterations:,} iterations; scoring what was learned")
+        result = experiment.judge(options.algorithm, agent, seconds=float("nan"), episodes=options.episodes)
+    written = [] if folder is None else experiment.write(folder, experiment.files_of(result))
+    if options.json:
+        print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2))
+    else:
+        print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
+        print(experiment.table([result]))
+        for path in written:
+            print(f"wrote {path}")
+    return 130 if stopped else 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from spaql import demo, experiment
+    from spaql.spaces import check_whole
+
+    check_whole(options.iterations, "--iterations", 1)
+    results, written = demo.demonstrate(
+        options.out, iterations=options.iterations, seed=options.seed, progress_bar=not options.quiet
+    )
+    if options.json:
+        files = [str(path) for path in written]
+        print(json.dumps({"results": [result.to_dict() for result in results], "files": files}, indent=2))
+        return 0
+    problem = results[0].agent.problem
+    print(f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n")
+    print(experiment.table(results))
+    print(
+        "\nfresh score: mean return of the returned policy over new episodes.  selected by: the score that chose it;\n"
+        "for SPAQL a running maximum of noisy means, so biased up; for AQL the last monitored one."
+    )
+    for path in written:
+        print(f"wrote {path}")
+    return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from spaql import bench
+
+    figures = bench.measure(progress_bar=not options.quiet)
+    print(json.dumps(figures, indent=2) if options.json else bench.text(figures))
+    return 0
+
+
+def _say(sentence: str) -> None:
+    print(f"spaql: {sentence}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except SpaqlError as error:
+        _say(str(error))
+        return 2
+    except KeyboardInterrupt:
+        _say("stopped")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,229 @@
+"""One run, honestly told: train an agent, score what it returns on fresh random numbers, and write it down.
+
+A `Result` is what tables, files and the command line show of a run.  The fresh score and the score by which the agent
+was selected stand side by side, next to the exact optimum where it is known; every environment step is counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spaql import figures
+from spaql.agents import Agent, Evaluation
+from spaql.errors import OutputError
+from spaql.optimum import Optimum, optimum
+
+FRESH_EPISODES = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished run.
+
+    Attributes
+    ----------
+    name
+        Name of the algorithm.
+    agent
+        The trained agent.
+    fresh
+        Score of the policy it returns, on fresh random numbers.
+    optimum
+        The exact optimum of the problem, or None where it is not known.
+    seconds
+        Time spent in `learn`.
+    """
+
+    name: str
+    agent: Agent
+    fresh: Evaluation
+    optimum: Optimum | None
+    seconds: float
+
+    @property
+    def fraction_of_optimum(self) -> float | None:
+        """Fresh score over optimum, where the optimum is known and positive."""
+        if self.optimum is None or self.optimum.value <= 0.0:
+            return None
+        return self.fresh.mean / self.optimum.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, ready for JSON."""
+        agent, low_high = self.agent, self.fresh.interval
+        return {
+            "problem": agent.problem.name,
+            "arguments": dict(agent.problem.arguments),
+            "algorithm": self.name,
+            "parameters": agent.get_parameters(),
+            "iterations": agent.iterations,
+            "fresh": {"mean": self.fresh.mean, "low": low_high[0], "high": low_high[1], "episodes": len(self.fresh.returns)},
+            "selection_score": agent.selection_score,
+            "optimum": None if self.optimum is None else self.optimum.value,
+            "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
+            "fraction_of_optimum": self.fraction_of_optimum,
+            "arms": agent.arms,
+            "training_steps": agent.training_steps,
+            "selection_steps": agent.selection_steps,
+            "monitoring_steps": agent.monitoring_steps,
+            "seconds": self.seconds,
+        }
+
+
+def run(
+    name: str, agent: Agent, *, iterations: int, episodes: int = FRESH_EPISODES, progress_bar: bool | None = None
+) -> Result:
+    """Train for so many iterations, then score on fresh random numbers.
+
+    Ctrl-C during training keeps the finished iterations in `agent` and is raised again.
+    """
+    agent.prepare(progress_bar)
+    start = time.perf_counter()
+    agent.learn(iterations, progress_bar=progress_bar)
+    return judge(name, agent, seconds=time.perf_counter() - start, episodes=episodes)
+
+
+def judge(name: str, agent: Agent, *, seconds: float, episodes: int = FRESH_EPISODES) -> Result:
+    """Score an agent as it is."""
+    known = optimum(agent.problem) if agent.problem.model is not None else None
+    return Result(name, agent, agent.evaluate(episodes), known, seconds)
+
+
+def table(results: Iterable[Result]) -> str:
+    """A plain-text table, one row per result."""
+    header = ["algorithm", "fresh score", "95% interval", "selected by", "optimum", "% of opt."]
+    header += ["arms", "training steps", "selection steps", "seconds"]
+    rows = [header]
+    for result in results:
+        agent, (low, high) = result.agent, result.fresh.interval
+        chosen, share = agent.selection_score, result.fraction_of_optimum
+        rows.append(
+            [
+                result.name,
+                f"{result.fresh.mean:.3f}",
+                f"[{low:.3f}, {high:.3f}]",
+                "-" if chosen is None else f"{chosen:.3f}",
+                "-" if result.optimum is None else f"{result.optimum.value:.3f}",
+                "-" if share is None else f"{100 * share:.1f}",
+                str(agent.arms) if agent.arms else "-",
+                f"{agent.training_steps:,}",
+                f"{agent.selection_steps:,}",
+                f"{result.seconds:.2f}",
+            ]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+    lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def curves_figure(results: Iterable[Result], title: str) -> figures.Figure:
+    """Learning curves of several results on one problem, by the score that each agent itself saw."""
+    kept = [result for result in results if result.agent.iterations]
+    longest = max((result.agent.iterations for result in kept), default=1)
+    curves: dict[str, tuple[Any, Any]] = {}
+    known = None
+    for result in results:
+        known = result.optimum if result.optimum is not None else known
+        if result.agent.iterations:
+            curves[label(result.name)] = (np.arange(1, result.agent.iterations + 1), result.agent.history["score"])
+        else:
+            curves[label(result.name)] = (np.array([1, longest]), np.full(2, result.fresh.mean))
+    return figures.learning_curves(
+        curves, title=title, optimum=None if known is None else known.value, y_label="return of the current policy"
+    )
+
+
+def label(name: str) -> str:
+    """How figures call an algorithm."""
+    return {"spaql": "SPAQL", "aql": "AQL"}.get(name, name)
+
+
+def partition_figure(result: Result, step: int = 0) -> figures.Figure | None:
+    """The partition of a one-state, one-action agent coloured by Q with its greedy actions; None for other shapes."""
+    agent = result.agent
+    spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
+    if spaces != (1, 1) or not agent.iterations or not hasattr(agent.problem.actions, "low"):
+        return None
+    cells = agent.partition.at(step)
+    states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
+    low, high = agent.greedy_boxes(states, step)
+    overlay = None
+    if result.optimum is not None:
+        overlay = {"optimal action": (states[:, 0], result.optimum.policy(states[:, 0], step=step))}
+    which = f", time step {step + 1}" if agent.time_variant else ""
+    return figures.partition_picture(
+        np.hstack([cells.state_low, cells.action_low]),
+        np.hstack([cells.state_high, cells.action_high]),
+        cells.q,
+        title=f"{label(result.name)} on {agent.problem.name}{which}",
+        policy=(states[:, 0], low[:, 0], high[:, 0]),
+        overlay=overlay,
+    )
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder, made if it is missing, or a sentence about why it cannot be written."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OutputError(f"output folder {str(path)!r} cannot be written: {error.strerror}; choose another") from None
+    return path
+
+
+def write(folder: Path, files: Mapping[str, str | figures.Figure]) -> list[Path]:
+    """Write texts and figures into a folder, each under a temporary name first, so that none is ever half there."""
+    written = []
+    for name, content in files.items():
+        path = folder / name
+        if isinstance(content, str):
+            temporary = path.with_name(f".{name}.{os.getpid()}")
+            try:
+                temporary.write_text(content, encoding="utf-8")
+                os.replace(temporary, path)
+            except OSError as error:
+                temporary.unlink(missing_ok=True)
+                raise OutputError(f"{str(path)!r} cannot be written: {error.strerror}") from None
+        else:
+            figures.save(content, path)
+        written.append(path)
+    return written
+
+
+def files_of(result: Result) -> dict[str, str | figures.Figure]:
+    """What a run leaves in its folder: summary, history, cells and two pictures."""
+    files: dict[str, str | figures.Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2) + "\n"}
+    agent = result.agent
+    if agent.iterations:
+        history = agent.history
+        files["history.csv"] = _csv(history.dtype.names or (), (row.tolist() for row in history))
+        cells = agent.partition
+        columns = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
+        for part in ("state_low", "state_high", "action_low", "action_high"):
+            columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
+        files["partition.csv"] = _csv(columns, zip(*(column.tolist() for column in columns.values()), strict=True))
+        files["learning.png"] = curves_figure([result], f"{label(result.name)} on {agent.problem.name}")
+        picture = partition_figure(result)
+        if picture is not None:
+            files["partition.png"] = picture
+    return files
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
