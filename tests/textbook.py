@@ -81,7 +81,15 @@ class Ball:
     """A half-open box of the unit cube; `choice` is the number of a finite action, or None."""
 
     def __init__(self, low, high, depth, q, n, states, choice=None):
-        self.low, self.high, self.depth, self.q, self.n, self.states, self.choice = low, high, depth, q, n, states, choice
+        self.low, self.high, self.depth, self.q, self.n, self.states, self.choice = (
+            low,
+            high,
+            depth,
+            q,
+            n,
+            states,
+            choice,
+        )
 
     def holds_state(self, x):
         return all(

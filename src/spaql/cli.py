@@ -53,8 +53,12 @@ def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train one agent on one problem")
     problems = train.add_subparsers(dest="problem", required=True, metavar="problem", parser_class=_Parser)
     oil = problems.add_parser("oil", help="oil discovery: survey a line for a hidden deposit")
-    oil.add_argument("--survey", choices=("laplace", "quadratic"), default="laplace", help="survey function (%(default)s)")
-    oil.add_argument("--sharpness", type=float, default=10.0, help="lambda: how fast the survey falls off (%(default)s)")
+    oil.add_argument(
+        "--survey", choices=("laplace", "quadratic"), default="laplace", help="survey function (%(default)s)"
+    )
+    oil.add_argument(
+        "--sharpness", type=float, default=10.0, help="lambda: how fast the survey falls off (%(default)s)"
+    )
     oil.add_argument("--deposit", type=float, help="where the oil is (0.7 + pi/60)")
     oil.add_argument("--start", type=float, default=0.0, help="where an episode starts (%(default)s)")
     ambulance = problems.add_parser("ambulance", help="ambulance relocation: wait where the next call is likely")

@@ -97,29 +97,29 @@ def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
 
 if config.DISABLE_JIT:
 
-    def borrow(array):  # type: ignore[no-untyped-def]
+    def borrow(array):
         """The array itself."""
         return array
 
-    def floats_at(address):  # type: ignore[no-untyped-def]
+    def floats_at(address):
         """Pointer to the float64 at an address."""
         return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
 
-    def words_at(address):  # type: ignore[no-untyped-def]
+    def words_at(address):
         """Pointer to the uint64 at an address."""
         return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
 
 else:
 
     @intrinsic
-    def borrow(typingctx, array):  # type: ignore[no-untyped-def]
+    def borrow(typingctx, array):
         """The same array without its reference count.
 
         Every alias of an array inside a kernel costs two atomic operations, more than a whole look-up.  The caller
         of the kernel keeps the array alive, so the kernel needs no count of its own.
         """
 
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, arguments):
             lent = context.make_array(signature.args[0])(context, builder, arguments[0])
             lent.meminfo = ir.Constant(lent.meminfo.type, None)
             lent.parent = ir.Constant(lent.parent.type, None)
@@ -128,8 +128,8 @@ else:
         return array(array), codegen
 
     def _pointer_cast(element: Any) -> Any:
-        def cast(typingctx, address):  # type: ignore[no-untyped-def]
-            def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        def cast(typingctx, address):
+            def codegen(context, builder, signature, arguments):
                 return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
             return types.CPointer(element)(types.int64), codegen

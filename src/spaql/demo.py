@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from spaql import experiment
 from spaql.agents import ALGORITHMS
 from spaql.problems import oil
@@ -24,7 +26,7 @@ def demonstrate(
         parameters = {"scaling": SCALING[name]} if name in SCALING else {}
         agent = ALGORITHMS[name](problem, seed=seed, **parameters)
         results.append(experiment.run(name, agent, iterations=iterations, progress_bar=progress_bar))
-    files: dict[str, str | experiment.figures.Figure] = {
+    files: dict[str, str | Figure] = {
         "learning.png": experiment.curves_figure(results, f"Learning on {problem.name}"),
     }
     picture = experiment.partition_figure(results[0])

@@ -28,9 +28,7 @@ def begin_all(world, frame, count, random):
     for i in range(count):
         frame.returns[i] = 0.0
         frame.who[i] = i
-    return world.begin(
-        count, address(frame.states), address(frame.points), address(world.constants), address(random)
-    )
+    return world.begin(count, address(frame.states), address(frame.points), address(world.constants), address(random))
 
 
 @kernel(inline=True)

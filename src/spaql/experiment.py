@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spaql import figures
 from spaql.agents import Agent, Evaluation
@@ -67,7 +68,12 @@ class Result:
             "algorithm": self.name,
             "parameters": agent.get_parameters(),
             "iterations": agent.iterations,
-            "fresh": {"mean": self.fresh.mean, "low": low_high[0], "high": low_high[1], "episodes": len(self.fresh.returns)},
+            "fresh": {
+                "mean": self.fresh.mean,
+                "low": low_high[0],
+                "high": low_high[1],
+                "episodes": len(self.fresh.returns),
+            },
             "selection_score": agent.selection_score,
             "optimum": None if self.optimum is None else self.optimum.value,
             "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
@@ -122,11 +128,16 @@ def table(results: Iterable[Result]) -> str:
             ]
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
-def curves_figure(results: Iterable[Result], title: str) -> figures.Figure:
+def curves_figure(results: Iterable[Result], title: str) -> Figure:
     """Learning curves of several results on one problem, by the score that each agent itself saw."""
     kept = [result for result in results if result.agent.iterations]
     longest = max((result.agent.iterations for result in kept), default=1)
@@ -148,7 +159,7 @@ def label(name: str) -> str:
     return {"spaql": "SPAQL", "aql": "AQL"}.get(name, name)
 
 
-def partition_figure(result: Result, step: int = 0) -> figures.Figure | None:
+def partition_figure(result: Result, step: int = 0) -> Figure | None:
     """The partition of a one-state, one-action agent coloured by Q with its greedy actions; None for other shapes."""
     agent = result.agent
     spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
@@ -183,7 +194,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def write(folder: Path, files: Mapping[str, str | figures.Figure]) -> list[Path]:
+def write(folder: Path, files: Mapping[str, str | Figure]) -> list[Path]:
     """Write texts and figures into a folder, each under a temporary name first, so that none is ever half there."""
     written = []
     for name, content in files.items():
@@ -202,15 +213,15 @@ def write(folder: Path, files: Mapping[str, str | figures.Figure]) -> list[Path]
     return written
 
 
-def files_of(result: Result) -> dict[str, str | figures.Figure]:
+def files_of(result: Result) -> dict[str, str | Figure]:
     """What a run leaves in its folder: summary, history, cells and two pictures."""
-    files: dict[str, str | figures.Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2) + "\n"}
+    files: dict[str, str | Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2) + "\n"}
     agent = result.agent
     if agent.iterations:
         history = agent.history
         files["history.csv"] = _csv(history.dtype.names or (), (row.tolist() for row in history))
         cells = agent.partition
-        columns = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
+        columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
         for part in ("state_low", "state_high", "action_low", "action_high"):
             columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
         files["partition.csv"] = _csv(columns, zip(*(column.tolist() for column in columns.values()), strict=True))

@@ -46,12 +46,17 @@ NODE = np.dtype(
         ("child", np.int32),  # lower child; the upper one follows it; NONE at a leaf
         ("head", np.int32),  # newest cell here, or NONE
         ("top", np.int32),  # best cell here, or NONE
-        ("above", np.int32),  # best cell strictly above, for nodes inside the grid's levels
-        ("parent", np.int32),
-        ("dim", np.int16),
+        ("dim", np.int8),
+        ("alone", np.int8),  # 1 where exactly one cell hangs here: then top and top_q tell all of it
         ("level", np.int16),
     ],
     align=True,
+)  # 32 bytes: two children fill a cache line
+LINK = np.dtype(
+    [
+        ("parent", np.int32),
+        ("above", np.int32),  # best cell strictly above, for nodes inside the grid's levels
+    ]
 )
 CELL = np.dtype(
     [
@@ -71,10 +76,12 @@ class Forest(NamedTuple):
 
     used: NDArray[np.int64]  # [3] nodes in use, cells in use, state dimensions
     nodes: NDArray[np.void]  # [nodes] NODE
+    links: NDArray[np.void]  # [nodes] LINK: what the walk does not need
     cells: NDArray[np.void]  # [cells] CELL
     boxes: NDArray[np.float64]  # [cells, 2, actions] low and high of each cell's action box
     grid: NDArray[np.int32]  # [roots, GRID] best cell, or -1 - node to walk on from
     stack: NDArray[np.int32]  # scratch of `settle`
+    path: NDArray[np.int32]  # scratch of `sample`: the nodes from root to leaf
     members: NDArray[np.int32]  # [cells] scratch of `sample`
     weights: NDArray[np.float64]  # [cells] scratch of `sample`
 
@@ -85,10 +92,12 @@ def lend(f):
     return Forest(
         borrow(f.used),
         borrow(f.nodes),
+        borrow(f.links),
         borrow(f.cells),
         borrow(f.boxes),
         borrow(f.grid),
         borrow(f.stack),
+        borrow(f.path),
         borrow(f.members),
         borrow(f.weights),
     )
@@ -103,7 +112,7 @@ def best(f, root, points, row):
         if entry >= 0:
             return entry
         node = -entry - 1
-        cell = nodes[node].above
+        cell = f.links[node].above
         q = -np.inf
         if cell >= 0:
             q = f.cells[cell].q
@@ -128,23 +137,42 @@ def sample(f, root, points, row, temperature, random):
     Taking max Q off every Q first changes no probability and cannot overflow.  A maximum of exactly zero would make
     the paper's normalisation 0/0; there the Q are taken as they are.
     """
-    top = f.cells[best(f, root, points, row)].q
-    scale = temperature * abs(top) if top != 0.0 else temperature
+    nodes = f.nodes
     node = root
-    count = 0
-    total = 0.0
+    length = 0
+    top = -np.inf
+    touched = 0
     while True:
-        cell = f.nodes[node].head
-        while cell >= 0:
-            total += math.exp((f.cells[cell].q - top) / scale)
-            f.members[count] = cell
-            f.weights[count] = total
-            count += 1
-            cell = f.cells[cell].next
-        left = f.nodes[node].child
+        # First only the path.  The cells' lines are asked for here, all at once, so that a large partition waits for
+        # memory once and not once per node.
+        f.path[length] = node
+        length += 1
+        top = max(top, nodes[node].top_q)
+        if not nodes[node].alone and nodes[node].head >= 0:
+            touched ^= f.cells[nodes[node].head].next
+        left = nodes[node].child
         if left < 0:
             break
-        node = left + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
+        node = left + (points[row, nodes[node].dim] >= nodes[node].cut)
+    f.path[length] = touched
+    scale = temperature * abs(top) if top != 0.0 else temperature
+    count = 0
+    total = 0.0
+    for i in range(length):
+        node = f.path[i]
+        if nodes[node].alone:
+            total += math.exp((nodes[node].top_q - top) / scale)
+            f.members[count] = nodes[node].top
+            f.weights[count] = total
+            count += 1
+        else:
+            cell = nodes[node].head
+            while cell >= 0:
+                total += math.exp((f.cells[cell].q - top) / scale)
+                f.members[count] = cell
+                f.weights[count] = total
+                count += 1
+                cell = f.cells[cell].next
     pick = uniform(random) * total
     i = 0
     while i < count - 1 and f.weights[i] <= pick:
@@ -183,7 +211,7 @@ def settle(f, root, node):
     while height:
         height -= 1
         node = stack[height]
-        cell = nodes[node].above
+        cell = f.links[node].above
         if cell < 0 or nodes[node].top_q > cells[cell].q:
             cell = nodes[node].top
         level = nodes[node].level
@@ -196,8 +224,8 @@ def settle(f, root, node):
         elif level == GRID_LEVELS:
             grid[root, int(nodes[node].cut * GRID)] = -node - 1
         else:
-            nodes[left].above = cell
-            nodes[left + 1].above = cell
+            f.links[left].above = cell
+            f.links[left + 1].above = cell
             stack[height] = left + 1
             stack[height + 1] = left
             height += 2
@@ -232,7 +260,7 @@ def assign(f, cell, q):
         rank(f, node)
     else:
         return
-    above = f.nodes[node].above
+    above = f.links[node].above
     if above >= 0 and f.cells[above].q >= max(before, f.nodes[node].top_q):
         return
     settle(f, f.cells[cell].root, node)
@@ -250,9 +278,9 @@ def middle(f, node, states):
     if level < 0:
         return 0.5
     child = node
-    while nodes[nodes[child].parent].level > level:
-        child = nodes[child].parent
-    ancestor = nodes[child].parent
+    while nodes[f.links[child].parent].level > level:
+        child = f.links[child].parent
+    ancestor = f.links[child].parent
     quarter = 0.5 ** (level // states + 2)
     return nodes[ancestor].cut + (quarter if child == nodes[ancestor].child + 1 else -quarter)
 
@@ -270,8 +298,9 @@ def open_node(f, parent):
         nodes[node].child = NONE
         nodes[node].head = NONE
         nodes[node].top = NONE
-        nodes[node].above = NONE
-        nodes[node].parent = parent
+        nodes[node].alone = 0
+        f.links[node].above = NONE
+        f.links[node].parent = parent
         nodes[node].level = nodes[parent].level + 1
         nodes[node].dim = nodes[node].level % states
         nodes[node].cut = middle(f, node, states)
@@ -288,6 +317,8 @@ def detach(f, cell):
         while f.cells[before].next != cell:
             before = f.cells[before].next
         f.cells[before].next = f.cells[cell].next
+    head = f.nodes[node].head
+    f.nodes[node].alone = 1 if head >= 0 and f.cells[head].next < 0 else 0
     if f.nodes[node].top == cell:
         rank(f, node)
 
@@ -302,6 +333,7 @@ def file_cell(f, cell, node, q, visits, depth, root):
     cells[cell].root = root
     cells[cell].node = node
     cells[cell].next = f.nodes[node].head
+    f.nodes[node].alone = 1 if f.nodes[node].head < 0 else 0
     f.nodes[node].head = cell
     if q >= f.nodes[node].top_q:
         f.nodes[node].top_q = q
@@ -387,6 +419,61 @@ def locate(f, root, points, row, actions):
 
 
 @kernel()
+def tidy(source, target):
+    """Copy a forest into a larger one, in the order of a walk, so that what is used together lies together.
+
+    Nothing that can be asked of a forest changes; only the places of nodes and cells in the arrays do.  `source` is
+    spent afterwards: its `members` and links were used as scratch.
+    """
+    source, target = lend(source), lend(target)
+    roots = source.grid.shape[0]
+    nodes = roots
+    cells = 0
+    depth = roots
+    stack = np.empty((roots + MAX_DEPTH * source.used[2] + 2, 2), np.int32)
+    for root in range(roots):
+        stack[root, 0] = roots - 1 - root
+        stack[root, 1] = roots - 1 - root
+        target.links[root] = source.links[root]
+    while depth:
+        depth -= 1
+        old = stack[depth, 0]
+        new = stack[depth, 1]
+        target.nodes[new] = source.nodes[old]
+        cell = source.nodes[old].head
+        while cell >= 0:
+            source.members[cell] = cells
+            target.cells[cells] = source.cells[cell]
+            target.cells[cells].node = new
+            for d in range(source.boxes.shape[2]):
+                target.boxes[cells, 0, d] = source.boxes[cell, 0, d]
+                target.boxes[cells, 1, d] = source.boxes[cell, 1, d]
+            cell = source.cells[cell].next
+            if cell >= 0:
+                target.cells[cells].next = cells + 1
+            cells += 1
+        left = source.nodes[old].child
+        if left >= 0:
+            target.nodes[new].child = nodes
+            for side in range(2):
+                target.links[nodes + side].parent = new
+                target.links[nodes + side].above = source.links[left + side].above
+                stack[depth + 1 - side, 0] = left + side
+                stack[depth + 1 - side, 1] = nodes + side
+            depth += 2
+            nodes += 2
+    target.used[:] = source.used
+    for node in range(nodes):
+        if target.nodes[node].top >= 0:
+            target.nodes[node].top = source.members[target.nodes[node].top]
+            target.nodes[node].head = source.members[target.nodes[node].head]
+        if target.links[node].above >= 0:
+            target.links[node].above = source.members[target.links[node].above]
+    for root in range(roots):
+        settle(target, root, root)
+
+
+@kernel()
 def choose(f, roots, points, cells):
     """The greedy cell of every row: `roots` [rows] names each row's partition; fills `cells` [rows]."""
     f = lend(f)
@@ -402,6 +489,7 @@ def snapshot(source, target):
     target.used[:] = source.used
     for i in range(nodes):
         target.nodes[i] = source.nodes[i]
+        target.links[i] = source.links[i]
     for i in range(cells):
         target.cells[i] = source.cells[i]
         for d in range(source.boxes.shape[2]):

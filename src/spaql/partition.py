@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spaql import kernels
 from spaql.compiling import records
 from spaql.errors import ParameterError
-from spaql.kernels import CELL, GRID, GRID_LEVELS, NODE, NONE, Forest
+from spaql.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, Forest
 from spaql.spaces import Actions, Box, Finite, Floats
 
 MAX_DIMENSIONS = 16
@@ -88,10 +88,12 @@ class Partition:
         return Forest(
             used=np.array([0, 0, self.states.dimensions]),
             nodes=records(nodes, NODE),
+            links=records(nodes, LINK),
             cells=records(cells, CELL),
             boxes=np.zeros((cells, 2, self.actions.dimensions)),
             grid=np.full((self.steps, GRID), NONE, np.int32),
             stack=np.zeros(GRID_LEVELS + 2, np.int32),
+            path=np.zeros((MAX_DEPTH + 1) * self.states.dimensions + 2, np.int32),
             members=np.zeros(cells, np.int32),
             weights=np.zeros(cells),
         )
@@ -102,9 +104,11 @@ class Partition:
         for step in range(self.steps):
             root = forest.nodes[step : step + 1]
             root["cut"] = 0.5
-            for name in ("child", "head", "top", "above", "parent"):
-                root[name] = NONE
             root["top_q"] = -np.inf
+            for name in ("child", "head", "top"):
+                root[name] = NONE
+            for name in ("parent", "above"):
+                forest.links[name][step] = NONE
         forest.used[0] = self.steps
         for step in range(self.steps):
             for action in range(count - 1, -1, -1):
@@ -126,14 +130,14 @@ class Partition:
         """An independent copy."""
         twin = Partition.__new__(Partition)
         twin.states, twin.actions, twin.steps, twin._children = self.states, self.actions, self.steps, self._children
-        twin.forest = Forest(*(array.copy() for array in self.forest))
+        twin.forest = Forest._make(array.copy() for array in self.forest)
         return twin
 
     @property
     def nbytes(self) -> int:
         """Bytes of the partition itself: nodes, cells and action boxes in use (not scratch, not the fixed grid)."""
         nodes, cells, _ = (int(n) for n in self.forest.used)
-        return nodes * NODE.itemsize + cells * (CELL.itemsize + self.forest.boxes[0].nbytes)
+        return nodes * (NODE.itemsize + LINK.itemsize) + cells * (CELL.itemsize + int(self.forest.boxes[0].nbytes))
 
     def growth(self, splits: int) -> tuple[int, int]:
         """Nodes and cells that so many splits can add at most."""
@@ -150,10 +154,8 @@ class Partition:
         if nodes <= len(self.forest.nodes) and cells <= len(self.forest.cells):
             return
         old = self.forest
-        self.forest = self._allocate(max(nodes, 2 * len(old.nodes)), max(cells, 2 * len(old.cells)))
-        for name in ("used", "nodes", "cells", "boxes", "grid"):
-            source = getattr(old, name)
-            getattr(self.forest, name)[: len(source)] = source
+        self.forest = self._allocate(max(nodes, 5 * len(old.nodes) // 4), max(cells, 5 * len(old.cells) // 4))
+        kernels.tidy(old, self.forest)
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
@@ -161,9 +163,9 @@ class Partition:
         nodes = self.forest.nodes
         low = np.zeros((count, self.states.dimensions))
         high = np.ones((count, self.states.dimensions))
-        # A child is always made after its parent, so one pass in order of number is enough.
+        # A child always stands behind its parent, so one pass in order of number is enough.
         for node in range(self.steps, count):
-            parent = int(nodes["parent"][node])
+            parent = int(self.forest.links["parent"][node])
             dim = int(nodes["dim"][parent])
             low[node], high[node] = low[parent], high[parent]
             side = low if node == nodes["child"][parent] + 1 else high

@@ -34,7 +34,9 @@ class Box:
         try:
             lower, upper = np.broadcast_arrays(np.atleast_1d(low).astype(float), np.atleast_1d(high).astype(float))
         except (TypeError, ValueError):
-            raise ParameterError(f"{what}: bounds must be numbers, one per dimension, got {low!r} and {high!r}") from None
+            raise ParameterError(
+                f"{what}: bounds must be numbers, one per dimension, got {low!r} and {high!r}"
+            ) from None
         if lower.ndim != 1 or lower.size == 0:
             raise ParameterError(f"{what}: bounds must be one number per dimension, got shape {lower.shape}")
         if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):

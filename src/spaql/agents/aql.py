@@ -94,9 +94,7 @@ def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
         status = train_episode(f, world, frame, rules, counts, row, training_agent, training_world)
         if status & RAN and not status & FAULTS and rules.rollouts > 0:
             count = rules.rollouts
-            status, steps = rollouts(
-                f, world, frame, rules.horizon, count, False, monitoring_agent, monitoring_world
-            )
+            status, steps = rollouts(f, world, frame, rules.horizon, count, False, monitoring_agent, monitoring_world)
             counts[MONITORING] += steps
             total = 0.0
             for i in range(count):
@@ -146,9 +144,7 @@ class AQL(Trained):
                 f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {problem.horizon}"
             )
         self._rules = Rules(problem.horizon, self.rollouts, self.scaling)
-        self._forest = Partition(
-            problem.states, problem.actions, initial=float(problem.horizon), steps=problem.horizon
-        )
+        self._forest = Partition(problem.states, problem.actions, initial=float(problem.horizon), steps=problem.horizon)
         self._counts = np.array([0, 0, RAN])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(max(1, self.rollouts))

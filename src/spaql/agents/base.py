@@ -240,9 +240,13 @@ class Agent:
             try:
                 steps[:] = np.asarray(state).reshape(-1)
             except (TypeError, ValueError):
-                raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}") from None
+                raise ParameterError(
+                    f"state: expected the time step of each of {count} rows, got {state!r:.80}"
+                ) from None
             if (steps < 0).any() or (steps >= self.problem.horizon).any():
-                raise ParameterError(f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}")
+                raise ParameterError(
+                    f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}"
+                )
         if episode_start is not None:
             steps[np.asarray(episode_start, dtype=bool).reshape(-1)] = 0
         return steps

@@ -138,7 +138,9 @@ class Problem:
         try:
             parameters = np.array(self.parameters, dtype=float).reshape(-1)
         except (TypeError, ValueError):
-            raise ProblemError(f"problem {self.name!r}: parameters must be numbers, got {self.parameters!r:.80}") from None
+            raise ProblemError(
+                f"problem {self.name!r}: parameters must be numbers, got {self.parameters!r:.80}"
+            ) from None
         if not np.isfinite(parameters).all():
             raise ProblemError(f"problem {self.name!r}: parameters must be finite, got {parameters}")
         parameters.flags.writeable = False
@@ -153,7 +155,7 @@ class Problem:
         object.__setattr__(self, "step", step)
         object.__setattr__(self, "reset", reset)
         finite = isinstance(self.actions, Finite)
-        unit = self.states.is_unit and (finite or self.actions.is_unit)
+        unit = self.states.is_unit and (isinstance(self.actions, Finite) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
         sizes = (self.states.dimensions, self.actions.dimensions, parameters.size)
         advance, begin = _wrap(step, reset, *sizes, unit, finite)
@@ -226,7 +228,7 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
     """The two functions that kernels call; all sizes are constants to the compiler."""
     first = 8 * parameters  # byte offsets of the bounds behind the parameters
 
-    def advance(count, state_at, point_at, action_at, outcome_at, constants, random_at):  # type: ignore[no-untyped-def]
+    def advance(count, state_at, point_at, action_at, outcome_at, constants, random_at):
         numbers = carray(floats_at(constants), (parameters,))
         random = carray(words_at(random_at), (4,))
         low = carray(floats_at(constants + first), (states,))
@@ -259,7 +261,7 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
                     status |= BAD_STATE
         return status
 
-    def begin(count, state_at, point_at, constants, random_at):  # type: ignore[no-untyped-def]
+    def begin(count, state_at, point_at, constants, random_at):
         numbers = carray(floats_at(constants), (parameters,))
         random = carray(words_at(random_at), (4,))
         low = carray(floats_at(constants + first), (states,))

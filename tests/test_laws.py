@@ -1,0 +1,497 @@
+"""Laws that every agent keeps on every problem."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from numba.core import config
+from problems_for_tests import box_world, finite_world
+
+from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, Random
+from spaql.errors import NotTrainedError, ParameterError
+from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.rng import uniform
+
+SLOW = config.DISABLE_JIT
+SHORT, LONG = (3, 7) if SLOW else (30, 70)
+EPISODES = 20 if SLOW else 200
+
+
+def _countdown_step(state, action, parameters, random, next_state):
+    """A walk to the left edge; reaching it ends the episode, most often early."""
+    next_state[0] = max(0.0, state[0] - 0.5 * action[0] * uniform(random))
+    return action[0] - 0.5, next_state[0] == 0.0
+
+
+def _countdown_reset(parameters, random, state):
+    state[0] = 0.25
+
+
+def countdown():
+    """Negative rewards and terminal states, in a space that is not the unit cube."""
+    return Problem(
+        name="countdown",
+        step=_countdown_step,
+        reset=_countdown_reset,
+        states=Box(0, 2),
+        actions=Box(0, 1),
+        horizon=7,
+    )
+
+
+PROBLEMS = {
+    "oil laplace": lambda: oil(survey="laplace", sharpness=10.0),
+    "oil quadratic": lambda: oil(survey="quadratic", sharpness=1.0, horizon=3),
+    "ambulance uniform": lambda: ambulance(arrivals="uniform", cost=0.25),
+    "ambulance beta": lambda: ambulance(arrivals="beta", cost=0.0),
+    "ambulance beta, any shape": lambda: ambulance(arrivals="beta", shape=(0.7, 3.3), cost=1.0),
+    "box world": lambda: box_world()[0],
+    "finite world": lambda: finite_world()[0],
+    "countdown": countdown,
+}
+LEARNERS = {
+    "SPAQL": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
+    "SPAQL, impatient": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0),
+    "AQL": lambda problem, seed: AQL(problem, seed=seed, rollouts=3),
+    "AQL, unwatched": lambda problem, seed: AQL(problem, seed=seed, rollouts=0),
+}
+BASELINES = {
+    "Random": lambda problem, seed: Random(problem, seed=seed),
+    "NoMovement": lambda problem, seed: NoMovement(problem, seed=seed),
+    "Mean": lambda problem, seed: Mean(problem, seed=seed),
+    "Median": lambda problem, seed: Median(problem, seed=seed),
+}
+AGENTS = LEARNERS | BASELINES
+PUBLISHED = ["oil laplace", "oil quadratic", "ambulance uniform", "ambulance beta", "ambulance beta, any shape"]
+
+
+def applies(agent, problem):
+    """Heuristics of the ambulance need arrivals; staying where you are needs equal spaces."""
+    if agent in ("Mean", "Median"):
+        return problem.startswith("ambulance")
+    return not (agent == "NoMovement" and problem == "finite world")
+
+
+def crossed(agents, problems=PROBLEMS):
+    pairs = [(agent, problem) for agent in agents for problem in problems if applies(agent, problem)]
+    return pytest.mark.parametrize(("name", "world"), pairs)
+
+
+every_agent = crossed(AGENTS)
+every_learner = crossed(LEARNERS)
+deciders = crossed(["SPAQL", "AQL", "Random"])
+
+
+def make(name, world, seed=0):
+    return AGENTS[name](PROBLEMS[world](), seed)
+
+
+def taught(name, world, seed=0):
+    return make(name, world, seed).learn(SHORT)
+
+
+def observations(problem, count=12, seed=0):
+    low, high = problem.states.low, problem.states.high
+    rows = low + np.random.default_rng(seed).random((count, low.size)) * (high - low)
+    rows[0], rows[1], rows[2] = low, high, 0.5 * (low + high)
+    return rows
+
+
+def assert_same_cells(a, b):
+    for field in fields(a):
+        np.testing.assert_array_equal(getattr(a, field.name), getattr(b, field.name), err_msg=field.name)
+
+
+def assert_same(a, b):
+    """Two agents know the same and do the same."""
+    np.testing.assert_array_equal(a.history, b.history)
+    assert (a.training_steps, a.selection_steps, a.arms) == (b.training_steps, b.selection_steps, b.arms)
+    assert a.selection_score == b.selection_score
+    if a.arms:
+        assert_same_cells(a.partition, b.partition)
+    rows = observations(a.problem)
+    np.testing.assert_array_equal(a.predict(rows)[0], b.predict(rows)[0])
+    np.testing.assert_array_equal(a.evaluate(EPISODES).returns, b.evaluate(EPISODES).returns)
+
+
+# Seeds, interruption, purity ----------------------------------------------------------------------------------
+
+
+@every_agent
+def test_same_seed_same_result(name, world):
+    assert_same(taught(name, world), taught(name, world))
+
+
+@every_learner
+def test_different_seed_different_result(name, world):
+    a, b = taught(name, world, seed=0), taught(name, world, seed=1)
+    assert not np.array_equal(a.history["score"], b.history["score"])
+    assert not np.array_equal(a.evaluate(EPISODES).returns, b.evaluate(EPISODES).returns)
+
+
+@every_learner
+def test_learning_in_parts_is_learning_at_once(name, world):
+    parts = make(name, world).learn(SHORT).learn(1).learn(LONG - 1)
+    assert_same(parts, make(name, world).learn(SHORT + LONG))
+
+
+@every_agent
+def test_evaluation_is_pure(name, world):
+    agent, other = taught(name, world), taught(name, world)
+    first = agent.evaluate(EPISODES)
+    again = agent.evaluate(EPISODES)
+    np.testing.assert_array_equal(first.returns, again.returns)
+    assert (first.steps, first.mean) == (again.steps, again.mean)
+    assert not np.array_equal(first.returns, agent.evaluate(EPISODES, seed=99).returns) or first.returns.std() == 0.0
+    agent.evaluate(EPISODES, deterministic=True)
+    agent.predict(observations(agent.problem))
+    assert_same(agent.learn(LONG), other.learn(LONG))
+
+
+@every_agent
+def test_evaluation_adds_up(name, world):
+    agent = taught(name, world)
+    result = agent.evaluate(EPISODES)
+    low, high = result.interval
+    assert low <= result.mean <= high
+    assert result.returns.shape == (EPISODES,)
+    assert result.mean == pytest.approx(result.returns.mean(), abs=1e-12)
+    assert 0 < result.steps <= EPISODES * agent.problem.horizon
+    if world not in ("box world", "countdown"):
+        assert result.steps == EPISODES * agent.problem.horizon
+    assert str(EPISODES) in str(result)
+
+
+@pytest.mark.compiled_only
+@crossed(["SPAQL", "AQL", "Random", "NoMovement"], ["ambulance beta", "countdown"])
+def test_more_episodes_than_a_batch_are_all_different(name, world):
+    returns = taught(name, world).evaluate(2500).returns
+    assert len(returns) == 2500
+    for a, b in ((0, 1000), (1000, 2000)):
+        assert not np.array_equal(returns[a : a + 500], returns[b : b + 500])
+
+
+# Prediction ---------------------------------------------------------------------------------------------------
+
+
+@every_agent
+def test_inputs_are_never_changed(name, world):
+    agent = taught(name, world)
+    rows = observations(agent.problem)
+    before = rows.copy()
+    for deterministic in (True, False):
+        agent.predict(rows, deterministic=deterministic)
+        agent.predict(rows[3], deterministic=deterministic)
+    start = np.ones(len(rows), bool)
+    state = np.zeros(len(rows), np.int64)
+    agent.predict(rows, state=state, episode_start=start)
+    np.testing.assert_array_equal(rows, before)
+    assert start.all()
+    assert not state.any()
+    rows.flags.writeable = False
+    agent.predict(rows)
+
+
+@every_agent
+def test_a_batch_is_predicted_row_by_row(name, world):
+    if name == "Random":
+        pytest.skip("draws anew at every call")
+    agent = taught(name, world)
+    rows = observations(agent.problem)
+    batch, _ = agent.predict(rows)
+    for row, action in zip(rows, batch, strict=True):
+        np.testing.assert_array_equal(agent.predict(row)[0], action)
+        np.testing.assert_array_equal(agent.predict(row.tolist())[0], action)
+
+
+@every_agent
+def test_actions_have_the_shape_and_place_of_the_action_space(name, world):
+    agent = taught(name, world)
+    rows, space = observations(agent.problem), agent.problem.actions
+    for deterministic in (True, False):
+        batch, one = (agent.predict(x, deterministic=deterministic)[0] for x in (rows, rows[0]))
+        if isinstance(space, Finite):
+            assert isinstance(one, int)
+            assert batch.shape == (len(rows),)
+            assert np.isin(batch, range(space.count)).all()
+        else:
+            assert one.shape == (space.dimensions,)
+            assert batch.shape == (len(rows), space.dimensions)
+            assert ((space.low <= batch) & (batch <= space.high)).all()
+
+
+@every_agent
+def test_no_observation_is_no_action(name, world):
+    agent = taught(name, world)
+    actions, _ = agent.predict(np.empty((0, agent.problem.states.dimensions)))
+    assert len(actions) == 0
+
+
+def greedy_boxes(cells, rows, top):
+    """Brute force over the view: the cells of largest Q among those that hold each row."""
+    for x in rows:
+        held = ((cells.state_low <= x) & ((x < cells.state_high) | ((x == cells.state_high) & (x == top)))).all(axis=1)
+        assert held.any()
+        most = held & (cells.q == cells.q[held].max())
+        yield cells.action_low[most], cells.action_high[most]
+
+
+@crossed(LEARNERS)
+def test_a_deterministic_action_is_the_middle_of_a_greedy_cell(name, world):
+    agent = taught(name, world)
+    rows = observations(agent.problem)
+    for step in range(agent.problem.horizon if agent.time_variant else 1):
+        state = np.full(len(rows), step)
+        middle = np.asarray(agent.predict(rows, state=state)[0]).reshape(len(rows), -1)
+        drawn = np.asarray(agent.predict(rows, state=state, deterministic=False)[0]).reshape(len(rows), -1)
+        boxes = greedy_boxes(agent.partition.at(step), rows, agent.problem.states.high)
+        for action, draw, (low, high) in zip(middle, drawn, boxes, strict=True):
+            assert np.isclose(0.5 * (low + high), action, rtol=0.0, atol=1e-12).all(axis=1).any()
+            assert ((low <= draw) & (draw <= high)).all(axis=1).any()
+
+
+def test_random_draws_the_whole_action_space():
+    for problem in (finite_world()[0], box_world()[0], oil()):
+        agent = Random(problem, seed=0)
+        rows = np.tile(observations(problem)[2], (2000, 1))
+        actions = np.asarray(agent.predict(rows, deterministic=False)[0], float).reshape(len(rows), -1)
+        if isinstance(problem.actions, Finite):
+            counts = np.bincount(actions[:, 0].astype(int), minlength=problem.actions.count)
+            assert (abs(counts / len(rows) - 1.0 / problem.actions.count) < 0.06).all()
+        else:
+            low, high = problem.actions.low, problem.actions.high
+            for share in (0.25, 0.5, 0.75):
+                assert (abs((actions < low + share * (high - low)).mean(axis=0) - share) < 0.06).all()
+
+
+@pytest.mark.compiled_only
+def test_random_is_random_in_evaluation_on_finite_actions():
+    """Its mean return is that of actions drawn one by one outside the agent."""
+    problem, plain, count = finite_world()
+    draw = np.random.default_rng(0)
+    world = type("World", (), {"uniform": lambda self: draw.random()})()
+    returns = []
+    for _ in range(2000):
+        x, total = plain.reset(world), 0.0
+        for _ in range(problem.horizon):
+            reward, x, _ = plain.step(x, (float(draw.integers(count)),), world)
+            total += reward
+        returns.append(total)
+    ours = Random(problem, seed=0).evaluate(2000)
+    error = math.hypot(np.std(returns), ours.returns.std()) / math.sqrt(2000)
+    assert abs(np.mean(returns) - ours.mean) < 5.0 * error
+
+
+@crossed(["AQL"])
+def test_aql_carries_the_time_step(name, world):
+    agent = taught(name, world)
+    rows = observations(agent.problem, count=4)
+    horizon = agent.problem.horizon
+    state = None
+    for step in range(horizon + 2):
+        now = np.full(len(rows), min(step, horizon - 1))
+        action, following = agent.predict(rows, state=state)
+        np.testing.assert_array_equal(action, agent.predict(rows, state=now)[0])
+        np.testing.assert_array_equal(following, np.minimum(now + 1, horizon - 1))
+        state = following
+    fresh, _ = agent.predict(rows)
+    mixed, following = agent.predict(rows, state=state, episode_start=[True, False, False, True])
+    last, _ = agent.predict(rows, state=state)
+    np.testing.assert_array_equal(mixed[[0, 3]], fresh[[0, 3]])
+    np.testing.assert_array_equal(mixed[[1, 2]], last[[1, 2]])
+    assert following.tolist() == [min(1, horizon - 1), horizon - 1, horizon - 1, min(1, horizon - 1)]
+
+
+@crossed(["SPAQL", "Random"], ["oil laplace", "finite world"])
+def test_time_invariant_agents_have_no_state(name, world):
+    agent = taught(name, world)
+    assert not agent.time_variant
+    assert agent.predict(observations(agent.problem))[1] is None
+
+
+# Steps and history --------------------------------------------------------------------------------------------
+
+
+@every_learner
+def test_total_timesteps_are_never_passed(name, world):
+    agent = make(name, world)
+    smallest = agent.steps_per_iteration
+    for budget in (smallest, smallest + 1, 5 * smallest + 3):
+        agent = make(name, world).learn(total_timesteps=budget)
+        assert 0 < agent.training_steps + agent.selection_steps <= budget
+        assert agent.training_steps + agent.selection_steps + agent.steps_per_iteration > budget
+        before = agent.training_steps + agent.selection_steps
+        agent.learn(total_timesteps=smallest)
+        assert before < agent.training_steps + agent.selection_steps <= before + smallest
+
+
+@every_learner
+def test_steps_are_learned_the_same_as_iterations(name, world):
+    agent = make(name, world)
+    agent.learn(total_timesteps=3 * agent.steps_per_iteration)
+    assert_same(agent, make(name, world).learn(agent.iterations))
+
+
+@every_learner
+def test_history_is_consistent(name, world):
+    agent = make(name, world).learn(SHORT).learn(LONG)
+    rows, problem = agent.history, agent.problem
+    assert len(rows) == agent.iterations == SHORT + LONG
+    assert not rows.flags.writeable
+    for column in ("training_steps", "selection_steps", "monitoring_steps"):
+        assert (np.diff(rows[column]) >= 0).all()
+    assert rows["training_steps"][-1] == agent.training_steps
+    assert rows["selection_steps"][-1] == agent.selection_steps
+    assert (np.diff(rows["training_steps"], prepend=0) <= problem.horizon).all()
+    assert (np.diff(rows["training_steps"], prepend=0) > 0).all()
+    assert rows["arms"][-1] == agent.arms == len(agent.partition)
+    assert (rows["value_low"] <= rows["value_high"]).all()
+    assert (rows["value_high"] <= problem.horizon).all()
+    assert np.isin(rows["resets"], (0, 1)).all()
+    assert ((rows["splits"] >= 0) & (rows["splits"] <= problem.horizon)).all()
+    assert rows["best"][-1] == agent.selection_score
+
+
+@crossed(["SPAQL", "SPAQL, impatient"])
+def test_spaql_keeps_its_best(name, world):
+    agent = taught(name, world).learn(LONG)
+    rows = agent.history
+    kept = rows["best"][0]
+    assert kept >= rows["score"][0]
+    for row in rows[1:]:
+        kept = max(kept, row["score"])
+        assert row["best"] == kept
+    assert (rows["monitoring_steps"] == 0).all()
+    improved = rows["score"] >= np.append(-np.inf, rows["best"][:-1])
+    assert not (improved[1:] & (rows["resets"][1:] == 1)).any()
+    heats = agent.heat ** (agent.heat_decay ** np.append(0, np.cumsum(rows["heat"][1:] < rows["heat"][:-1])))
+    np.testing.assert_allclose(rows["heat"], heats, rtol=1e-9)
+    assert ((rows["temperature"] >= agent.coldest) & (rows["temperature"] <= agent.hottest)).all()
+
+
+@crossed(["AQL", "AQL, unwatched"])
+def test_aql_selects_nothing(name, world):
+    agent = taught(name, world)
+    rows = agent.history
+    np.testing.assert_array_equal(rows["best"], rows["score"])
+    assert agent.selection_steps == 0
+    assert rows["monitoring_steps"][-1] == agent.monitoring_steps
+    assert (agent.monitoring_steps > 0) is (agent.rollouts > 0)
+    assert (rows["resets"] == 0).all()
+    assert (np.diff(rows["arms"]) >= 0).all()
+
+
+@crossed(["AQL"])
+def test_watching_changes_nothing(name, world):
+    watched, alone = (AQL(PROBLEMS[world](), rollouts=n).learn(SHORT) for n in (5, 0))
+    assert_same_cells(watched.partition, alone.partition)
+
+
+@pytest.mark.parametrize("world", PUBLISHED)
+@pytest.mark.parametrize("scaling", [0.1, 1.0])
+def test_published_spaql_is_myopic(world, scaling):
+    """Fact 1: no discount, no terminal zero, Q from H upwards, so V is H everywhere and for ever."""
+    agent = SPAQL.published(PROBLEMS[world](), scaling=scaling, rollouts=2).learn(SHORT + LONG)
+    horizon = agent.problem.horizon
+    assert (agent.history["value_low"] == horizon).all()
+    assert (agent.history["value_high"] == horizon).all()
+    assert (agent.partition.q >= horizon).all()
+
+
+def test_aql_is_not_myopic():
+    agent = AQL(PROBLEMS["oil laplace"]()).learn(SHORT + LONG)
+    assert (agent.history["value_low"] == 0.0).all()  # nothing follows the last step
+
+
+@crossed(["SPAQL", "AQL"], ["countdown", "box world"])
+def test_a_terminal_state_is_worth_nothing(name, world):
+    agent = taught(name, world).learn(LONG)
+    lengths = np.diff(agent.history["training_steps"], prepend=0)
+    assert (lengths < agent.problem.horizon).any()
+    assert (agent.history["value_low"][lengths < agent.problem.horizon] == 0.0).all()
+
+
+# Room for the rest --------------------------------------------------------------------------------------------
+
+
+@every_agent
+def test_threads_change_nothing(name, world):
+    jobs = [(name, world, seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda job: taught(*job), jobs))
+    for job, agent in zip(jobs, together, strict=True):
+        assert_same(agent, taught(*job))
+
+
+def test_agents_of_every_kind_train_side_by_side():
+    jobs = [(name, world, 3) for name in LEARNERS for world in PROBLEMS]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda job: taught(*job), jobs))
+    for job, agent in zip(jobs, together, strict=True):
+        np.testing.assert_array_equal(agent.history, taught(*job).history)
+
+
+def test_two_agents_share_one_problem():
+    problem = PROBLEMS["countdown"]()
+    a, b = SPAQL(problem, rollouts=2), AQL(problem, rollouts=2)
+    for _ in range(3):
+        a.learn(SHORT)
+        b.learn(SHORT)
+    assert_same(a, SPAQL(PROBLEMS["countdown"](), rollouts=2).learn(3 * SHORT))
+    assert_same(b, AQL(PROBLEMS["countdown"](), rollouts=2).learn(3 * SHORT))
+
+
+@every_agent
+def test_parameters_round_trip(name, world):
+    agent = make(name, world, seed=5)
+    parameters = agent.get_parameters()
+    assert parameters["seed"] == 5
+    twin = type(agent)(agent.problem, **parameters)
+    assert twin.get_parameters() == parameters
+    assert repr(twin) == repr(agent)
+    assert all(f"{key}={value!r}" in repr(agent) for key, value in parameters.items())
+    assert_same(twin.learn(SHORT), agent.learn(SHORT))
+
+
+@every_learner
+def test_nothing_learned_nothing_answered(name, world):
+    agent = make(name, world)
+    for ask in (lambda: agent.predict(observations(agent.problem)), agent.evaluate):
+        with pytest.raises(NotTrainedError, match=r"^S?P?AQL has not learned yet; call learn\(iterations=\.\.\.\) first$"):
+            ask()
+    assert agent.selection_score is None
+    assert agent.iterations == len(agent.history) == 0
+
+
+@pytest.mark.parametrize("world", [world for world in PROBLEMS if not world.startswith("ambulance")])
+@pytest.mark.parametrize("heuristic", [Mean, Median])
+def test_heuristics_need_arrivals(heuristic, world):
+    with pytest.raises(ParameterError, match=f"^{heuristic.__name__}: '.*' has no arrivals"):
+        heuristic(PROBLEMS[world]())
+
+
+def test_no_movement_needs_equal_spaces():
+    with pytest.raises(ParameterError, match="^NoMovement: 'finite world' has no action for each state"):
+        NoMovement(PROBLEMS["finite world"]())
+
+
+@every_learner
+def test_an_interruption_keeps_history_and_agent_together(name, world, monkeypatch):
+    """Ctrl-C is heard when a kernel returns; whatever the kernel finished is in the agent *and* in its history."""
+    agent, module = make(name, world), "spaql.agents.spaql" if name.startswith("SPAQL") else "spaql.agents.aql"
+    whole = __import__(module, fromlist=["iterate"]).iterate
+
+    def interrupted(*arguments):
+        whole(*arguments)
+        raise KeyboardInterrupt
+
+    agent.learn(SHORT)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module}.iterate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.learn(LONG)
+    assert agent.history["training_steps"][-1] == agent.training_steps
+    agent.learn(LONG)
+    assert_same(agent, make(name, world).learn(agent.iterations))
