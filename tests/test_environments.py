@@ -6,13 +6,12 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-import textbook
 from gymnasium.utils.env_checker import check_env
 from numba.core import config
-from problems_for_tests import box_world, finite_world
-from test_textbook import PAIRS, boxes, cells, columns
 
 import spaql.registration
+import textbook
+from problems_for_tests import box_world, finite_world
 from spaql import episodes
 from spaql.agents import AQL, SPAQL
 from spaql.environments import AmbulanceEnvironment, OilEnvironment, ProblemEnvironment
@@ -20,6 +19,7 @@ from spaql.errors import ParameterError, ProblemError
 from spaql.problems import Box, Finite, Problem, ambulance, oil
 from spaql.problems.base import SOME_ENDED
 from spaql.rng import Purpose, stream, uniform
+from test_textbook import PAIRS, boxes, cells, columns
 
 EPISODES = 20
 ITERATIONS = 15 if config.DISABLE_JIT else 80
@@ -299,17 +299,13 @@ def refused(environment, action, match):
     ],
 )
 def test_bad_actions_in_a_box(action, match):
-    environment = ProblemEnvironment(box_world()[0])
-    before = trace_of_state(environment)
+    environment, untroubled = (ProblemEnvironment(box_world()[0]) for _ in range(2))
+    environment.reset(seed=0)
+    untroubled.reset(seed=0)
     refused(environment, action, match)
-    assert trace_of_state(environment) == before  # the episode goes on as if nothing had been asked
-
-
-def trace_of_state(environment):
-    """What the next step would show after a reset with seed 0, or go on to show."""
-    if environment._state is None:
-        environment.reset(seed=0)
-    return environment._state.tolist(), environment._random.tolist(), environment._elapsed
+    after, expected = (e.step([0.5, 0.5]) for e in (environment, untroubled))
+    assert after[0].tolist() == expected[0].tolist()  # the episode goes on as if nothing had been asked
+    assert after[1:] == expected[1:]
 
 
 @pytest.mark.parametrize("action", [3, -1, 1.0, 0.5, np.nan, "1", None, [1], np.array([1])])
@@ -374,10 +370,13 @@ def _faulty_step(state, action, parameters, random, next_state):
 
 
 def _faulty_reset(parameters, random, state):
-    state[0] = 0.5 if uniform(random) < parameters[0] else 7.0
+    u = uniform(random)
+    if u >= parameters[1]:
+        raise ValueError
+    state[0] = 0.5 if u < parameters[0] else 7.0
 
 
-def faulty(chance=1.0):
+def faulty(within=1.0, without_exception=1.0):
     problem = Problem(
         name="faulty",
         step=_faulty_step,
@@ -385,7 +384,7 @@ def faulty(chance=1.0):
         states=Box(0, 1),
         actions=Finite(6),
         horizon=5,
-        parameters=[chance],
+        parameters=[within, without_exception],
     )
     return ProblemEnvironment(problem)
 
@@ -410,11 +409,16 @@ def test_faults_of_the_problem(action, match):
     assert environment.step(GOOD)[1] == 1.0
 
 
-def test_faulty_reset():
-    environment = faulty(chance=0.9)
-    with pytest.raises(ProblemError, match="left its state space, which is .* in a reset"):
-        for k in range(200):
-            environment.reset(seed=k)
+@pytest.mark.parametrize(
+    ("shares", "match"),
+    [((0.9, 1.0), "left its state space, which is .* in a reset"), ((0.9, 0.9), "raised an exception in a reset")],
+)
+def test_faulty_reset(shares, match):
+    environment = faulty(*shares)
+    seed = next(k for k in range(1000) if uniform(stream(k, Purpose.TRAINING_ENVIRONMENT)) >= 0.9)
+    with pytest.raises(ProblemError, match=match):
+        environment.reset(seed=seed)
+    refused(environment, GOOD, "no episode is under way")
 
 
 def test_rounding_at_the_border_is_forgiven_and_not_shown():
