@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 
 import gymnasium
 import numpy as np
@@ -24,14 +25,16 @@ from test_textbook import PAIRS, boxes, cells, columns
 EPISODES = 20
 ITERATIONS = 15 if config.DISABLE_JIT else 80
 
+BOX, FINITE = (cache(lambda world=world: world()[0]) for world in (box_world, finite_world))  # compiled once
+
 PROBLEMS = {
     "oil": oil,
     "oil, quadratic, far start": lambda: oil(survey="quadratic", sharpness=50, start=0.3, horizon=9),
     "ambulance": ambulance,
     "ambulance, uniform": lambda: ambulance(arrivals="uniform", cost=0.0),
     "ambulance, gamma variates": lambda: ambulance(shape=(0.5, 1.5)),
-    "box world": lambda: box_world()[0],
-    "finite world": lambda: finite_world()[0],
+    "box world": BOX,
+    "finite world": FINITE,
 }
 
 
@@ -127,9 +130,12 @@ class Through:
         return reward, tuple(observation.tolist()), terminated
 
 
+pair = cache(lambda name: PAIRS[name]())
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_textbook_aql_on_the_environment_equals_the_compiled_agent(name):
-    problem, plain, choices = PAIRS[name]()
+    problem, plain, choices = pair(name)
     world = Through(problem, plain, 5)
     partitions, history = textbook.aql(world, iterations=ITERATIONS, scaling=0.5, seed=5, rollouts=2, choices=choices)
     agent = AQL(problem, scaling=0.5, seed=5, rollouts=2).learn(ITERATIONS)
@@ -142,7 +148,7 @@ def test_textbook_aql_on_the_environment_equals_the_compiled_agent(name):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_textbook_spaql_on_the_environment_equals_the_compiled_agent(name):
-    problem, plain, choices = PAIRS[name]()
+    problem, plain, choices = pair(name)
     world = Through(problem, plain, 6)
     best, history = textbook.spaql(world, iterations=ITERATIONS, scaling=0.5, seed=6, rollouts=2, choices=choices)
     agent = SPAQL.published(problem, scaling=0.5, seed=6, rollouts=2).learn(ITERATIONS)
@@ -160,16 +166,16 @@ def test_registered_environments_pass_gymnasiums_checks(name):
     check_env(gymnasium.make(name).unwrapped)  # its warnings are errors here (pyproject.toml)
 
 
-@pytest.mark.parametrize("world", [box_world, finite_world])
+@pytest.mark.parametrize("world", [BOX, FINITE])
 def test_wrapped_problems_pass_gymnasiums_checks(world):
-    check_env(ProblemEnvironment(world()[0]), skip_render_check=True)  # no spec, so no other render modes to try
+    check_env(ProblemEnvironment(world()), skip_render_check=True)  # no spec, so no other render modes to try
 
 
 def test_spaces():
-    environment = ProblemEnvironment(box_world()[0])
+    environment = ProblemEnvironment(BOX())
     for space in (environment.observation_space, environment.action_space):
         assert space == gymnasium.spaces.Box(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), dtype=np.float64)
-    assert ProblemEnvironment(finite_world()[0]).action_space == gymnasium.spaces.Discrete(3)
+    assert ProblemEnvironment(FINITE()).action_space == gymnasium.spaces.Discrete(3)
 
 
 def test_arguments_reach_the_problem():
@@ -299,7 +305,7 @@ def refused(environment, action, match):
     ],
 )
 def test_bad_actions_in_a_box(action, match):
-    environment, untroubled = (ProblemEnvironment(box_world()[0]) for _ in range(2))
+    environment, untroubled = (ProblemEnvironment(BOX()) for _ in range(2))
     environment.reset(seed=0)
     untroubled.reset(seed=0)
     refused(environment, action, match)
@@ -310,14 +316,14 @@ def test_bad_actions_in_a_box(action, match):
 
 @pytest.mark.parametrize("action", [3, -1, 1.0, 0.5, np.nan, "1", None, [1], np.array([1])])
 def test_bad_finite_actions(action):
-    environment = ProblemEnvironment(finite_world()[0])
+    environment = ProblemEnvironment(FINITE())
     environment.reset(seed=0)
     refused(environment, action, "action: expected a whole number from 0 to 2, got")
 
 
 @pytest.mark.parametrize("action", [2, np.int64(2), np.int32(2), np.array(2)])
 def test_finite_actions_of_any_integer_type(action):
-    environment = ProblemEnvironment(finite_world()[0])
+    environment = ProblemEnvironment(FINITE())
     environment.reset(seed=0)
     assert environment.step(action)[0] in environment.observation_space
 
@@ -339,12 +345,12 @@ def test_only_problems_are_wrapped():
 
 def test_what_is_handed_out_is_not_ours():
     """Neither the action nor an observation shares memory with the environment."""
-    environment = ProblemEnvironment(box_world()[0])
+    environment = ProblemEnvironment(BOX())
     observation, _ = environment.reset(seed=0)
     observation[:] = 9.0
     action = np.array([0.5, -0.5])
     observation = environment.step(action)[0]
-    again = ProblemEnvironment(box_world()[0])
+    again = ProblemEnvironment(BOX())
     again.reset(seed=0)
     assert observation.tolist() == again.step([0.5, -0.5])[0].tolist()
     assert action.tolist() == [0.5, -0.5]
@@ -376,8 +382,9 @@ def _faulty_reset(parameters, random, state):
     state[0] = 0.5 if u < parameters[0] else 7.0
 
 
-def faulty(within=1.0, without_exception=1.0):
-    problem = Problem(
+@cache
+def faulty_problem(within, without_exception):
+    return Problem(
         name="faulty",
         step=_faulty_step,
         reset=_faulty_reset,
@@ -386,7 +393,10 @@ def faulty(within=1.0, without_exception=1.0):
         horizon=5,
         parameters=[within, without_exception],
     )
-    return ProblemEnvironment(problem)
+
+
+def faulty(within=1.0, without_exception=1.0):
+    return ProblemEnvironment(faulty_problem(within, without_exception))
 
 
 @pytest.mark.parametrize(

@@ -459,7 +459,9 @@ def test_parameters_round_trip(name, world):
 def test_nothing_learned_nothing_answered(name, world):
     agent = make(name, world)
     for ask in (lambda: agent.predict(observations(agent.problem)), agent.evaluate):
-        with pytest.raises(NotTrainedError, match=r"^S?P?AQL has not learned yet; call learn\(iterations=\.\.\.\) first$"):
+        with pytest.raises(
+            NotTrainedError, match=r"^S?P?AQL has not learned yet; call learn\(iterations=\.\.\.\) first$"
+        ):
             ask()
     assert agent.selection_score is None
     assert agent.iterations == len(agent.history) == 0

@@ -593,5 +593,7 @@ def test_nbytes_grows_with_the_cells():
 
 
 def test_too_many_dimensions_are_refused():
-    with pytest.raises(ParameterError, match=rf"^partition: 16 state and 1 action .* at most {MAX_DIMENSIONS} together$"):
+    with pytest.raises(
+        ParameterError, match=rf"^partition: 16 state and 1 action .* at most {MAX_DIMENSIONS} together$"
+    ):
         Partition(Box(np.zeros(16), np.ones(16)), Box(0, 1), initial=1.0)

@@ -1,0 +1,180 @@
+"""The command line: what it prints and writes, and one sentence with exit code 2 for each kind of bad input."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from numba.core import config
+
+from spaql.cli import main
+
+QUICK = ["--iterations", "20", "--episodes", "50", "--quiet"]
+needs_jit = pytest.mark.compiled_only
+
+
+def run(capsys, *words):
+    code = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys, *words):
+    """Exit code 2, nothing on stdout, one line on stderr; that line."""
+    try:
+        code = main([str(word) for word in words])
+    except SystemExit as stop:  # argparse
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("algorithm", ["spaql", "aql", "random", "no-movement", "mean", "median"])
+def test_train_prints_one_json_object(capsys, algorithm):
+    code, out, err = run(
+        capsys, "train", "ambulance", "--arrivals", "beta", "--cost", 0.25, "--algorithm", algorithm, "--json", *QUICK
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["algorithm"] == algorithm
+    assert result["optimum"] == pytest.approx(4.36975, abs=1e-4)
+    assert result["fresh"]["low"] <= result["fresh"]["mean"] <= result["fresh"]["high"]
+    if algorithm == "spaql":
+        assert result["training_steps"] == 20 * 5
+        assert result["selection_steps"] == 21 * 20 * 5
+    if algorithm == "aql":
+        assert (result["training_steps"], result["selection_steps"], result["monitoring_steps"]) == (100, 0, 2000)
+
+
+def test_train_writes_its_folder(capsys, tmp_path):
+    out_dir = tmp_path / "new" / "folder"
+    code, out, _ = run(capsys, "train", "oil", "--survey", "quadratic", "--out", out_dir, *QUICK)
+    assert code == 0
+    assert sorted(path.name for path in out_dir.iterdir()) == [
+        "history.csv",
+        "learning.png",
+        "partition.csv",
+        "partition.png",
+        "summary.json",
+    ]
+    summary = json.loads((out_dir / "summary.json").read_text())
+    history = list(csv.DictReader((out_dir / "history.csv").read_text().splitlines()))
+    cells = list(csv.DictReader((out_dir / "partition.csv").read_text().splitlines()))
+    assert len(history) == 20
+    assert int(history[-1]["training_steps"]) == summary["training_steps"]
+    assert len(cells) == summary["arms"]
+    assert float(history[-1]["best"]) == summary["selection_score"]
+    assert (out_dir / "partition.png").read_bytes().startswith(b"\x89PNG")
+    assert "oil quadratic 10" in out
+
+
+def test_same_seed_same_output(capsys):
+    words = ["train", "oil", "--seed", 0, "--json", *QUICK]
+    first, second = (json.loads(run(capsys, *words)[1]) for _ in range(2))
+    other = json.loads(run(capsys, *words[:3], 1, *words[4:])[1])
+    for result in (first, second, other):
+        result.pop("seconds")
+    assert first == second
+    assert first["fresh"] != other["fresh"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["train", "gold"], "gold"),
+        (["train", "oil", "--survey", "cubic"], "cubic"),
+        (["train", "oil", "--algorithm", "dqn"], "dqn"),
+        (["train", "oil", "--sharpness", "-1"], "sharpness"),
+        (["train", "oil", "--sharpness", "nan"], "sharpness"),
+        (["train", "oil", "--sharpness", "much"], "sharpness"),
+        (["train", "oil", "--deposit", "1.5"], "deposit"),
+        (["train", "oil", "--start", "-0.1"], "start"),
+        (["train", "oil", "--horizon", "0"], "horizon"),
+        (["train", "oil", "--iterations", "0"], "iterations"),
+        (["train", "oil", "--iterations", "-5"], "iterations"),
+        (["train", "oil", "--episodes", "1"], "episodes"),
+        (["train", "oil", "--scaling", "-0.5"], "scaling"),
+        (["train", "oil", "--scaling", "inf"], "scaling"),
+        (["train", "oil", "--rollouts", "0"], "rollouts"),
+        (["train", "oil", "--seed", "-1"], "seed"),
+        (["train", "oil", "--algorithm", "mean"], "arrivals"),
+        (["train", "oil", "--algorithm", "random", "--scaling", "1"], "scaling"),
+        (["train", "ambulance", "--cost", "2"], "cost"),
+        (["train", "ambulance", "--arrivals", "poisson"], "poisson"),
+        (["train", "ambulance", "--shape", "0", "2"], "shape"),
+        (["train"], "problem"),
+        (["fly"], "fly"),
+        ([], "command"),
+        (["demo", "--iterations", "0"], "iterations"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys, words, names):
+    assert names in refused(capsys, *words)
+
+
+def test_unwritable_folder_is_refused_before_training(capsys, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert "file" in refused(capsys, "train", "oil", "--out", file, "--iterations", 10**9)
+    assert "below" in refused(capsys, "train", "oil", "--out", file / "below", "--iterations", 10**9)
+    assert file.read_text() == "mine"
+
+
+def test_demo_writes_two_pictures(capsys, tmp_path):
+    code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet")
+    assert code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["learning.png", "partition.png"]
+    for word in ("spaql", "aql", "random", "fresh score", "optimum", "selection steps"):
+        assert word in out
+
+
+def test_demo_as_json(capsys, tmp_path):
+    code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet", "--json")
+    assert code == 0
+    assert [result["algorithm"] for result in json.loads(out)["results"]] == ["spaql", "aql", "random"]
+
+
+def test_version_and_help_do_not_load_the_compiler():
+    code = "import sys; from spaql.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "print(sorted(m for m in ('numba', 'scipy', 'matplotlib', 'gymnasium') if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "train" in done.stdout
+
+
+@needs_jit
+def test_progress_goes_to_stderr_and_results_to_stdout():
+    words = [sys.executable, "-m", "spaql", "train", "oil", "--iterations", "800000", "--episodes", "50", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["iterations"] == 800000
+    assert "it/s" in done.stderr
+
+
+@needs_jit
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_keeps_what_was_learned(tmp_path):
+    words = [sys.executable, "-m", "spaql", "train", "oil", "--iterations", "1000000000", "--episodes", "50", "--out"]
+    process = subprocess.Popen([*words, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    waited = ""
+    while "it/s" not in waited:  # the bar appears once iterations are under way
+        waited += process.stderr.read(1)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped after" in err
+    assert "Traceback" not in err
+    assert json.loads((tmp_path / "summary.json").read_text())["iterations"] > 0
+    assert "spaql" in out
+
+
+def test_jit_is_on_unless_asked_otherwise():
+    assert bool(config.DISABLE_JIT) == (os.environ.get("NUMBA_DISABLE_JIT") == "1")
