@@ -65,17 +65,25 @@ class Twin:
 
     def key(self, cell):
         """State box, action box and time step of a cell, in the unit cube."""
-        low, high = self.boxes
         record, action = self.partition.forest.cells[cell], self.partition.forest.boxes[cell]
-        node = record["node"]
-        return (*low[node], *action[0], *high[node], *action[1], int(record["root"]))
+        low, high = self.state_box(int(record["node"]))
+        return (*low, *action[0], *high, *action[1], int(record["root"]))
 
-    @property
-    def boxes(self):
-        return self.partition.node_boxes()
+    def state_box(self, node):
+        """Climbed up from the node; `Partition.node_boxes` goes down from the roots."""
+        nodes, links = (np.asarray(array) for array in (self.partition.forest.nodes, self.partition.forest.links))
+        low, high = [0.0] * self.partition.states.dimensions, [1.0] * self.partition.states.dimensions
+        while (parent := int(links[node]["parent"])) != NONE:
+            dim, cut = int(nodes[parent]["dim"]), float(nodes[parent]["cut"])
+            if node == nodes[parent]["child"] + 1:
+                low[dim] = max(low[dim], cut)
+            else:
+                high[dim] = min(high[dim], cut)
+            node = parent
+        return low, high
 
     def keys(self):
-        low, high = self.boxes
+        low, high = self.partition.node_boxes()
         count = len(self.partition)
         cells, action = self.partition.forest.cells[:count], self.partition.forest.boxes[:count]
         rows = np.hstack([low[cells["node"]], action[:, 0], high[cells["node"]], action[:, 1], cells["root"][:, None]])
@@ -93,10 +101,12 @@ class Twin:
         return root, next(ball for ball in self.plain[root].balls if self.ball_key(ball, root) == key)
 
     def split(self, cell):
+        key, forest = self.key(cell), self.partition.forest
         root, ball = self.find(cell)
         self.plain[root].split(ball)
         self.partition.reserve(1)
-        kernels.split(self.partition.forest, cell)
+        moved = self.partition.forest is not forest  # growth lays the cells out anew
+        kernels.split(self.partition.forest, self.keys()[key] if moved else cell)
 
     def assign(self, cell, q):
         self.find(cell)[1].q = q
@@ -132,17 +142,19 @@ def random_points(dimensions, count, rng, depth=4):
 
 
 def grow(twin, draw, operations=OPERATIONS, deepen=False):
-    """Split, assign and visit at random; `deepen` prefers young cells."""
+    """Split, assign, visit and grow at random; `deepen` prefers young cells."""
     for _ in range(operations):
         count = len(twin.partition)
         lowest = max(0, count - 4) if deepen else 0
         cell = draw(st.integers(lowest, count - 1))
-        action = draw(st.sampled_from(["split", "assign", "assign", "visit"]))
+        action = draw(st.sampled_from(["split", "split", "assign", "assign", "assign", "visit", "grow"]))
         depth = twin.partition.forest.cells["depth"][cell]
         if action == "split" and depth < MAX_DEPTH and count < 600:
             twin.split(cell)
         elif action == "visit":
             twin.visit(cell)
+        elif action == "grow" and len(twin.partition.forest.cells) < 2000:
+            twin.partition.reserve(len(twin.partition.forest.cells))
         else:
             twin.assign(cell, draw(st.sampled_from(QS)))
 
@@ -201,9 +213,9 @@ def test_every_pair_lies_in_exactly_one_cell(shape, data, seed):
             assert held.sum() == 1
             found = kernels.locate(partition.forest, step, points, row, pairs)
             one = int(np.flatnonzero(held)[0])
-            low = partition.states.to_unit(cells.state_low[one]), partition.states.to_unit(cells.state_high[one])
             assert keys[twin.key(found)] == found
-            np.testing.assert_allclose(np.array(twin.key(found))[: points.shape[1]], low[0], atol=1e-12)
+            corner = partition.states.to_unit(cells.state_low[one])
+            np.testing.assert_allclose(twin.key(found)[: points.shape[1]], corner, atol=1e-12)
             assert partition.forest.cells["q"][found] == cells.q[one]
             assert partition.forest.cells["depth"][found] == cells.depth[one]
 
@@ -299,7 +311,6 @@ def test_best_equals_brute_force(shape, data, seed):
 def test_best_equals_brute_force_below_the_grid(shape, data, place):
     """Cells finer than the flat grid's levels, all around one state."""
     twin = Twin(make(shape))
-    forest = twin.partition.forest
     point, action = np.array([[place]]), np.array([[0.0]])
     near = place + np.arange(-6, 7)[:, None] * 2.0 ** -(GRID_LEVELS + 2)
     points = np.vstack([np.clip(near, 0.0, 1.0), random_points(1, 4, np.random.default_rng(0), GRID_LEVELS)])
@@ -307,7 +318,6 @@ def test_best_equals_brute_force_below_the_grid(shape, data, place):
         twin.split(kernels.locate(twin.partition.forest, 0, point, 0, action))
         grow(twin, data.draw, 2, deepen=True)
         twin.check_greedy(points)
-    assert forest.cells["depth"].max() <= twin.partition.forest.cells["depth"].max()
     assert twin.partition.forest.cells["depth"].max() > GRID_LEVELS
     for _ in range(OPERATIONS):
         cell = data.draw(st.integers(0, len(twin.partition) - 1))
@@ -460,6 +470,7 @@ def contents(partition):
     return [
         forest.used.tolist(),
         forest.nodes[:nodes].tolist(),
+        forest.links[:nodes].tolist(),
         forest.cells[:cells].tolist(),
         forest.boxes[:cells].tolist(),
         forest.grid.tolist(),
@@ -504,13 +515,32 @@ def test_copies_are_exact_and_independent(shape):
     assert not any(np.shares_memory(a, b) for a, b in zip(source.forest, twin.forest, strict=True))
 
 
+def answers(partition):
+    """What a partition can be asked, whatever the places of its cells: the lists of all nodes, and greedy cells."""
+    twin, cells = Twin(partition), partition.forest.cells
+    lists = {}
+    for number, key in sorted((number, key) for key, number in twin.keys().items()):
+        node = int(cells["node"][number])
+        if node not in lists:
+            lists[node] = []
+            cell = int(partition.forest.nodes["head"][node])
+            while cell != NONE:
+                lists[node].append((*twin.key(cell), *(float(cells[n][cell]) for n in ("q", "visits", "depth"))))
+                cell = int(cells["next"][cell])
+        assert key in {row[: len(key)] for row in lists[node]}
+    points = random_points(partition.states.dimensions, 20, np.random.default_rng(0))
+    greedy = [twin.key(cell) for h in range(partition.steps) for cell in partition.greedy(points, np.full(len(points), h))]
+    return sorted(lists.values()), greedy
+
+
 @shapes
 def test_growth_keeps_everything(shape):
     partition = grown(shape)
-    before = contents(partition)
-    partition.reserve(2 * len(partition.forest.cells))
-    assert contents(partition) == before
-    nodes, cells = partition.growth(2 * len(before[2]))
+    before = answers(partition)
+    splits = 2 * len(partition.forest.cells)
+    partition.reserve(splits)
+    assert answers(partition) == before
+    nodes, cells = partition.growth(splits)
     assert len(partition.forest.nodes) >= partition.forest.used[0] + nodes
     assert len(partition.forest.cells) >= partition.forest.used[1] + cells
     assert len(partition.forest.members) == len(partition.forest.weights) == len(partition.forest.cells)

@@ -1,6 +1,7 @@
 """spaql: reinforcement learning on continuous, low-dimensional problems with a policy you can read.
 
-Names are imported when first used, so that `spaql --help` does not wait for a compiler.
+Names are imported when first used, so that `spaql --help` does not wait for a compiler.  Importing the package also
+registers `spaql/Oil-v0` and `spaql/Ambulance-v0` with Gymnasium.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import spaql.registration  # noqa: F401  (registers the environments)
 from spaql._version import __version__
 
 _HOMES = {
@@ -17,6 +19,7 @@ _HOMES = {
     "NoMovement": "spaql.agents",
     "Mean": "spaql.agents",
     "Median": "spaql.agents",
+    "ProblemEnvironment": "spaql.environments",
     "optimum": "spaql.optimum",
     "SpaqlError": "spaql.errors",
 }

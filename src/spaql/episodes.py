@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spaql.compiling import kernel
+from spaql.compiling import borrow, kernel
 from spaql.kernels import best, lend, play, play_centre
-from spaql.problems.base import FAULTS, RAN, SOME_ENDED, lend_frame
+from spaql.problems.base import FAULTS, RAN, SOME_ENDED, lend_frame, lend_world
 from spaql.rng import uniform
 
 
@@ -90,13 +90,14 @@ def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_r
 @kernel()
 def evaluate_forest(forest, world, frame, horizon, count, centre, agent_random, world_random):
     """`rollouts` as a call from Python."""
-    return rollouts(lend(forest), world, lend_frame(frame), horizon, count, centre, agent_random, world_random)
+    forest, world, frame = lend(forest), lend_world(world), lend_frame(frame)
+    return rollouts(forest, world, frame, horizon, count, centre, borrow(agent_random), borrow(world_random))
 
 
 @kernel()
 def evaluate_line(offset, slope, world, frame, horizon, count, world_random):
     """Episodes of the policy a = offset + slope * x in unit coordinates, dimension by dimension."""
-    frame = lend_frame(frame)
+    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
     status = begin_all(world, frame, count, world_random)
     steps = 0
     alive = count
@@ -123,7 +124,8 @@ def random_action(frame, row, choices, random):
 @kernel()
 def evaluate_random(choices, world, frame, horizon, count, agent_random, world_random):
     """Episodes of uniform random actions."""
-    frame = lend_frame(frame)
+    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
+    agent_random = borrow(agent_random)
     status = begin_all(world, frame, count, world_random)
     steps = 0
     alive = count
@@ -141,7 +143,8 @@ def evaluate_random(choices, world, frame, horizon, count, agent_random, world_r
 @kernel()
 def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
     """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
-    frame = lend_frame(frame)
+    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
+    agent_random = borrow(agent_random)
     status = RAN
     steps = 0
     total = 0.0

@@ -23,7 +23,7 @@ from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.kernels import assign, best, lend, play, ready_to_split, split, visit
 from spaql.partition import Partition
-from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame
+from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -82,7 +82,7 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
 @kernel()
 def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
     """Up to `len(rows)` episodes; the number done.  Stops as `spaql.agents.spaql.iterate` does."""
-    f, frame, counts = lend(f), lend_frame(frame), borrow(counts)
+    f, world, frame, counts = lend(f), lend_world(world), lend_frame(frame), borrow(counts)
     training_agent, training_world = borrow(streams[0]), borrow(streams[1])
     monitoring_agent, monitoring_world = borrow(streams[2]), borrow(streams[3])
     for k in range(rows.shape[0]):

@@ -28,7 +28,7 @@ from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.kernels import assign, best, lend, play, ready_to_split, sample, snapshot, split, visit
 from spaql.partition import Partition
-from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame
+from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -130,7 +130,7 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
     Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
     nodes and cells that one iteration can add), or at a fault of the problem, which `counts[STATUS]` then tells.
     """
-    work, kept, frame = lend(work), lend(kept), lend_frame(frame)
+    work, kept, world, frame = lend(work), lend(kept), lend_world(world), lend_frame(frame)
     mood = Mood(borrow(mood.numbers), borrow(mood.counts))
     numbers, counts = mood.numbers, mood.counts
     training_agent, training_world = borrow(streams[0]), borrow(streams[1])

@@ -7,7 +7,7 @@ A problem is two small functions that Numba can compile, the spaces, a horizon a
 
 `state`, `next_state` [states] and `action` [actions] are float64 arrays in your own units; `step` fills `next_state`,
 `reset` fills `state`; both read `parameters` [any] and draw from `random` only through `spaql.rng` (`uniform`,
-`normal`, `gamma`).  A finite action arrives as `action[0]`, the number of the action.  Rewards must be finite and
+`normal`, `gamma`); neither may write to `parameters`.  A finite action arrives as `action[0]`, the number of the action.  Rewards must be finite and
 states must stay inside the state space (a slack of 1e-9 of its width is forgiven); both are checked at every step.
 
 Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two first-class functions that the
@@ -69,6 +69,12 @@ class Frame(NamedTuple):
     outcomes: Floats  # [n, 2] reward, and 1 where the episode ended
     returns: Floats  # [n] sum of rewards of each episode
     who: NDArray[np.int64]  # [n] episode that lives in each row
+
+
+@kernel(inline=True)
+def lend_world(world):
+    """The same world without reference counts, which threads that share a problem would fight over."""
+    return World(world.advance, world.begin, borrow(world.constants))
 
 
 @kernel(inline=True)
@@ -164,6 +170,9 @@ class Problem:
             bounds += [self.actions.low, self.actions.high - self.actions.low]
         return World(advance, begin, np.concatenate([parameters, *bounds]))
 
+    def __deepcopy__(self, memo: object) -> Problem:
+        return self  # frozen, and its compiled functions cannot be copied
+
     def frame(self, copies: int) -> Frame:
         """Memory for `copies` environments side by side."""
         states, actions = self.states.dimensions, self.actions.dimensions
@@ -179,11 +188,13 @@ class Problem:
     def _try(self) -> None:
         """Play a first step, so that a broken problem is refused where it is made."""
         frame = self.frame(1)
+        frame.states[:] = np.nan  # a reset or step that forgets to fill its result is a fault too
         random = stream(0, Purpose.EVALUATION_ENVIRONMENT)
         constants = self.world.constants.ctypes.data
         begin, advance = (getattr(f, "ctypes", f) for f in (self.world.begin, self.world.advance))
         status = begin(1, frame.states.ctypes.data, frame.points.ctypes.data, constants, random.ctypes.data)
         self.check(status, "in its first reset")
+        frame.points[:] = np.nan
         addresses = [array.ctypes.data for array in (frame.states, frame.points, frame.actions, frame.outcomes)]
         self.check(advance(1, *addresses, constants, random.ctypes.data), "in its first step")
 
@@ -202,8 +213,6 @@ class Problem:
 
 def _compile(function: Any, signature: Any, name: str, what: str) -> Any:
     """The function compiled for the contract's signature, or a sentence about why not."""
-    if config.DISABLE_JIT:
-        return function
     if not callable(function):
         raise ProblemError(f"problem {name!r}: {what} must be a function, got {function!r:.80}")
     plain = getattr(function, "py_func", function)
@@ -211,16 +220,20 @@ def _compile(function: Any, signature: Any, name: str, what: str) -> Any:
     given = getattr(getattr(plain, "__code__", None), "co_argcount", expected)
     if given != expected:
         raise ProblemError(f"problem {name!r}: {what} must take {expected} arguments, it takes {given}; see Problem")
-    if getattr(function, "signatures", None) and signature.args in function.signatures:
-        compiled = function
-    else:
-        try:
-            compiled = numba.njit(signature, nogil=True)(plain)
-        except NumbaError as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = next((line for line in lines if not line.startswith(("Failed in", "-"))), lines[0])
-            raise ProblemError(f"problem {name!r}: {what} does not compile: {reason}") from None
-    return compiled
+    if config.DISABLE_JIT or signature.args in getattr(function, "signatures", ()):
+        return function
+    try:
+        return _compiled(plain, signature)
+    except NumbaError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = next((line for line in lines if not line.startswith(("Failed in", "-"))), lines[0])
+        raise ProblemError(f"problem {name!r}: {what} does not compile: {reason}") from None
+
+
+@lru_cache(maxsize=256)
+def _compiled(plain: Any, signature: Any) -> Any:
+    """The function compiled once, however many problems are made from it."""
+    return numba.njit(signature, nogil=True)(plain)
 
 
 @lru_cache(maxsize=256)

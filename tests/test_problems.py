@@ -1,0 +1,547 @@
+"""Problems: their rewards and laws against values known otherwise, and what is said of everything wrong."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core import config
+from scipy import stats
+
+import spaql
+from spaql.errors import ParameterError, ProblemError, SpaqlError
+from spaql.optimum import optimum
+from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems.ambulance import _beta_calls
+from spaql.problems.oil import DEPOSIT
+from spaql.rng import Purpose, stream, uniform
+
+SLOW = config.DISABLE_JIT
+compiled_only = pytest.mark.compiled_only
+
+
+def drift(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return 0.5, False
+
+
+def start(parameters, random, state):
+    state[0] = 0.5
+
+
+def make(**changes):
+    given = {"name": "mine", "step": drift, "reset": start, "states": Box(0, 1), "actions": Box(0, 1), "horizon": 4}
+    return Problem(**(given | changes))
+
+
+def refusal(kind, call, *mentions):
+    """The one line that a wrong call is answered with; it mentions all of these."""
+    with pytest.raises(SpaqlError) as caught:
+        call()
+    message = str(caught.value)
+    assert type(caught.value) is kind
+    assert message
+    assert "\n" not in message
+    for text in mentions:
+        assert text in message
+    return message
+
+
+# The contract of a problem ------------------------------------------------------------------------------------
+
+
+def four(state, action, parameters, random):
+    return 0.5, False
+
+
+def unknown_name(state, action, parameters, random, next_state):
+    next_state[0] = no_such_function(action[0])  # noqa: F821
+    return 0.5, False
+
+
+def only_reward(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return 0.5
+
+
+def text_reward(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return "much", False
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (four, "step must take 5 arguments, it takes 4"),
+        (unknown_name, "step does not compile"),
+        (only_reward, "step does not compile"),
+        (text_reward, "step does not compile"),
+        (3, "step must be a function, got 3"),
+        (None, "step must be a function, got None"),
+    ],
+    ids=["arguments", "unknown name", "only a reward", "text", "a number", "none"],
+)
+def test_a_step_that_is_none_is_refused(step, says):
+    refusal(ProblemError, lambda: make(step=step), "'mine'", says)
+
+
+@compiled_only
+def test_a_reset_of_the_wrong_kind_is_refused():
+    refusal(ProblemError, lambda: make(reset=four), "'mine'", "reset must take 3 arguments, it takes 4")
+
+
+@pytest.mark.parametrize("horizon", [0, -1, True, 5.0, "5", None, math.nan])
+def test_bad_horizons_are_refused(horizon):
+    for build in (make, oil, ambulance):
+        refusal(ParameterError, lambda build=build: build(horizon=horizon), "horizon", "at least 1", repr(horizon))
+
+
+@pytest.mark.parametrize("parameters", [[math.nan], [1.0, math.inf], ["much"], [None], [object()]])
+def test_bad_parameters_are_refused(parameters):
+    refusal(ProblemError, lambda: make(parameters=parameters), "'mine'", "parameters must be")
+
+
+@pytest.mark.parametrize("space", [None, 3, (0, 1), "box"])
+def test_bad_spaces_are_refused(space):
+    refusal(ProblemError, lambda: make(states=space), "'mine'", "states must be a Box")
+    refusal(ProblemError, lambda: make(actions=space), "'mine'", "actions must be a Box or Finite")
+
+
+def test_finite_states_are_refused():
+    refusal(ProblemError, lambda: make(states=Finite(3)), "'mine'", "states must be a Box")
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0, 0), (1, 0), (math.nan, 1), (0, math.inf), ([0, 0], [1, 1, 1]), ("a", 1), ([], []), ([[0]], [[1]]), (None, 1)],
+)
+def test_bad_boxes_are_refused(low, high):
+    refusal(ParameterError, lambda: Box(low, high), "box: bounds must be")
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 2.0, "3", None])
+def test_bad_counts_of_actions_are_refused(count):
+    refusal(ParameterError, lambda: Finite(count), "actions", repr(count))
+
+
+@pytest.mark.parametrize("place", [1.5, -0.1, math.nan, math.inf])
+def test_a_start_outside_the_space_is_refused(place):
+    def reset(parameters, random, state):
+        state[0] = parameters[0] if parameters[1] == 0.0 else place
+
+    refusal(ProblemError, lambda: make(reset=reset, parameters=[0.0, 1.0]), "'mine' left its state space", "first reset")
+
+
+# A step that fails in the end: at its first call, or after many.  `parameters` are the value and how rarely it comes.
+
+
+
+def nan_reward(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return math.nan if uniform(random) >= parameters[0] else 0.5, False
+
+
+def infinite_reward(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return -math.inf if uniform(random) >= parameters[0] else 0.5, False
+
+
+def nan_state(state, action, parameters, random, next_state):
+    next_state[0] = math.nan if uniform(random) >= parameters[0] else action[0]
+    return 0.5, False
+
+
+def state_above(state, action, parameters, random, next_state):
+    next_state[0] = 1.0 + 1e-6 if uniform(random) >= parameters[0] else action[0]
+    return 0.5, False
+
+
+def state_below(state, action, parameters, random, next_state):
+    next_state[0] = -1e-6 if uniform(random) >= parameters[0] else action[0]
+    return 0.5, False
+
+
+def division(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return 1.0 / (0.0 if uniform(random) >= parameters[0] else 2.0), False
+
+
+LEFT, NOT_FINITE, RAISED = "left its state space", "gave a reward that is not a finite number", "raised an exception"
+FAULTS = {
+    "reward NaN": (nan_reward, NOT_FINITE),
+    "reward infinite": (infinite_reward, NOT_FINITE),
+    "state NaN": (nan_state, LEFT),
+    "state above": (state_above, LEFT),
+    "state below": (state_below, LEFT),
+    "ZeroDivisionError": (division, RAISED),
+}
+# Numba reports the exception of a callback as one that nobody can catch; the problem's own message follows it.
+unraisable = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+faults = pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=compiled_only if name == "ZeroDivisionError" else ()) for name in FAULTS]
+)
+LEARNERS = {"SPAQL": lambda p: spaql.SPAQL(p, rollouts=1, seed=1), "AQL": lambda p: spaql.AQL(p, rollouts=0, seed=1)}
+
+
+@unraisable
+@faults
+def test_a_step_that_fails_at_once_is_refused(fault):
+    step, says = FAULTS[fault]
+    refusal(ProblemError, lambda: make(step=step, parameters=[0.0]), "'mine'", says, "in its first step", "mend")
+
+
+@unraisable
+@faults
+@pytest.mark.parametrize("agent", LEARNERS)
+def test_a_step_that_fails_later_stops_the_learning(fault, agent):
+    step, says = FAULTS[fault]
+    learner = LEARNERS[agent](make(step=step, parameters=[0.98]))
+    message = refusal(ProblemError, lambda: learner.learn(2000), "'mine'", says, "in iteration ")
+    iteration = int(message.split("in iteration ")[1].split(";")[0])
+    assert 1 < iteration < 2000
+    assert refusal(ProblemError, lambda: learner.learn(1), "'mine'", says)
+
+
+@unraisable
+@faults
+def test_a_step_that_fails_stops_an_evaluation(fault):
+    step, says = FAULTS[fault]
+    agent = spaql.Random(make(step=step, parameters=[0.98]))
+    refusal(ProblemError, lambda: agent.evaluate(500), "'mine'", says, "while it was evaluated")
+
+
+def far_away(state, action, parameters, random, next_state):
+    next_state[0] = parameters[1] if uniform(random) >= parameters[0] else action[0]
+    return 0.5, False
+
+
+def lost_reset(parameters, random, state):
+    state[0] = 0.5 if uniform(random) < 0.9 else parameters[1]
+
+
+def report_states_far_outside():
+    """Learn on problems that leave their space by far; every one must be refused."""
+    for learner in LEARNERS.values():
+        for place in (-1e6, 1e12, -1e300, 1e300):
+            for changes in ({"step": far_away}, {"reset": lost_reset}):
+                agent = learner(make(parameters=[0.98, place], **changes))
+                refusal(ProblemError, lambda agent=agent: agent.learn(2000), LEFT, "in iteration ")
+
+
+@compiled_only
+@pytest.mark.xfail(reason="the kernels look up the cell of a state that has already been reported as outside", strict=False)
+def test_states_far_outside_are_reported():
+    """In a process of its own: compiled code that trusted such a state would take the whole test run with it."""
+    code = "import test_problems; test_problems.report_states_far_outside()"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+def test_the_slack_of_the_state_space_is_forgiven():
+    def step(state, action, parameters, random, next_state):
+        next_state[0] = 1.0 + 1e-10 if uniform(random) < 0.5 else -1e-10
+        return 0.5, False
+
+    problem = make(step=step)
+    for agent in (spaql.SPAQL(problem, rollouts=2), spaql.AQL(problem, rollouts=2)):
+        assert agent.learn(20).evaluate(10).mean == 2.0
+
+
+def test_whole_numbers_and_no_parameters_will_do():
+    def step(state, action, parameters, random, next_state):
+        next_state[0] = 1
+        return 1, False
+
+    problem = make(step=step, parameters=())
+    assert problem.parameters.size == 0
+    assert spaql.Random(problem).evaluate(10).mean == 4.0
+
+
+def test_parameters_cannot_be_changed():
+    numbers = np.array([1.0, 2.0])
+    problem = make(parameters=numbers)
+    numbers[0] = 9.0
+    assert problem.parameters.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        problem.parameters[0] = 3.0
+
+
+def test_actions_and_states_arrive_in_the_problem_s_units():
+    def step(state, action, parameters, random, next_state):
+        next_state[0] = action[0] + 10.0
+        next_state[1] = state[0]
+        return action[0] + state[0], False
+
+    def reset(parameters, random, state):
+        state[0] = 12.0
+        state[1] = 30.0
+
+    problem = make(step=step, reset=reset, states=Box([10, 10], [14, 30]), actions=Box(0, 4), horizon=2)
+    agent = spaql.SPAQL(problem, rollouts=1).learn(1)
+    agent_first = float(agent.predict([12.0, 30.0])[0][0])
+    agent_second = float(agent.predict([agent_first + 10.0, 12.0])[0][0])
+    expected = (agent_first + 12.0) + (agent_second + agent_first + 10.0)
+    np.testing.assert_allclose(agent.evaluate(5, deterministic=True).returns, expected, rtol=1e-12)
+
+
+# Arguments of the paper's problems ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "value"),
+    [
+        (oil, "survey", "cubic"),
+        (oil, "survey", None),
+        (oil, "sharpness", -1.0),
+        (oil, "sharpness", 0.0),
+        (oil, "sharpness", math.nan),
+        (oil, "sharpness", "sharp"),
+        (oil, "sharpness", True),
+        (oil, "deposit", 1.5),
+        (oil, "start", -0.1),
+        (oil, "start", math.inf),
+        (ambulance, "arrivals", "normal"),
+        (ambulance, "cost", -0.1),
+        (ambulance, "cost", 1.1),
+        (ambulance, "cost", math.nan),
+        (ambulance, "start", 2.0),
+        (ambulance, "shape", 3.0),
+        (ambulance, "shape", (5.0,)),
+        (ambulance, "shape", (5.0, 2.0, 1.0)),
+        (ambulance, "shape", (0.0, 2.0)),
+        (ambulance, "shape", (5.0, -2.0)),
+        (ambulance, "shape", (math.nan, 2.0)),
+        (ambulance, "shape", ("a", 2.0)),
+    ],
+)
+def test_bad_arguments_are_refused(build, name, value):
+    refusal(ParameterError, lambda: build(**{name: value}), f"{name}: expected")
+
+
+@pytest.mark.xfail(reason="the module of the same name takes the function's place once it is imported", strict=True)
+def test_the_optimum_is_a_function_of_the_package():
+    assert spaql.optimum(ambulance(cost=1.0)).value == pytest.approx(5.0)
+
+
+def test_arguments_are_remembered():
+    for build, arguments in (
+        (oil, {"survey": "quadratic", "sharpness": 3.0, "deposit": 0.2, "start": 0.9, "horizon": 7}),
+        (ambulance, {"arrivals": "beta", "cost": 0.5, "shape": (1.5, 2.5), "start": 0.1, "horizon": 2}),
+        (ambulance, {"arrivals": "uniform", "cost": 1.0, "start": 0.1, "horizon": 2}),
+    ):
+        problem = build(**arguments)
+        assert problem.arguments == arguments
+        assert build(**problem.arguments).arguments == arguments
+
+
+# Arguments of agents ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("SPAQL", "scaling", -0.1),
+        ("SPAQL", "scaling", math.nan),
+        ("SPAQL", "scaling", math.inf),
+        ("SPAQL", "rollouts", 0),
+        ("SPAQL", "rollouts", 2.5),
+        ("SPAQL", "coldest", 0.0),
+        ("SPAQL", "hottest", 0.001),
+        ("SPAQL", "heat", 1.0),
+        ("SPAQL", "heat", 0.5),
+        ("SPAQL", "heat_decay", 0.0),
+        ("SPAQL", "heat_decay", 1.1),
+        ("SPAQL", "splits_before_reset", 0),
+        ("SPAQL", "seed", -1),
+        ("SPAQL", "seed", 1.0),
+        ("SPAQL", "seed", None),
+        ("SPAQL", "seed", True),
+        ("AQL", "scaling", -1.0),
+        ("AQL", "rollouts", -1),
+        ("AQL", "seed", 0.5),
+        ("Random", "seed", -5),
+        ("Median", "seed", "7"),
+    ],
+)
+def test_bad_parameters_of_agents_are_refused(kind, name, value):
+    refusal(ParameterError, lambda: getattr(spaql, kind)(ambulance(), **{name: value}), f"{name}: expected", repr(value))
+
+
+@pytest.mark.parametrize("kind", ["SPAQL", "AQL", "Random", "NoMovement", "Mean", "Median"])
+@pytest.mark.parametrize("problem", [None, "oil", oil])
+def test_an_agent_needs_a_problem(kind, problem):
+    refusal(ParameterError, lambda: getattr(spaql, kind)(problem), "problem: expected")
+
+
+@pytest.mark.parametrize("kind", ["SPAQL", "AQL"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "either iterations or total_timesteps"),
+        ({"iterations": 1, "total_timesteps": 1000}, "either iterations or total_timesteps"),
+        ({"iterations": 0}, "iterations"),
+        ({"iterations": -3}, "iterations"),
+        ({"iterations": 2.0}, "iterations"),
+        ({"iterations": True}, "iterations"),
+        ({"total_timesteps": 0}, "total_timesteps"),
+        ({"total_timesteps": 4}, "total_timesteps: 4 is too few"),
+        ({"total_timesteps": 1e6}, "total_timesteps"),
+    ],
+)
+def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
+    agent = getattr(spaql, kind)(oil())
+    refusal(ParameterError, lambda: agent.learn(**arguments), says)
+    assert agent.iterations == agent.training_steps == agent.selection_steps == 0
+
+
+@pytest.mark.parametrize("kind", ["SPAQL", "AQL", "Random", "Median"])
+@pytest.mark.parametrize(
+    "observation",
+    [[1.5], [-1e-9], [math.nan], [math.inf], [0.5, 0.5], [], [[[0.5]]], "here", None, [[0.5], [2.0]], [[0.5, 0.5]]],
+)
+def test_bad_observations_are_refused(kind, observation):
+    agent = getattr(spaql, kind)(ambulance(), seed=0).learn(1)
+    refusal(ParameterError, lambda: agent.predict(observation), "observation")
+
+
+@pytest.mark.parametrize("state", [[-1], [5], [0, 1], "now", [None]])
+def test_bad_time_steps_are_refused(state):
+    agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
+    refusal(ParameterError, lambda: agent.predict([0.5], state=state), "state")
+
+
+@pytest.mark.parametrize("starts", [[True, False], [], "yes"])
+def test_bad_episode_starts_are_refused(starts):
+    agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
+    refusal(ParameterError, lambda: agent.predict([0.5], episode_start=starts), "episode_start")
+
+
+@pytest.mark.parametrize("arguments", [{"episodes": 1}, {"episodes": 2.0}, {"episodes": True}, {"seed": -1}, {"seed": 0.5}])
+def test_bad_evaluations_are_refused(arguments):
+    agent = spaql.Random(ambulance())
+    refusal(ParameterError, lambda: agent.evaluate(**arguments), f"{next(iter(arguments))}: expected")
+
+
+# Rewards and laws ---------------------------------------------------------------------------------------------
+
+
+def play(problem, x, a, random):
+    """One step through the problem's own function: reward, next state, ended."""
+    following = np.zeros(1)
+    reward, ended = problem.step(np.array([x]), np.array([a]), np.array(problem.parameters), random, following)
+    return reward, float(following[0]), ended
+
+
+@pytest.mark.parametrize(("x", "a"), [(0.0, 0.0), (0.2, 0.9), (DEPOSIT, DEPOSIT), (1.0, 0.7), (0.75, 0.74)])
+@pytest.mark.parametrize("sharpness", [1.0, 10.0, 50.0])
+def test_rewards_of_oil(x, a, sharpness):
+    laplace, quadratic = (oil(survey=s, sharpness=sharpness) for s in ("laplace", "quadratic"))
+    random = stream(0, 0)
+    expected = max(0.0, math.exp(-sharpness * abs(a - DEPOSIT)) - abs(x - a))
+    assert play(laplace, x, a, random) == (pytest.approx(expected, abs=1e-15), a, False)
+    expected = max(0.0, 1.0 - sharpness * (a - DEPOSIT) ** 2 - abs(x - a))
+    assert play(quadratic, x, a, random) == (pytest.approx(expected, abs=1e-15), a, False)
+    np.testing.assert_array_equal(random, stream(0, 0))  # oil draws nothing
+
+
+def test_rewards_of_oil_by_hand():
+    problem = oil(survey="quadratic", sharpness=2.0, deposit=0.5)
+    assert play(problem, 0.25, 0.75, stream(0, 0))[0] == 1.0 - 2.0 * 0.0625 - 0.5
+    problem = oil(survey="laplace", sharpness=math.log(2.0) * 4.0, deposit=0.5)
+    assert play(problem, 0.625, 0.75, stream(0, 0))[0] == pytest.approx(0.5 - 0.125)
+
+
+@pytest.mark.parametrize("arrivals", ["uniform", "beta"])
+@pytest.mark.parametrize("shape", [(5.0, 2.0), (0.7, 3.3)])
+@pytest.mark.parametrize("cost", [0.0, 0.25, 1.0])
+def test_rewards_of_the_ambulance(arrivals, shape, cost):
+    problem = ambulance(arrivals=arrivals, shape=shape, cost=cost)
+    random = stream(0, 0)
+    for x, a in ((0.5, 0.5), (0.0, 1.0), (0.3, 0.8)):
+        reward, call, ended = play(problem, x, a, random)
+        assert 0.0 <= call <= 1.0
+        assert not ended
+        assert reward == pytest.approx(1.0 - cost * abs(x - a) - (1.0 - cost) * abs(call - a), abs=1e-15)
+
+
+def calls(problem, step=None, count=300 if SLOW else 20_000):
+    """Places of so many calls."""
+    random, constants = stream(3, 0), np.array(problem.parameters)
+    x, a, following, places = np.array([0.5]), np.array([0.5]), np.zeros(1), np.empty(count)
+    for i in range(count):
+        (step or problem.step)(x, a, constants, random, following)
+        places[i] = following[0]
+    return places
+
+
+@pytest.mark.parametrize("shape", [(5.0, 2.0), (1.0, 2.0), (15.0, 2.0), (16.0, 2.0), (5.0, 2.5), (0.3, 0.4), (1.0, 1.0)])
+def test_calls_follow_the_beta_distribution(shape):
+    problem = ambulance(shape=shape)
+    for step in (None, _beta_calls):
+        assert stats.kstest(calls(problem, step), "beta", args=shape).pvalue > 1e-3
+
+
+def test_uniform_calls_are_uniform():
+    assert stats.kstest(calls(ambulance(arrivals="uniform")), "uniform").pvalue > 1e-3
+
+
+def test_the_two_ways_to_draw_beta_5_2_agree():
+    problem = ambulance()
+    assert problem.step is not _beta_calls
+    assert stats.ks_2samp(calls(problem), calls(problem, _beta_calls)).pvalue > 1e-3
+
+
+def mean_distance(p, q):
+    """E|X - a| of X ~ Beta(p, q) and uniform a: the mean of 1/2 - X (1 - X)."""
+    mean = p / (p + q)
+    square = mean * (p + 1.0) / (p + q + 1.0)
+    return 0.5 - mean + square
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize(("arrivals", "shape"), [("uniform", (1.0, 1.0)), ("beta", (5.0, 2.0)), ("beta", (2.5, 0.5))])
+def test_the_value_of_random_on_the_ambulance(cost, arrivals, shape):
+    """Exact: H minus the mean drive, minus the mean relocation from 0.5 once and from a call otherwise."""
+    problem = ambulance(arrivals=arrivals, shape=shape, cost=cost)
+    drive = mean_distance(*shape)
+    expected = 5.0 - 5.0 * (1.0 - cost) * drive - cost * (0.25 + 4.0 * drive)
+    result = spaql.Random(problem, seed=0).evaluate(200 if SLOW else 20_000)
+    assert abs(result.mean - expected) < 5.0 * result.returns.std() / math.sqrt(result.returns.size)
+
+
+@pytest.mark.parametrize("shape", [(5.0, 2.0), (0.7, 3.3), (2.5, 0.5), (30.0, 30.0)])
+def test_heuristics_are_mean_and_median(shape):
+    law = stats.beta(*shape)
+    for kind, expected in ((spaql.Mean, law.mean()), (spaql.Median, law.median())):
+        action, _ = kind(ambulance(shape=shape)).predict([0.1])
+        assert action[0] == pytest.approx(expected, abs=1e-4)
+    for kind in (spaql.Mean, spaql.Median):
+        assert kind(ambulance(arrivals="uniform")).predict([0.1])[0][0] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_no_movement_stays():
+    agent = spaql.NoMovement(ambulance(cost=1.0))
+    assert agent.predict([0.3])[0].tolist() == [0.3]
+    assert agent.evaluate(10).returns.tolist() == [5.0] * 10
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.25, 1.0])
+def test_no_fixed_place_beats_the_median_where_driving_counts(cost):
+    problem = ambulance(cost=cost)
+    mean, median = (kind(problem).evaluate(200 if SLOW else 20_000, seed=1) for kind in (spaql.Mean, spaql.Median))
+    if cost == 0.0 and not SLOW:
+        assert median.mean > mean.mean  # by the same calls
+        assert abs(median.mean - optimum(problem).value) < 0.02
+    assert median.mean <= optimum(problem).value + 5.0 * median.returns.std() / math.sqrt(median.returns.size)
+
+
+def test_the_environment_s_stream_is_its_own():
+    """The calls of an evaluation do not depend on the agent's draws."""
+    problem = ambulance(cost=0.0)
+    a = spaql.Median(problem).evaluate(10, seed=4)
+    frame, agent, world = problem.frame(10), stream(4, Purpose.EVALUATION), stream(4, Purpose.EVALUATION_ENVIRONMENT)
+    spaql.Median(problem)._play(frame, 10, False, agent, world)
+    np.testing.assert_array_equal(frame.returns[:10], a.returns)
