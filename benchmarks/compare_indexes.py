@@ -1,8 +1,8 @@
 """Two ways to index the cells of a partition, compared: filed by state (the library's), or in one joint k-d tree.
 
 The joint tree splits states and actions alike; every node keeps the largest Q below it.  The greedy search goes down
-by state, takes the better side first at an action split and prunes by that maximum; a changed Q updates the maxima on
-its way up.  It would also serve agents that split one dimension at a time.  Run: `python benchmarks/compare_indexes.py`.
+by state, takes the better side first at an action split and prunes by that maximum; a changed Q updates the maxima
+on its way up.  It would also serve agents that split one dimension at a time.  Run: `python benchmarks/compare_indexes.py`.
 
 Printed, for the paper's twelve problems and a four-dimensional one, on the partitions that SPAQL learns there:
 nanoseconds per greedy look-up at random states, and per look-up followed by a change of the found cell's Q.
@@ -171,9 +171,8 @@ def four_dimensional() -> Problem:
 
 def main() -> None:
     """Print the comparison."""
-    print(
-        f"{'problem':<26}{'agent':<8}{'cells':>6}{'look-up: filed':>16}{'joint':>8}{'with update: filed':>20}{'joint':>8}   (ns)"
-    )
+    header = f"{'problem':<26}{'agent':<8}{'cells':>6}{'look-up: filed':>16}{'joint':>8}"
+    print(f"{header}{'with update: filed':>20}{'joint':>8}   (ns)")
     random = stream(0, 0)
     for problem, iterations in [*paper_problems(), (four_dimensional(), 20_000)]:
         states = problem.states.dimensions

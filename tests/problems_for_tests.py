@@ -1,7 +1,6 @@
 """Problems of our own for the tests, each as a compiled problem and in the textbook's plain form."""
 
 import textbook
-
 from spaql.problems import Box, Finite, Problem
 from spaql.rng import uniform
 

@@ -32,7 +32,7 @@ def test_dense_partition_is_even():
 
 def test_learning_steps_keep_the_index_true():
     partition = bench.along_policy(300)
-    bench.learning_steps(partition.forest, 200, stream(0, 0), np.zeros((1, 1)), np.zeros((1, 1)))
+    bench.learning_steps(partition.forest, 200, 1.0, stream(0, 0), np.zeros((1, 1)), np.zeros((1, 1)))
     view = partition.view()
     for x in np.linspace(0.0, 1.0, 65):
         cell = kernels.best(partition.forest, 0, np.array([[x]]), 0)

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 from numba.core import config
-from problems_for_tests import box_world, finite_world
 
+from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, Random
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.problems import Box, Finite, Problem, ambulance, oil
@@ -478,7 +478,7 @@ def test_heuristics_need_arrivals(heuristic, world):
 
 
 def test_no_movement_needs_equal_spaces():
-    with pytest.raises(ParameterError, match="^NoMovement: 'finite world' has no action for each state"):
+    with pytest.raises(ParameterError, match=r"^NoMovement: 'finite world' has no action for each state"):
         NoMovement(problem_of("finite world"))
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import textbook
 from numba.core import config
-from problems_for_tests import box_world, finite_world
 
+import textbook
+from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL
 from spaql.problems import ambulance, oil
 from spaql.problems.oil import DEPOSIT
@@ -43,7 +43,7 @@ def boxes(balls):
     """Textbook balls as sorted rows: state and action box, Q, visits, depth."""
     rows = []
     for b in balls:
-        box = b.low + b.high if b.choice is None else b.low + (float(b.choice),) + b.high + (float(b.choice),)
+        box = b.low + b.high if b.choice is None else (*b.low, float(b.choice), *b.high, float(b.choice))
         rows.append((*box, b.q, b.n, b.depth))
     return sorted(rows)
 

@@ -70,10 +70,8 @@ class Ambulance(UnitSpace):
         return (self.start,)
 
     def step(self, x, a, random):
-        if self.beta:  # Beta(5, 2) is the law of the fifth smallest of six uniforms
-            call = sorted(random.uniform() for _ in range(6))[4]
-        else:
-            call = random.uniform()
+        # Beta(5, 2) is the law of the fifth smallest of six uniforms.
+        call = sorted(random.uniform() for _ in range(6))[4] if self.beta else random.uniform()
         return 1.0 - (self.cost * abs(x[0] - a[0]) + (1.0 - self.cost) * abs(call - a[0])), (call,), False
 
 
@@ -206,7 +204,7 @@ def spaql(problem, *, iterations, scaling, seed, rollouts=20, choices=None, pati
             splits += working.update(ball, reward + value + scaling / math.sqrt(ball.n), horizon)
             if ended:
                 break
-        score, steps = evaluate(lambda h, x: working.greedy(x), problem, rollouts, select_agent, select_world)
+        score, steps = evaluate(lambda h, x, p=working: p.greedy(x), problem, rollouts, select_agent, select_world)
         selection += steps
         splits_since += splits > 0
         if score >= best_score:

@@ -5,9 +5,10 @@
     algorithms at the paper's settings (K and N as printed, xi = 0.5).  AQL's monitoring rollouts are steps like any
     other here; `ratio_without_monitoring` is AQL with N = 0.
 (b) `ratio_to_textbook`: time of `tests/textbook.py` over ours for the same run; null outside a source checkout.
-(c) `growth`: time of a learning step (Boltzmann sample, draw, value of a next state, update) at random states on
-    partitions of 10^3 to 10^6 cells refined along a policy, as agents refine; `dense` is the same on partitions
-    refined everywhere alike, which no agent builds: there the sample must look at every one of 2^depth actions.
+(c) `growth`: time of a learning step (Boltzmann sample, draw, value of a next state, update) on partitions of 10^3 to
+    10^6 cells refined along a policy, as agents refine, with every next state drawn from the whole space: the worst
+    case for the memory.  `growth_local` draws them from one 4096th of it, as a policy that has settled visits them;
+    `growth_dense` has partitions refined everywhere alike, where the sample must look at all of 2^depth actions.
 (d) `bytes_per_cell`; (e) `predict_per_second` on a million states; (f) `threads`: two threads against one.
 (g) `start`: seconds for `spaql --help`, for a short training, and for the first use with an empty cache.
 """
@@ -149,14 +150,14 @@ def paint(f, random):
 
 
 @kernel()
-def learning_steps(f, steps, random, points, actions):
-    """So many learning steps, without splits; every next state is drawn anew from the whole space."""
+def learning_steps(f, steps, width, random, points, actions):
+    """So many learning steps, without splits; every next state is drawn from [0, width)."""
     f = lend(f)
-    points[0, 0] = uniform(random)
+    points[0, 0] = width * uniform(random)
     for _ in range(steps):
         cell = sample(f, 0, points, 0, 0.01, random)
         play(f, cell, random, actions, 0)
-        points[0, 0] = uniform(random)
+        points[0, 0] = width * uniform(random)
         value = min(5.0, f.cells[best(f, 0, points, 0)].q)
         assign(f, cell, 0.9 * f.cells[cell].q + 0.1 * (value + 1.0))
 
@@ -184,14 +185,14 @@ def dense(depth: int) -> Partition:
     return partition
 
 
-def growth(partitions: list[Partition]) -> dict[str, Any]:
+def growth(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
     """(c): nanoseconds per learning step by number of cells, and the largest over the smallest partition's."""
     scratch = np.zeros((1, 1)), np.zeros((1, 1))
     random = stream(2, 0)
     times: list[list[float]] = [[] for _ in partitions]
     for _ in range(REPEATS):
         for row, partition in zip(times, partitions, strict=True):
-            row.append(seconds(partial(learning_steps, partition.forest, _LEARNING_STEPS, random, *scratch)))
+            row.append(seconds(partial(learning_steps, partition.forest, _LEARNING_STEPS, width, random, *scratch)))
     medians = [1e9 * statistics.median(row) / _LEARNING_STEPS for row in times]
     return {
         "cells": [len(partition) for partition in partitions],
@@ -257,7 +258,9 @@ def measure(progress_bar: bool = True) -> dict[str, Any]:
         figures: dict[str, Any] = {"ratio_to_simulation": to_simulation(bar)}
         figures["ratio_to_textbook"] = to_textbook(bar)
         bar("growth")
-        figures["growth"] = growth([along_policy(cells) for cells in CELLS])
+        adaptive = [along_policy(cells) for cells in CELLS]
+        figures["growth"] = growth(adaptive)
+        figures["growth_local"] = growth(adaptive, width=2.0**-12)
         figures["growth_dense"] = growth([dense(depth) for depth in DENSE])
         figures["bytes_per_cell"] = max(figures["growth"]["bytes_per_cell"])
         figures["predict_per_second"] = predict_rate(bar)
@@ -281,12 +284,15 @@ def text(figures: dict[str, Any]) -> str:
     book = figures["ratio_to_textbook"]
     if book is not None:
         lines.append("time of the textbook over ours: " + ", ".join(f"{name} {r:,.0f}" for name, r in book.items()))
-    for name, key in (("along a policy", "growth"), ("everywhere alike", "growth_dense")):
+    kinds = {
+        "growth": "refined along a policy, states anywhere",
+        "growth_local": "refined along a policy, states in one place",
+        "growth_dense": "refined everywhere alike",
+    }
+    for key, name in kinds.items():
         part = figures[key]
         pairs = zip(part["cells"], part["nanoseconds"], strict=True)
-        lines.append(
-            f"learning step on a partition refined {name}: " + ", ".join(f"{n:,} cells {t:.0f} ns" for n, t in pairs)
-        )
+        lines.append(f"learning step on a partition {name}: " + ", ".join(f"{n:,} cells {t:.0f} ns" for n, t in pairs))
         lines.append(f"  largest over smallest: {part['ratio']:.2f}")
     lines.append(f"bytes per cell: {figures['bytes_per_cell']:.1f}")
     lines.append(f"predict: {figures['predict_per_second'] / 1e6:.1f} million states per second")

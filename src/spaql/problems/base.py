@@ -6,9 +6,10 @@ A problem is two small functions that Numba can compile, the spaces, a horizon a
     reset(parameters, random, state) -> None
 
 `state`, `next_state` [states] and `action` [actions] are float64 arrays in your own units; `step` fills `next_state`,
-`reset` fills `state`; both read `parameters` [any] and draw from `random` only through `spaql.rng` (`uniform`,
-`normal`, `gamma`); neither may write to `parameters`.  A finite action arrives as `action[0]`, the number of the action.  Rewards must be finite and
-states must stay inside the state space (a slack of 1e-9 of its width is forgiven); both are checked at every step.
+`reset` fills `state`; both read `parameters` [any], which neither may write to, and draw from `random` only through
+`spaql.rng` (`uniform`, `normal`, `gamma`).  A finite action arrives as `action[0]`, the number of the action.  Rewards
+must be finite and states must stay inside the state space (a slack of 1e-9 of its width is forgiven); both are checked
+at every step.
 
 Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two first-class functions that the
 agents' kernels call through a pointer: the kernels are compiled once for all problems, a new problem costs a fraction
