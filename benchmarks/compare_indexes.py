@@ -2,7 +2,8 @@
 
 The joint tree splits states and actions alike; every node keeps the largest Q below it.  The greedy search goes down
 by state, takes the better side first at an action split and prunes by that maximum; a changed Q updates the maxima
-on its way up.  It would also serve agents that split one dimension at a time.  Run: `python benchmarks/compare_indexes.py`.
+on its way up.  It would also serve agents that split one dimension at a time.
+Run: `python benchmarks/compare_indexes.py`.
 
 Printed, for the paper's twelve problems and a four-dimensional one, on the partitions that SPAQL learns there:
 nanoseconds per greedy look-up at random states, and per look-up followed by a change of the found cell's Q.

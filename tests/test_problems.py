@@ -12,7 +12,7 @@ from scipy import stats
 
 import spaql
 from spaql.errors import ParameterError, ProblemError, SpaqlError
-from spaql.optimum import optimum
+from spaql.exact import optimum
 from spaql.problems import Box, Finite, Problem, ambulance, oil
 from spaql.problems.ambulance import _beta_calls
 from spaql.problems.oil import DEPOSIT
@@ -170,7 +170,6 @@ def division(state, action, parameters, random, next_state):
     return 1.0 / (0.0 if uniform(random) >= parameters[0] else 2.0), False
 
 
-LOOKED_UP = "the kernels look up the cell of a state that has already been reported as outside"
 LEFT, NOT_FINITE, RAISED = "left its state space", "gave a reward that is not a finite number", "raised an exception"
 FAULTS = {
     "reward NaN": (nan_reward, NOT_FINITE),
@@ -198,9 +197,7 @@ def test_a_step_that_fails_at_once_is_refused(fault):
 @unraisable
 @faults
 @pytest.mark.parametrize("agent", LEARNERS)
-def test_a_step_that_fails_later_stops_the_learning(fault, agent, request):
-    if SLOW and fault == "state NaN":
-        request.applymarker(pytest.mark.xfail(reason=LOOKED_UP))
+def test_a_step_that_fails_later_stops_the_learning(fault, agent):
     step, says = FAULTS[fault]
     learner = LEARNERS[agent](make(step=step, parameters=[0.98]))
     message = refusal(ProblemError, lambda: learner.learn(2000), "'mine'", says, "in iteration ")
@@ -236,7 +233,6 @@ def report_states_far_outside():
 
 
 @compiled_only
-@pytest.mark.xfail(reason=LOOKED_UP, strict=False)
 def test_states_far_outside_are_reported():
     """In a process of its own: compiled code that trusted such a state would take the whole test run with it."""
     code = "import test_problems; test_problems.report_states_far_outside()"
@@ -325,7 +321,6 @@ def test_bad_arguments_are_refused(build, name, value):
     refusal(ParameterError, lambda: build(**{name: value}), f"{name}: expected")
 
 
-@pytest.mark.xfail(reason="the module of the same name takes the function's place once it is imported", strict=True)
 def test_the_optimum_is_a_function_of_the_package():
     assert spaql.optimum(ambulance(cost=1.0)).value == pytest.approx(5.0)
 
@@ -419,7 +414,6 @@ def test_bad_time_steps_are_refused(state):
     refusal(ParameterError, lambda: agent.predict([0.5], state=state), "state")
 
 
-@pytest.mark.xfail(reason="episode_start is not checked", strict=True)
 @pytest.mark.parametrize("starts", [[True, False], [], "yes"])
 def test_bad_episode_starts_are_refused(starts):
     agent = spaql.AQL(ambulance(), rollouts=1).learn(1)

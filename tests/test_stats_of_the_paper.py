@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spaql
-from spaql.optimum import optimum
+from spaql.exact import optimum
 from spaql.problems import ambulance, oil
 from spaql.stats import mean_interval
 

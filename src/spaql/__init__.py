@@ -20,7 +20,7 @@ _HOMES = {
     "Mean": "spaql.agents",
     "Median": "spaql.agents",
     "ProblemEnvironment": "spaql.environments",
-    "optimum": "spaql.optimum",
+    "optimum": "spaql.exact",
     "SpaqlError": "spaql.errors",
 }
 

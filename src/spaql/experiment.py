@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from spaql import figures
 from spaql.agents import Agent, Evaluation
 from spaql.errors import OutputError
-from spaql.optimum import Optimum, optimum
+from spaql.exact import Optimum, optimum
 
 FRESH_EPISODES = 10_000
 

@@ -48,14 +48,16 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
     high = -np.inf
     splits = 0
     total = 0.0
-    following = best(f, 0, frame.points, 0)
+    following = 0
     for h in range(rules.horizon):
-        if not status & RAN or status & (FAULTS | SOME_ENDED):
+        if status != RAN:  # a fault: its state must not be looked up; or the episode's end
             break
-        cell = following
+        cell = following if h else best(f, 0, frame.points, 0)
         play(f, cell, agent_random, frame.actions, 0)
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
+        if not status & RAN or status & FAULTS:
+            break
         total += frame.outcomes[0, 0]
         value = 0.0
         if h + 1 < rules.horizon:

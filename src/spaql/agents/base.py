@@ -248,7 +248,12 @@ class Agent:
                     f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}"
                 )
         if episode_start is not None:
-            steps[np.asarray(episode_start, dtype=bool).reshape(-1)] = 0
+            starts = np.asarray(episode_start).reshape(-1)
+            if starts.shape != (count,) or starts.dtype.kind not in "bif":
+                raise ParameterError(
+                    f"episode_start: expected true or false for each of {count} rows, got {episode_start!r:.80}"
+                )
+            steps[starts.astype(bool)] = 0
         return steps
 
     def greedy_boxes(self, observations: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:

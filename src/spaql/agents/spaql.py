@@ -65,12 +65,14 @@ def train_episode(f, world, frame, rules, temperature, counts, row, agent_random
     high = -np.inf
     splits = 0
     for _ in range(rules.horizon):
-        if not status & RAN or status & (FAULTS | SOME_ENDED):
+        if status != RAN:  # a fault: its state must not be looked up; or the episode's end
             break
         cell = sample(f, 0, frame.points, 0, temperature, agent_random)
         play(f, cell, agent_random, frame.actions, 0)
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
+        if not status & RAN or status & FAULTS:
+            break
         value = 0.0
         if not status & SOME_ENDED:
             value = min(cap, f.cells[best(f, 0, frame.points, 0)].q)
