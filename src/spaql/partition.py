@@ -81,7 +81,7 @@ class Partition:
         count = actions.count if isinstance(actions, Finite) else 1
         splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
         self._children = splits
-        self.forest = self._allocate(max(64, 2 * steps), max(64, 2 * steps * count + splits))
+        self.forest = self._allocate(steps, steps * count)
         self._plant(float(initial), count)
 
     def _allocate(self, nodes: int, cells: int) -> Forest:
@@ -144,7 +144,7 @@ class Partition:
         return 2 * splits * 2**self.states.dimensions, splits * self._children
 
     def reserve(self, splits: int) -> None:
-        """Make room for that many more splits, doubling the arrays where needed."""
+        """Make room for that many more splits; the arrays grow by a quarter at least, and are tidied as they do."""
         self.reserve_for(self, splits)
 
     def reserve_for(self, other: Partition, splits: int) -> None:
@@ -154,7 +154,7 @@ class Partition:
         if nodes <= len(self.forest.nodes) and cells <= len(self.forest.cells):
             return
         old = self.forest
-        self.forest = self._allocate(max(nodes, 5 * len(old.nodes) // 4), max(cells, 5 * len(old.cells) // 4))
+        self.forest = self._allocate(max(64, nodes, 5 * len(old.nodes) // 4), max(64, cells, 5 * len(old.cells) // 4))
         kernels.tidy(old, self.forest)
 
     def node_boxes(self) -> tuple[Floats, Floats]:

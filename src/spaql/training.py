@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ ROW = np.dtype(
 )
 UNLIMITED = np.iinfo(np.int64).max
 _CHUNK_SECONDS = 0.1
+_FIRST_CHUNK = 16
 _LARGEST_CHUNK = 1 << 16
 
 
@@ -79,14 +81,19 @@ def shown(progress_bar: bool | None) -> bool:
     return sys.stderr.isatty() if progress_bar is None else progress_bar
 
 
-def prepare(learner: Learner, progress_bar: bool | None) -> None:
-    """Compile or load what the learner needs, and say so where it takes long."""
+def announced(what: str, progress_bar: bool | None) -> AbstractContextManager[None]:
+    """Around work that may have to compile first: says so where that takes long and progress is shown."""
 
     def say(sentence: str) -> None:
         if shown(progress_bar):
             print(f"spaql: {sentence}", file=sys.stderr, flush=True)
 
-    with first_use(type(learner).__name__, say):
+    return first_use(what, say)
+
+
+def prepare(learner: Learner, progress_bar: bool | None) -> None:
+    """Compile or load what the learner needs."""
+    with announced(type(learner).__name__, progress_bar):
         learner.make_room()
         learner.iterate(records(0, ROW), UNLIMITED)
 
@@ -108,7 +115,7 @@ def learn(
     prepare(learner, progress_bar)
     by_iteration = iterations is not None
     total = limit if by_iteration else budget - learner.steps_taken
-    chunk, done = 1, 0
+    chunk, done = _FIRST_CHUNK, 0
     with tqdm(
         total=total,
         unit="it" if by_iteration else "steps",
@@ -130,4 +137,4 @@ def learn(
             if budget - learner.steps_taken < learner.steps_per_iteration:
                 break
             if ran == len(rows):
-                chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(4.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))
+                chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))

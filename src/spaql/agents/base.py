@@ -181,7 +181,8 @@ class Agent:
         returns, steps = np.empty(episodes), 0
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            status, played = self._play(frame, count, deterministic, agent, world)
+            with training.announced("evaluation", None):
+                status, played = self._play(frame, count, deterministic, agent, world)
             self.problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played
