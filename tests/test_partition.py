@@ -47,8 +47,11 @@ properties = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, da
 
 
 def make(shape, initial=INITIAL):
+    """A fresh partition with room for a few splits; kernels trust that there is room."""
     states, actions, steps = SHAPES[shape]
-    return Partition(states, actions, initial=initial, steps=steps)
+    partition = Partition(states, actions, initial=initial, steps=steps)
+    partition.reserve(8)
+    return partition
 
 
 def choices(partition):
@@ -153,8 +156,8 @@ def grow(twin, draw, operations=OPERATIONS, deepen=False):
             twin.split(cell)
         elif action == "visit":
             twin.visit(cell)
-        elif action == "grow" and len(twin.partition.forest.cells) < 2000:
-            twin.partition.reserve(len(twin.partition.forest.cells))
+        elif action == "grow":
+            twin.partition.reserve(1 + len(twin.partition.forest.cells) // twin.partition.growth(1)[1])
         else:
             twin.assign(cell, draw(st.sampled_from(QS)))
 
@@ -432,7 +435,8 @@ def test_the_last_cell_is_taken_when_rounding_leaves_none():
     partition = make("1 state, 3 finite actions")
     top = (1 << 64) - 1
     random = np.array([0, 1, 1, ((top << 41) & top) | (top >> 23)], np.uint64)
-    assert kernels.sample(partition.forest, 0, np.array([[0.5]]), 0, 1.0, random) == 0
+    cell = kernels.sample(partition.forest, 0, np.array([[0.5]]), 0, 1.0, random)
+    assert partition.forest.boxes[cell].tolist() == [[2.0], [2.0]]
 
 
 # Playing ------------------------------------------------------------------------------------------------------
