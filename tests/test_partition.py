@@ -156,7 +156,7 @@ def grow(twin, draw, operations=OPERATIONS, deepen=False):
             twin.split(cell)
         elif action == "visit":
             twin.visit(cell)
-        elif action == "grow":
+        elif action == "grow" and len(twin.partition.forest.cells) < 5000:
             twin.partition.reserve(1 + len(twin.partition.forest.cells) // twin.partition.growth(1)[1])
         else:
             twin.assign(cell, draw(st.sampled_from(QS)))
