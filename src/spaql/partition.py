@@ -145,16 +145,20 @@ class Partition:
 
     def reserve(self, splits: int) -> None:
         """Make room for that many more splits; the arrays grow by a quarter at least, and are tidied as they do."""
-        self.reserve_for(self, splits)
-
-    def reserve_for(self, other: Partition, splits: int) -> None:
-        """Make room for `other`'s cells and that many more splits (a snapshot target must hold its source)."""
         more_nodes, more_cells = self.growth(splits)
-        nodes, cells = int(other.forest.used[0]) + more_nodes, int(other.forest.used[1]) + more_cells
-        if nodes <= len(self.forest.nodes) and cells <= len(self.forest.cells):
-            return
+        self._enlarge(int(self.forest.used[0]) + more_nodes, int(self.forest.used[1]) + more_cells)
+
+    def match(self, other: Partition) -> None:
+        """Make room for whatever fits into `other`: the target of a snapshot must hold its source."""
+        self._enlarge(len(other.forest.nodes), len(other.forest.cells))
+
+    def _enlarge(self, nodes: int, cells: int) -> None:
+        """Hold at least so many nodes and cells."""
         old = self.forest
-        self.forest = self._allocate(max(64, nodes, 5 * len(old.nodes) // 4), max(64, cells, 5 * len(old.cells) // 4))
+        if nodes <= len(old.nodes) and cells <= len(old.cells):
+            return
+        quarter_more = 5 * len(old.nodes) // 4, 5 * len(old.cells) // 4
+        self.forest = self._allocate(max(64, nodes, quarter_more[0]), max(64, cells, quarter_more[1]))
         kernels.tidy(old, self.forest)
 
     def node_boxes(self) -> tuple[Floats, Floats]:

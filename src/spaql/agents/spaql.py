@@ -257,7 +257,7 @@ class SPAQL(Trained):
     def make_room(self) -> None:
         """Grow both partitions so that an iteration fits."""
         self._work.reserve(self.problem.horizon)
-        self._kept.reserve_for(self._work, self.problem.horizon)
+        self._kept.match(self._work)
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> int:
         """Run the kernel; see `spaql.training.Learner`."""
