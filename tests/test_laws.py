@@ -482,7 +482,6 @@ def test_no_movement_needs_equal_spaces():
         NoMovement(problem_of("finite world"))
 
 
-@pytest.mark.xfail(reason="rows reach the history only after the kernel's caller has returned", strict=True)
 @every_learner
 def test_an_interruption_keeps_history_and_agent_together(name, world, monkeypatch):
     """Ctrl-C is heard when a kernel returns; whatever the kernel finished is in the agent *and* in its history."""

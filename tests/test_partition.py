@@ -494,8 +494,9 @@ def grown(shape, splits=6, seed=0):
 @shapes
 def test_snapshots_are_exact_and_independent(shape):
     source, target = grown(shape), grown(shape, splits=3, seed=1)
+    source.reserve(2)
     before = contents(source)
-    target.reserve_for(source, 2)
+    target.match(source)
     kernels.snapshot(source.forest, target.forest)
     assert contents(target) == before
     kernels.assign(target.forest, 0, 99.0)

@@ -206,7 +206,6 @@ def test_a_step_that_fails_later_stops_the_learning(fault, agent):
     assert refusal(ProblemError, lambda: learner.learn(1), "'mine'", says)
 
 
-@pytest.mark.xfail(reason="rows reach the history only after the kernel's caller has returned", strict=True)
 @pytest.mark.parametrize("agent", LEARNERS)
 def test_iterations_before_a_fault_stay_in_the_history(agent):
     learner = LEARNERS[agent](make(step=nan_reward, parameters=[0.98], horizon=1))

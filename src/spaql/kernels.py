@@ -345,7 +345,7 @@ def split(f, cell):
     """Halve every side of a cell: 2^d children that inherit its Q and visits (algorithm 1, SPLIT BALL).
 
     The first child takes its parent's place in the arrays.  Children are filed from the highest action to the lowest,
-    so that the lowest is the newest.
+    so that the lowest is the newest.  The caller has made room (`Partition.reserve`).
     """
     states = f.used[2]
     actions = f.boxes.shape[2]

@@ -20,6 +20,8 @@ from spaql.compiling import kernel
 
 Stream = NDArray[np.uint64]
 
+LARGEST_SEED = 2**64 - 1  # a SeedSequence joins longer seeds with the key of their purpose, and streams might meet
+
 _TO_UNIT = 2.0**-53
 _S11, _S17, _S19, _S23, _S41, _S45 = (np.uint64(n) for n in (11, 17, 19, 23, 41, 45))
 

@@ -112,10 +112,12 @@ class Finite:
 Actions = Box | Finite
 
 
-def check_whole(value: Any, name: str, least: int) -> int:
-    """A whole number of at least `least`, or a sentence about it."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ParameterError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """A whole number from `least` to `most`, or a sentence about it."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise ParameterError(f"{name}: expected a whole number of at least {least}{upper}, got {value!r:.80}")
     return int(value)
 
 
@@ -124,8 +126,8 @@ def check_number(
 ) -> float:
     """A finite number within bounds (`above`/`below`: the bound itself is excluded), or a sentence about it."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = np.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     fits = np.isfinite(number) and (number > least if above else number >= least)
     fits = fits and (number < most if below else number <= most)

@@ -58,8 +58,12 @@ class Learner(Protocol):
     def make_room(self) -> None:
         """Grow the arrays so that at least one iteration fits."""
 
-    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
-        """Run up to `len(rows)` iterations, as many as room and budget allow; fill rows; how many were done."""
+    @property
+    def finished(self) -> int:
+        """Iterations that the kernel has finished, ever."""
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
+        """Run up to `len(rows)` iterations, as many as room and budget allow, and fill their rows."""
 
 
 def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
@@ -127,13 +131,16 @@ def learn(
         while done < limit:
             learner.make_room()
             rows = records(int(min(chunk, limit - done)), ROW)
-            before, start = learner.steps_taken, time.perf_counter()
-            ran = learner.iterate(rows, budget)
+            before, steps, start = learner.finished, learner.steps_taken, time.perf_counter()
+            try:
+                learner.iterate(rows, budget)
+            finally:  # Ctrl-C is heard as the kernel returns; what it finished is in the agent, so in the history too
+                ran = learner.finished - before
+                if ran:
+                    history.append(rows[:ran])
             elapsed = time.perf_counter() - start
-            if ran:
-                history.append(rows[:ran])
             done += ran
-            bar.update(ran if by_iteration else learner.steps_taken - before)
+            bar.update(ran if by_iteration else learner.steps_taken - steps)
             if budget - learner.steps_taken < learner.steps_per_iteration:
                 break
             if ran == len(rows):

@@ -27,7 +27,7 @@ from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame, le
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
-TRAINING, MONITORING, STATUS = 0, 1, 2
+TRAINING, MONITORING, STATUS, FINISHED = 0, 1, 2, 3
 _LONGEST = 10_000
 
 
@@ -109,6 +109,7 @@ def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
         row.arms = f.used[1]
         row.training_steps = counts[TRAINING]
         row.monitoring_steps = counts[MONITORING]
+        counts[FINISHED] += 1
     return rows.shape[0]
 
 
@@ -147,7 +148,7 @@ class AQL(Trained):
             )
         self._rules = Rules(problem.horizon, self.rollouts, self.scaling)
         self._forest = Partition(problem.states, problem.actions, initial=float(problem.horizon), steps=problem.horizon)
-        self._counts = np.array([0, 0, RAN])
+        self._counts = np.array([0, 0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(max(1, self.rollouts))
 
@@ -160,6 +161,11 @@ class AQL(Trained):
     def monitoring_steps(self) -> int:
         """Environment steps spent on the learning curve only."""
         return int(self._counts[MONITORING])
+
+    @property
+    def finished(self) -> int:
+        """Iterations that the kernel has finished."""
+        return int(self._counts[FINISHED])
 
     @property
     def steps_per_iteration(self) -> int:
@@ -178,9 +184,9 @@ class AQL(Trained):
         """Grow the forest so that an episode fits."""
         self._forest.reserve(self.problem.horizon)
 
-    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
+    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        done = iterate(
+        iterate(
             self._forest.forest,
             self.problem.world,
             self._frame,
@@ -191,5 +197,4 @@ class AQL(Trained):
             budget,
             self._forest.growth(self.problem.horizon),
         )
-        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + done + 1}")
-        return int(done)
+        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")

@@ -15,7 +15,7 @@ from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition import Cells, Partition
 from spaql.problems.base import Problem
-from spaql.rng import Purpose, Stream, generator, stream
+from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.spaces import Finite, Floats, check_whole
 from spaql.stats import Estimate, mean_interval
 
@@ -72,7 +72,7 @@ class Agent:
         if not isinstance(problem, Problem):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem
-        self.seed = check_whole(seed, "seed", 0)
+        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self._history: list[NDArray[np.void]] = []
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -174,7 +174,7 @@ class Agent:
             Play the middle of each chosen cell instead of the published uniform draw inside it.
         """
         episodes = check_whole(episodes, "episodes", 2)
-        key = self.seed if seed is None else check_whole(seed, "seed", 0)
+        key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         self._require_training()
         agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
         frame = self.problem.frame(min(episodes, _BATCH))
@@ -238,12 +238,10 @@ class Agent:
         if not self.time_variant:
             return steps
         if state is not None:
-            try:
-                steps[:] = np.asarray(state).reshape(-1)
-            except (TypeError, ValueError):
-                raise ParameterError(
-                    f"state: expected the time step of each of {count} rows, got {state!r:.80}"
-                ) from None
+            given = np.asarray(state).reshape(-1)
+            if given.dtype.kind not in "iu" or given.shape != (count,):
+                raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}")
+            steps[:] = given
             if (steps < 0).any() or (steps >= self.problem.horizon).any():
                 raise ParameterError(
                     f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}"
@@ -294,7 +292,12 @@ class Trained(Agent):
         """Grow the arrays so that at least one iteration fits."""
         raise NotImplementedError
 
-    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
+    @property
+    def finished(self) -> int:
+        """Iterations that the kernel has finished."""
+        raise NotImplementedError
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run up to `len(rows)` iterations; see `spaql.training.Learner`."""
         raise NotImplementedError
 

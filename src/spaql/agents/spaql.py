@@ -49,11 +49,12 @@ class Mood(NamedTuple):
     """What changes from iteration to iteration, as arrays so that kernels can write to them."""
 
     numbers: NDArray[np.float64]  # [3] temperature tau, heat u, best score
-    counts: NDArray[np.int64]  # [5] iterations with splits since change, training, selection steps, status, started
+    counts: NDArray[np.int64]  # [6] see the names below
 
 
 TEMPERATURE, HEAT, BEST = 0, 1, 2
-SPLITS, TRAINING, SELECTION, STATUS, STARTED = 0, 1, 2, 3, 4
+# iterations with splits since the last change; environment steps; what the problem reported; iterations finished
+SPLITS, TRAINING, SELECTION, STATUS, STARTED, FINISHED = 0, 1, 2, 3, 4, 5
 
 
 @kernel(inline=True)
@@ -163,6 +164,7 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         row.arms = kept.used[1]
         row.training_steps = counts[TRAINING]
         row.selection_steps = counts[SELECTION]
+        counts[FINISHED] += 1
     return rows.shape[0]
 
 
@@ -221,7 +223,7 @@ class SPAQL(Trained):
         )
         self._work = Partition(problem.states, problem.actions, initial=float(horizon))
         self._kept = self._work.copy()
-        self._mood = Mood(np.array([self.coldest, self.heat, -np.inf]), np.array([0, 0, 0, RAN, 0]))
+        self._mood = Mood(np.array([self.coldest, self.heat, -np.inf]), np.array([0, 0, 0, RAN, 0, 0]))
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(self.rollouts)
 
@@ -239,6 +241,11 @@ class SPAQL(Trained):
     def selection_steps(self) -> int:
         """Environment steps spent on rollouts that chose which partition to keep."""
         return int(self._mood.counts[SELECTION])
+
+    @property
+    def finished(self) -> int:
+        """Iterations that the kernel has finished."""
+        return int(self._mood.counts[FINISHED])
 
     @property
     def steps_per_iteration(self) -> int:
@@ -259,9 +266,9 @@ class SPAQL(Trained):
         self._work.reserve(self.problem.horizon)
         self._kept.match(self._work)
 
-    def iterate(self, rows: NDArray[np.void], budget: int) -> int:
+    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        done = iterate(
+        iterate(
             self._work.forest,
             self._kept.forest,
             self.problem.world,
@@ -273,5 +280,4 @@ class SPAQL(Trained):
             budget,
             self._work.growth(self.problem.horizon),
         )
-        self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.iterations + done + 1}")
-        return int(done)
+        self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.finished + 1}")

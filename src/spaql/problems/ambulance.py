@@ -27,6 +27,7 @@ from spaql.spaces import Box, check_number
 
 ARRIVALS = ("uniform", "beta")
 _MAX_DRAWS = 16
+_SMALLEST_SHAPE, _LARGEST_SHAPE = 0.01, 1e6  # beyond, gamma variates underflow or lose their digits
 
 
 @kernel(RESET)
@@ -89,7 +90,7 @@ def ambulance(
     cost
         c of the paper, in [0, 1]: the weight of relocating against driving to the call.
     shape
-        The two parameters of the Beta distribution, both positive; not used for uniform calls.
+        The two parameters of the Beta distribution, each from 0.01 to 1e6; not used for uniform calls.
     start
         Place in [0, 1].
     horizon
@@ -103,8 +104,8 @@ def ambulance(
         first, second = shape
     except (TypeError, ValueError):
         raise ParameterError(f"shape: expected two numbers, got {shape!r}") from None
-    p = check_number(first, "shape", least=0.0, above=True)
-    q = check_number(second, "shape", least=0.0, above=True)
+    p = check_number(first, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)
+    q = check_number(second, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)
     arguments = {"arrivals": arrivals, "cost": cost, "start": start, "horizon": horizon}
     if arrivals == "uniform":
         step = _uniform_calls
