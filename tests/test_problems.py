@@ -557,3 +557,29 @@ def test_the_environment_s_stream_is_its_own():
     frame, agent, world = problem.frame(10), stream(4, Purpose.EVALUATION), stream(4, Purpose.EVALUATION_ENVIRONMENT)
     spaql.Median(problem)._play(frame, 10, False, agent, world)
     np.testing.assert_array_equal(frame.returns[:10], a.returns)
+
+
+# At the limits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [2**64, 2**128 + 1])
+def test_seeds_that_could_meet_other_streams_are_refused(seed):
+    refusal(ParameterError, lambda: spaql.Random(oil(), seed=seed), "seed: expected")
+    refusal(ParameterError, lambda: spaql.Random(oil()).evaluate(10, seed=seed), "seed: expected")
+    assert spaql.Random(oil(), seed=2**64 - 1).evaluate(10).steps == 50
+
+
+@pytest.mark.parametrize("shape", [(1e-300, 1e-300), (1e308, 1e308), (0.0, 1.0)])
+def test_shapes_beyond_floating_point_are_refused(shape):
+    refusal(ParameterError, lambda: ambulance(shape=shape), "shape: expected")
+
+
+def test_numbers_in_quotes_are_refused():
+    refusal(ParameterError, lambda: oil(sharpness="10"), "sharpness: expected")
+    refusal(ParameterError, lambda: spaql.SPAQL(oil(), scaling="0.5"), "scaling: expected")
+
+
+@pytest.mark.parametrize("state", [[0.7], [float("nan")], ["now"]])
+def test_time_steps_must_be_whole(state):
+    agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
+    refusal(ParameterError, lambda: agent.predict([0.5], state=state), "state: expected")
