@@ -197,8 +197,12 @@ def play_centre(f, cell, actions, row):
 
 
 @kernel(inline=True)
-def settle(f, root, node):
-    """Bring the grid up to date below one node."""
+def settle(f, root, node, ceiling):
+    """Bring the grid up to date below one node.
+
+    `ceiling` is the larger of the best Q at that node before and after the change: where a node further down has a
+    better cell of its own, nothing changed below it.  Infinity settles everything.
+    """
     nodes = f.nodes
     cells = f.cells
     grid = f.grid
@@ -224,11 +228,11 @@ def settle(f, root, node):
         elif level == GRID_LEVELS:
             grid[root, int(nodes[node].cut * GRID)] = -node - 1
         else:
-            f.links[left].above = cell
-            f.links[left + 1].above = cell
-            stack[height] = left + 1
-            stack[height + 1] = left
-            height += 2
+            for child in range(left, left + 2):
+                f.links[child].above = cell
+                if not nodes[child].top_q > ceiling:
+                    stack[height] = child
+                    height += 1
 
 
 @kernel(inline=True)
@@ -261,9 +265,9 @@ def assign(f, cell, q):
     else:
         return
     above = f.links[node].above
-    if above >= 0 and f.cells[above].q >= max(before, f.nodes[node].top_q):
-        return
-    settle(f, f.cells[cell].root, node)
+    ceiling = max(before, f.nodes[node].top_q)
+    if above < 0 or f.cells[above].q < ceiling:
+        settle(f, f.cells[cell].root, node, ceiling)
 
 
 @kernel()
@@ -375,7 +379,7 @@ def split(f, cell):
             place = f.used[1]
             f.used[1] += 1
     f.used[1] -= 1
-    settle(f, root, node)
+    settle(f, root, node, np.inf)
 
 
 @kernel(inline=True)
@@ -422,8 +426,8 @@ def locate(f, root, points, row, actions):
 def tidy(source, target):
     """Copy a forest into a larger one, in the order of a walk, so that what is used together lies together.
 
-    Nothing that can be asked of a forest changes; only the places of nodes and cells in the arrays do.  `source` is
-    spent afterwards: its `members` and links were used as scratch.
+    Nothing that can be asked of a forest changes; only the places of nodes and cells in the arrays do.  `source` stays
+    whole but for its scratch.
     """
     source, target = lend(source), lend(target)
     roots = source.grid.shape[0]
@@ -466,11 +470,12 @@ def tidy(source, target):
     for node in range(nodes):
         if target.nodes[node].top >= 0:
             target.nodes[node].top = source.members[target.nodes[node].top]
+        if target.nodes[node].head >= 0:
             target.nodes[node].head = source.members[target.nodes[node].head]
         if target.links[node].above >= 0:
             target.links[node].above = source.members[target.links[node].above]
     for root in range(roots):
-        settle(target, root, root)
+        settle(target, root, root, np.inf)
 
 
 @kernel()

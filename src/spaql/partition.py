@@ -117,7 +117,7 @@ class Partition:
                 forest.boxes[cell, 0] = action
                 forest.boxes[cell, 1] = action if isinstance(self.actions, Finite) else 1.0
                 kernels.file_cell(forest, cell, step, initial, 0, 0, step)
-            kernels.settle(forest, step, step)
+            kernels.settle(forest, step, step, np.inf)
 
     def __len__(self) -> int:
         """Number of cells (the paper's arms), over all time steps."""
@@ -135,9 +135,14 @@ class Partition:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the partition itself: nodes, cells and action boxes in use (not scratch, not the fixed grid)."""
+        """Bytes of the partition itself: nodes, cells and action boxes in use (not scratch or spare room)."""
         nodes, cells, _ = (int(n) for n in self.forest.used)
         return nodes * (NODE.itemsize + LINK.itemsize) + cells * (CELL.itemsize + int(self.forest.boxes[0].nbytes))
+
+    @property
+    def allocated(self) -> int:
+        """Bytes of all its arrays, with scratch and spare room."""
+        return sum(int(array.nbytes) for array in self.forest)
 
     def growth(self, splits: int) -> tuple[int, int]:
         """Nodes and cells that so many splits can add at most."""
@@ -158,8 +163,9 @@ class Partition:
         if nodes <= len(old.nodes) and cells <= len(old.cells):
             return
         quarter_more = 5 * len(old.nodes) // 4, 5 * len(old.cells) // 4
-        self.forest = self._allocate(max(64, nodes, quarter_more[0]), max(64, cells, quarter_more[1]))
-        kernels.tidy(old, self.forest)
+        new = self._allocate(max(64, nodes, quarter_more[0]), max(64, cells, quarter_more[1]))
+        kernels.tidy(old, new)
+        self.forest = new  # only now: an interrupt during the copy must leave the old forest whole
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
