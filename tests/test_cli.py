@@ -110,6 +110,9 @@ def test_same_seed_same_output(capsys):
         (["train", "ambulance", "--cost", "2"], "cost"),
         (["train", "ambulance", "--arrivals", "poisson"], "poisson"),
         (["train", "ambulance", "--shape", "0", "2"], "shape"),
+        (["train", "ambulance", "--arrivals", "uniform", "--shape", "5", "2"], "shape"),
+        (["train", "oil", "--horizon", "10000000"], "horizon"),
+        (["train", "oil", "--rollouts", "10000000000"], "rollouts"),
         (["train"], "problem"),
         (["fly"], "fly"),
         ([], "command"),
@@ -126,6 +129,36 @@ def test_unwritable_folder_is_refused_before_training(capsys, tmp_path):
     assert "file" in refused(capsys, "train", "oil", "--out", file, "--iterations", 10**9)
     assert "below" in refused(capsys, "train", "oil", "--out", file / "below", "--iterations", 10**9)
     assert file.read_text() == "mine"
+
+
+def test_a_folder_tells_of_one_run(capsys, tmp_path):
+    run(capsys, "train", "oil", "--out", tmp_path, *QUICK)
+    run(capsys, "train", "oil", "--algorithm", "random", "--out", tmp_path, *QUICK)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_picture_that_cannot_be_written_leaves_nothing_half_done(capsys, tmp_path):
+    (tmp_path / "learning.png").mkdir()
+    assert "learning.png" in refused(capsys, "train", "oil", "--out", tmp_path, *QUICK)
+    assert [path.name for path in tmp_path.iterdir()] == ["learning.png"]
+
+
+def test_an_optimum_that_is_not_known_well_is_not_shown(capsys):
+    code, out, _ = run(capsys, "train", "oil", "--sharpness", "1e9", "--algorithm", "random", "--json", *QUICK)
+    assert code == 0
+    assert json.loads(out)["optimum"] is None
+
+
+def test_choices_are_those_of_the_library():
+    from spaql import cli
+    from spaql.agents import ALGORITHMS
+    from spaql.problems import ambulance, oil
+
+    assert tuple(ALGORITHMS) == cli._ALGORITHMS
+    for survey in ("laplace", "quadratic"):
+        assert oil(survey=survey).arguments["survey"] == survey
+    for arrivals in ("uniform", "beta"):
+        assert ambulance(arrivals=arrivals).arguments["arrivals"] == arrivals
 
 
 def test_demo_writes_two_pictures(capsys, tmp_path):
@@ -163,16 +196,20 @@ def test_progress_goes_to_stderr_and_results_to_stdout():
 def test_ctrl_c_keeps_what_was_learned(tmp_path):
     words = [sys.executable, "-m", "spaql", "train", "oil", "--iterations", "1000000000", "--episodes", "50", "--out"]
     process = subprocess.Popen([*words, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    waited = ""
-    while "it/s" not in waited:  # the bar appears once iterations are under way
-        waited += process.stderr.read(1)
+    waited, more = "", " "
+    while "it/s" not in waited and more:  # the bar appears once iterations are under way
+        more = process.stderr.read(1)
+        waited += more
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "stopped after" in err
     assert "Traceback" not in err
-    assert json.loads((tmp_path / "summary.json").read_text())["iterations"] > 0
+    summary = json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)
+    assert summary["iterations"] > 0
+    assert summary["seconds"] is None
+    assert summary["training_steps"] == 5 * summary["iterations"]
     assert "spaql" in out
 
 

@@ -402,9 +402,9 @@ def faulty(within=1.0, without_exception=1.0):
 @pytest.mark.parametrize(
     ("action", "match"),
     [
-        (NO_REWARD, "gave a reward that is not a finite number in step 2 of an episode"),
+        (NO_REWARD, r"gave a reward that is not a finite number of at most 1e\+100 in step 2 of an episode"),
         (AWAY, "left its state space, which is .* in step 2 of an episode"),
-        (UNSET, "left its state space"),
+        (UNSET, "gave a state that is not a number, or did not fill it, in step 2"),
         (RAISES, "raised an exception in step 2 of an episode"),
     ],
 )

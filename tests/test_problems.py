@@ -1,5 +1,6 @@
 """Problems: their rewards and laws against values known otherwise, and what is said of everything wrong."""
 
+import functools
 import math
 import subprocess
 import sys
@@ -79,8 +80,8 @@ def text_reward(state, action, parameters, random, next_state):
         (unknown_name, "step does not compile"),
         (only_reward, "step does not compile"),
         (text_reward, "step does not compile"),
-        (3, "step must be a function, got 3"),
-        (None, "step must be a function, got None"),
+        (3, "step must be a plain function (def), got 3"),
+        (None, "step must be a plain function (def), got None"),
     ],
     ids=["arguments", "unknown name", "only a reward", "text", "a number", "none"],
 )
@@ -132,9 +133,8 @@ def test_a_start_outside_the_space_is_refused(place):
     def reset(parameters, random, state):
         state[0] = parameters[0] if parameters[1] == 0.0 else place
 
-    refusal(
-        ProblemError, lambda: make(reset=reset, parameters=[0.0, 1.0]), "'mine' left its state space", "first reset"
-    )
+    says = "gave a state that is not a number" if math.isnan(place) else "left its state space"
+    refusal(ProblemError, lambda: make(reset=reset, parameters=[0.0, 1.0]), f"'mine' {says}", "first reset")
 
 
 # A step that fails in the end: at its first call, or after many.  `parameters` are the value and how rarely it comes.
@@ -174,7 +174,7 @@ LEFT, NOT_FINITE, RAISED = "left its state space", "gave a reward that is not a 
 FAULTS = {
     "reward NaN": (nan_reward, NOT_FINITE),
     "reward infinite": (infinite_reward, NOT_FINITE),
-    "state NaN": (nan_state, LEFT),
+    "state NaN": (nan_state, "gave a state that is not a number"),
     "state above": (state_above, LEFT),
     "state below": (state_below, LEFT),
     "ZeroDivisionError": (division, RAISED),
@@ -464,8 +464,7 @@ def test_rewards_of_oil_by_hand():
     assert play(problem, 0.625, 0.75, stream(0, 0))[0] == pytest.approx(0.5 - 0.125)
 
 
-@pytest.mark.parametrize("arrivals", ["uniform", "beta"])
-@pytest.mark.parametrize("shape", [(5.0, 2.0), (0.7, 3.3)])
+@pytest.mark.parametrize(("arrivals", "shape"), [("uniform", None), ("beta", (5.0, 2.0)), ("beta", (0.7, 3.3))])
 @pytest.mark.parametrize("cost", [0.0, 0.25, 1.0])
 def test_rewards_of_the_ambulance(arrivals, shape, cost):
     problem = ambulance(arrivals=arrivals, shape=shape, cost=cost)
@@ -514,11 +513,11 @@ def mean_distance(p, q):
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.25, 1.0])
-@pytest.mark.parametrize(("arrivals", "shape"), [("uniform", (1.0, 1.0)), ("beta", (5.0, 2.0)), ("beta", (2.5, 0.5))])
+@pytest.mark.parametrize(("arrivals", "shape"), [("uniform", None), ("beta", (5.0, 2.0)), ("beta", (2.5, 0.5))])
 def test_the_value_of_random_on_the_ambulance(cost, arrivals, shape):
     """Exact: H minus the mean drive, minus the mean relocation from 0.5 once and from a call otherwise."""
     problem = ambulance(arrivals=arrivals, shape=shape, cost=cost)
-    drive = mean_distance(*shape)
+    drive = mean_distance(*(shape or (1.0, 1.0)))
     expected = 5.0 - 5.0 * (1.0 - cost) * drive - cost * (0.25 + 4.0 * drive)
     result = spaql.Random(problem, seed=0).evaluate(200 if SLOW else 20_000)
     assert abs(result.mean - expected) < 5.0 * result.returns.std() / math.sqrt(result.returns.size)
@@ -557,6 +556,89 @@ def test_the_environment_s_stream_is_its_own():
     frame, agent, world = problem.frame(10), stream(4, Purpose.EVALUATION), stream(4, Purpose.EVALUATION_ENVIRONMENT)
     spaql.Median(problem)._play(frame, 10, False, agent, world)
     np.testing.assert_array_equal(frame.returns[:10], a.returns)
+
+
+def past_the_end(state, action, parameters, random, next_state):
+    next_state[0] = 0.5
+    next_state[1] = 0.5
+    return 0.5, False
+
+
+def past_the_parameters(state, action, parameters, random, next_state):
+    next_state[0] = 0.5
+    return parameters[5], False
+
+
+def own_random_numbers(state, action, parameters, random, next_state):
+    next_state[0] = np.random.random()  # noqa: NPY002
+    return 0.5, False
+
+
+def writes_to_parameters(state, action, parameters, random, next_state):
+    next_state[0] = 0.5
+    parameters[0] += 1.0
+    return 0.5, False
+
+
+def huge_reward(state, action, parameters, random, next_state):
+    next_state[0] = 0.5
+    return -1e308, False
+
+
+def forgets_to_fill(state, action, parameters, random, next_state):
+    return 0.5, False
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (past_the_end, "past the end of an array"),
+        (past_the_parameters, "past the end of an array"),
+        (own_random_numbers, "random numbers of its own"),
+        (writes_to_parameters, "wrote to its parameters"),
+        (huge_reward, "not a finite number of at most 1e+100"),
+        (forgets_to_fill, "did not fill it"),
+    ],
+)
+def test_a_step_that_breaks_the_contract_is_refused_when_the_problem_is_made(step, says):
+    refusal(ProblemError, lambda: make(step=step, parameters=[0.5]), "'mine'", says)
+
+
+def test_a_step_may_leave_the_space_as_it_ends():
+    def step(state, action, parameters, random, next_state):
+        next_state[0] = 5.0
+        return 1.0, True
+
+    problem = make(step=step)
+    for agent in (spaql.SPAQL(problem, rollouts=2), spaql.AQL(problem, rollouts=2)):
+        assert agent.learn(20).evaluate(10).mean == 1.0
+
+
+@pytest.mark.parametrize("step", [len, functools.partial(print)])
+def test_only_plain_functions_are_steps(step):
+    refusal(ProblemError, lambda: make(step=step), "plain function")
+
+
+def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch):
+    from spaql import kernels
+
+    tidy, calls_left = kernels.tidy, [2]
+
+    def interrupted(*forests):
+        calls_left[0] -= 1
+        if calls_left[0] == 0:
+            raise KeyboardInterrupt
+        tidy(*forests)
+
+    agent = spaql.SPAQL(oil(), rollouts=2)
+    monkeypatch.setattr(kernels, "tidy", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(50)
+    monkeypatch.setattr(kernels, "tidy", tidy)
+    agent.learn(50 - agent.iterations)
+    other = spaql.SPAQL(oil(), rollouts=2).learn(50)
+    np.testing.assert_array_equal(agent.history["score"], other.history["score"])
+    np.testing.assert_array_equal(agent.partition.q, other.partition.q)
 
 
 # At the limits ------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@
     10^6 cells refined along a policy, as agents refine, with every next state drawn from the whole space: the worst
     case for the memory.  `growth_local` draws them from one 4096th of it, as a policy that has settled visits them;
     `growth_dense` has partitions refined everywhere alike, where the sample must look at all of 2^depth actions.
-(d) `bytes_per_cell`; (e) `predict_per_second` on a million states; (f) `threads`: two threads against one.
+(d) `bytes_per_cell`, of the cells and their index; (e) `predict_per_second` on a million states; (f) `threads`: two
+    threads against one.
 (g) `start`: seconds for `spaql --help`, for a short training, and for the first use with an empty cache.
 """
 
@@ -199,6 +200,7 @@ def growth(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
         "nanoseconds": medians,
         "ratio": medians[-1] / medians[0],
         "bytes_per_cell": [partition.nbytes / len(partition) for partition in partitions],
+        "allocated_per_cell": [partition.allocated / len(partition) for partition in partitions],
     }
 
 
@@ -294,7 +296,8 @@ def text(figures: dict[str, Any]) -> str:
         pairs = zip(part["cells"], part["nanoseconds"], strict=True)
         lines.append(f"learning step on a partition {name}: " + ", ".join(f"{n:,} cells {t:.0f} ns" for n, t in pairs))
         lines.append(f"  largest over smallest: {part['ratio']:.2f}")
-    lines.append(f"bytes per cell: {figures['bytes_per_cell']:.1f}")
+    most = max(figures["growth"]["allocated_per_cell"][1:])
+    lines.append(f"bytes per cell: {figures['bytes_per_cell']:.1f}, with scratch and spare room up to {most:.1f}")
     lines.append(f"predict: {figures['predict_per_second'] / 1e6:.1f} million states per second")
     lines.append(f"two threads against one: {figures['threads']:.2f} times")
     start = figures["start"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -105,7 +106,7 @@ def _train(options: argparse.Namespace) -> int:
     check_whole(options.iterations, "--iterations", 1)
     check_whole(options.episodes, "--episodes", 2)
     agent = _agent(options)
-    folder = experiment.check_folder(options.out) if options.out else None
+    folder = experiment.check_folder(options.out) if options.out is not None else None
     stopped = False
     try:
         result = experiment.run(
@@ -120,10 +121,10 @@ def _train(options: argparse.Namespace) -> int:
         if not agent.iterations:
             raise
         _say(f"stopped after {agent.iterations:,} of {options.iterations:,} iterations; scoring what was learned")
-        result = experiment.judge(options.algorithm, agent, seconds=float("nan"), episodes=options.episodes)
+        result = experiment.judge(options.algorithm, agent, seconds=None, episodes=options.episodes)
     written = [] if folder is None else experiment.write(folder, experiment.files_of(result))
     if options.json:
-        print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2))
+        print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
         print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
         print(experiment.table([result]))
@@ -142,14 +143,17 @@ def _demo(options: argparse.Namespace) -> int:
     )
     if options.json:
         files = [str(path) for path in written]
-        print(json.dumps({"results": [result.to_dict() for result in results], "files": files}, indent=2))
+        print(
+            json.dumps({"results": [result.to_dict() for result in results], "files": files}, indent=2, allow_nan=False)
+        )
         return 0
     problem = results[0].agent.problem
     print(f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n")
     print(experiment.table(results))
     print(
-        "\nfresh score: mean return of the returned policy over new episodes.  selected by: the score that chose it;\n"
-        "for SPAQL a running maximum of noisy means, so biased up; for AQL the last monitored one."
+        "\nfresh score: mean return of the returned policy over new episodes.  own score: what the agent saw of\n"
+        "itself.  SPAQL selected its policy by it, a running maximum of noisy means, so it is biased up; AQL only\n"
+        "watched."
     )
     for path in written:
         print(f"wrote {path}")
@@ -160,7 +164,7 @@ def _bench(options: argparse.Namespace) -> int:
     from spaql import bench
 
     figures = bench.measure(progress_bar=not options.quiet)
-    print(json.dumps(figures, indent=2) if options.json else bench.text(figures))
+    print(json.dumps(figures, indent=2, allow_nan=False) if options.json else bench.text(figures))
     return 0
 
 
@@ -172,16 +176,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
     except SpaqlError as error:
         _say(str(error))
+        return 2
+    except MemoryError:
+        _say("not enough memory; ask for fewer rollouts, a shorter horizon or fewer dimensions")
         return 2
     except KeyboardInterrupt:
         _say("stopped")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say(f"the output cannot be written: {error.strerror}")
+        return 2
 
 
 if __name__ == "__main__":

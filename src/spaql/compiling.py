@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+_KEPT_DAYS = 30
 
 
 def _source_hash() -> str:
@@ -47,10 +50,21 @@ def _cache_folder() -> Path | None:
         user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = Path(user) / "spaql" / _source_hash()
     try:
+        fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            _forget_old(folder)
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove what other versions compiled long ago."""
+    old = time.time() - _KEPT_DAYS * 86_400
+    for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
+        if other != folder and other.is_dir() and other.stat().st_mtime < old:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 CACHE = None if config.DISABLE_JIT else _cache_folder()
@@ -83,7 +97,9 @@ def records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
 @contextmanager
 def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
     """Tell through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
-    mark = None if CACHE is None else CACHE / f"ready-{what}"
+    # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
+    here = hashlib.sha256(str(Path(__file__).parent).encode()).hexdigest()[:8]
+    mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
     if config.DISABLE_JIT or (mark is not None and mark.exists()):
         yield
         return

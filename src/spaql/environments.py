@@ -10,7 +10,6 @@ inside the observation space (the problem may leave it by rounding); the state i
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import gymnasium
@@ -20,7 +19,7 @@ from gymnasium import spaces
 from spaql.errors import ParameterError
 from spaql.problems.ambulance import __doc__ as _about_ambulance
 from spaql.problems.ambulance import ambulance
-from spaql.problems.base import BAD_REWARD, BAD_STATE, RAN, SLACK, Problem
+from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Problem
 from spaql.problems.oil import __doc__ as _about_oil
 from spaql.problems.oil import oil
 from spaql.rng import Purpose, Stream, stream
@@ -124,9 +123,9 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
             reward, terminated = float(reward), bool(ended)
         except Exception as error:
             self._refuse(0, error)
-        if not math.isfinite(reward):
+        if not abs(reward) <= LARGEST_REWARD:
             self._refuse(RAN | BAD_REWARD)
-        observation = self._arrive(state)
+        observation = self._arrive(state, terminated)
         truncated = self._elapsed >= self.problem.horizon
         if terminated or truncated:
             self._state = None
@@ -136,11 +135,13 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         """Memory for a state, filled so that a value the problem forgets to set is noticed."""
         return np.full(self.problem.states.dimensions, np.nan)
 
-    def _arrive(self, state: Floats) -> Floats:
-        """Take up a new state and return what is seen of it, `[states]`."""
+    def _arrive(self, state: Floats, ended: bool = False) -> Floats:
+        """Take up a new state and return what is seen of it, `[states]`; a last state may lie outside the space."""
         low, high = self.problem.states.low, self.problem.states.high
         observation = np.minimum(np.maximum(state, low), high)
-        if not (np.abs(state - observation) <= SLACK * (high - low)).all():
+        if np.isnan(state).any():
+            self._refuse(RAN | BAD_STATE | NO_STATE)
+        if not ended and not (np.abs(state - observation) <= SLACK * (high - low)).all():
             self._refuse(RAN | BAD_STATE)
         self._state = state
         return observation

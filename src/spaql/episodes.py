@@ -94,25 +94,6 @@ def evaluate_forest(forest, world, frame, horizon, count, centre, agent_random, 
     return rollouts(forest, world, frame, horizon, count, centre, borrow(agent_random), borrow(world_random))
 
 
-@kernel()
-def evaluate_line(offset, slope, world, frame, horizon, count, world_random):
-    """Episodes of the policy a = offset + slope * x in unit coordinates, dimension by dimension."""
-    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
-    status = begin_all(world, frame, count, world_random)
-    steps = 0
-    alive = count
-    for _ in range(horizon):
-        if alive == 0 or not status & RAN or status & FAULTS:
-            break
-        for i in range(alive):
-            for d in range(frame.actions.shape[1]):
-                frame.actions[i, d] = offset + slope * frame.points[i, d]
-        status = advance_all(world, frame, alive, world_random)
-        steps += alive
-        alive = book(frame, alive, status)
-    return status, steps
-
-
 @kernel(inline=True)
 def random_action(frame, row, choices, random):
     """A uniform action into `frame.actions[row]`; `choices` is the number of finite actions, 0 for a box."""
@@ -122,8 +103,8 @@ def random_action(frame, row, choices, random):
 
 
 @kernel()
-def evaluate_random(choices, world, frame, horizon, count, agent_random, world_random):
-    """Episodes of uniform random actions."""
+def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, count, agent_random, world_random):
+    """Episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
     world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
     agent_random = borrow(agent_random)
     status = begin_all(world, frame, count, world_random)
@@ -133,7 +114,11 @@ def evaluate_random(choices, world, frame, horizon, count, agent_random, world_r
         if alive == 0 or not status & RAN or status & FAULTS:
             break
         for i in range(alive):
-            random_action(frame, i, choices, agent_random)
+            if draws:
+                random_action(frame, i, choices, agent_random)
+            else:
+                for d in range(frame.actions.shape[1]):
+                    frame.actions[i, d] = offset + slope * frame.points[i, d]
         status = advance_all(world, frame, alive, world_random)
         steps += alive
         alive = book(frame, alive, status)

@@ -106,10 +106,12 @@ def optimum(problem: Solvable, *, tolerance: float = 1e-5) -> Optimum:
         Wanted bound on the error of the value, >= 1e-12.  The bound achieved is in the result; it may be larger when
         memory would not suffice.
     """
-    model = problem.model
+    model = getattr(problem, "model", None)
     if model is None:
+        name = getattr(problem, "name", problem)
         raise ProblemError(
-            f"problem {problem.name!r} has no model, so its optimum cannot be computed: give it a Travel model."
+            f"problem {name!r:.80} has no model, so its optimum cannot be computed; only travel problems on a line "
+            "such as oil and ambulance have one (spaql.problems.model.Travel)"
         )
     if not 1e-12 <= tolerance < math.inf:
         raise ParameterError(f"tolerance must be finite and at least 1e-12, got {tolerance!r}")

@@ -21,11 +21,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spaql import figures
-from spaql.agents import Agent, Evaluation
+from spaql.agents import Agent, Evaluation, Trained
 from spaql.errors import OutputError
 from spaql.exact import Optimum, optimum
+from spaql.spaces import Box
 
 FRESH_EPISODES = 10_000
+_WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
+_LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +46,14 @@ class Result:
     optimum
         The exact optimum of the problem, or None where it is not known.
     seconds
-        Time spent in `learn`.
+        Time spent in `learn`; None where it was interrupted.
     """
 
     name: str
     agent: Agent
     fresh: Evaluation
     optimum: Optimum | None
-    seconds: float
+    seconds: float | None
 
     @property
     def fraction_of_optimum(self) -> float | None:
@@ -96,18 +99,29 @@ def run(
     agent.prepare(progress_bar)
     start = time.perf_counter()
     agent.learn(iterations, progress_bar=progress_bar)
-    return judge(name, agent, seconds=time.perf_counter() - start, episodes=episodes)
+    seconds = time.perf_counter() - start
+    return judge(name, agent, seconds=seconds, episodes=episodes, progress_bar=progress_bar)
 
 
-def judge(name: str, agent: Agent, *, seconds: float, episodes: int = FRESH_EPISODES) -> Result:
-    """Score an agent as it is."""
-    known = optimum(agent.problem) if agent.problem.model is not None else None
-    return Result(name, agent, agent.evaluate(episodes), known, seconds)
+def judge(
+    name: str,
+    agent: Agent,
+    *,
+    seconds: float | None,
+    episodes: int = FRESH_EPISODES,
+    progress_bar: bool | None = None,
+) -> Result:
+    """Score an agent as it is, beside the exact optimum where that is known well enough to compare with."""
+    problem = agent.problem
+    known = optimum(problem) if problem.model is not None and problem.horizon <= _LONGEST_FOR_OPTIMUM else None
+    if known is not None and known.tolerance > _WORST_TOLERANCE * abs(known.value):
+        known = None
+    return Result(name, agent, agent.evaluate(episodes, progress_bar=progress_bar), known, seconds)
 
 
 def table(results: Iterable[Result]) -> str:
     """A plain-text table, one row per result."""
-    header = ["algorithm", "fresh score", "95% interval", "selected by", "optimum", "% of opt."]
+    header = ["algorithm", "fresh score", "95% interval", "own score", "optimum", "% of opt."]
     header += ["arms", "training steps", "selection steps", "seconds"]
     rows = [header]
     for result in results:
@@ -124,7 +138,7 @@ def table(results: Iterable[Result]) -> str:
                 str(agent.arms) if agent.arms else "-",
                 f"{agent.training_steps:,}",
                 f"{agent.selection_steps:,}",
-                f"{result.seconds:.2f}",
+                "-" if result.seconds is None else f"{result.seconds:.2f}",
             ]
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
@@ -148,7 +162,7 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
         if result.agent.iterations:
             curves[label(result.name)] = (np.arange(1, result.agent.iterations + 1), result.agent.history["score"])
         else:
-            curves[label(result.name)] = (np.array([1, longest]), np.full(2, result.fresh.mean))
+            curves[label(result.name)] = (np.array([0, longest]), np.full(2, result.fresh.mean))
     return figures.learning_curves(
         curves, title=title, optimum=None if known is None else known.value, y_label="return of the current policy"
     )
@@ -163,7 +177,7 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
     """The partition of a one-state, one-action agent coloured by Q with its greedy actions; None for other shapes."""
     agent = result.agent
     spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
-    if spaces != (1, 1) or not agent.iterations or not hasattr(agent.problem.actions, "low"):
+    if spaces != (1, 1) or not isinstance(agent, Trained) or not isinstance(agent.problem.actions, Box):
         return None
     cells = agent.partition.at(step)
     states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
@@ -182,6 +196,9 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
     )
 
 
+FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png")
+
+
 def check_folder(folder: str | os.PathLike[str]) -> Path:
     """The folder, made if it is missing, or a sentence about why it cannot be written."""
     path = Path(folder)
@@ -195,27 +212,37 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def write(folder: Path, files: Mapping[str, str | Figure]) -> list[Path]:
-    """Write texts and figures into a folder, each under a temporary name first, so that none is ever half there."""
-    written = []
-    for name, content in files.items():
-        path = folder / name
-        if isinstance(content, str):
-            temporary = path.with_name(f".{name}.{os.getpid()}")
-            try:
+    """Write texts and figures into a folder: all of them under temporary names, and then all under their own.
+
+    Files of an earlier run that this one does not have are removed, so that a folder always tells of one run.
+    """
+    staged = {folder / name: folder / f".{os.getpid()}-{name}" for name in files}
+    try:
+        for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
+            if path.is_dir():
+                raise OutputError(f"{str(path)!r} cannot be written: it is a folder; move it or choose another folder")
+            if isinstance(content, str):
                 temporary.write_text(content, encoding="utf-8")
-                os.replace(temporary, path)
-            except OSError as error:
-                temporary.unlink(missing_ok=True)
-                raise OutputError(f"{str(path)!r} cannot be written: {error.strerror}") from None
-        else:
-            figures.save(content, path)
-        written.append(path)
-    return written
+            else:
+                figures.save(content, temporary)
+        for path, temporary in staged.items():
+            os.replace(temporary, path)
+        for name in FILES:
+            if name not in files:
+                (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"files in {str(folder)!r} cannot be written: {error.strerror or error}") from None
+    finally:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+    return list(staged)
 
 
 def files_of(result: Result) -> dict[str, str | Figure]:
     """What a run leaves in its folder: summary, history, cells and two pictures."""
-    files: dict[str, str | Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2) + "\n"}
+    files: dict[str, str | Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"}
     agent = result.agent
     if agent.iterations:
         history = agent.history

@@ -50,6 +50,12 @@ class Cells:
     def __len__(self) -> int:
         return int(self.q.size)
 
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Cells(none)"
+        depths, values = (self.depth.min(), self.depth.max()), (self.q.min(), self.q.max())
+        return f"Cells({len(self)}, depth {depths[0]} to {depths[1]}, Q {values[0]:.4g} to {values[1]:.4g})"
+
     def at(self, step: int) -> Cells:
         """The cells of one time step's partition."""
         chosen = self.step == step

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from spaql.errors import ParameterError
 
 Floats = NDArray[np.float64]
+_MOST_ACTIONS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,9 @@ class Box:
             ) from None
         if lower.ndim != 1 or lower.size == 0:
             raise ParameterError(f"{what}: bounds must be one number per dimension, got shape {lower.shape}")
-        if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = upper - lower
+        if not (np.isfinite(width).all() and (width > 0.0).all()):
             raise ParameterError(f"{what}: bounds must be finite with low below high, got {lower} and {upper}")
         for name, value in (("low", lower.copy()), ("high", upper.copy())):
             value.flags.writeable = False
@@ -96,8 +99,7 @@ class Finite:
     count: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer) or self.count < 1:
-            raise ParameterError(f"actions: expected a whole number of at least 1, got {self.count!r}")
+        object.__setattr__(self, "count", check_whole(self.count, "actions", 1, _MOST_ACTIONS))
 
     @property
     def dimensions(self) -> int:

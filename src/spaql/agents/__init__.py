@@ -1,7 +1,7 @@
 """Agents: the published ones, and the baselines they are measured against."""
 
 from spaql.agents.aql import AQL
-from spaql.agents.base import Agent, Evaluation
+from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
 from spaql.agents.spaql import SPAQL
 
@@ -14,4 +14,4 @@ ALGORITHMS = {
     "median": Median,
 }
 
-__all__ = ["ALGORITHMS", "AQL", "SPAQL", "Agent", "Evaluation", "Mean", "Median", "NoMovement", "Random"]
+__all__ = ["ALGORITHMS", "AQL", "SPAQL", "Agent", "Evaluation", "Mean", "Median", "NoMovement", "Random", "Trained"]

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Trained
+from spaql.agents.base import MOST_ROLLOUTS, Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.kernels import assign, best, lend, play, ready_to_split, split, visit
 from spaql.partition import Partition
-from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame, lend_world
+from spaql.problems.base import FAULTS, LARGEST_REWARD, RAN, SOME_ENDED, Problem, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -60,11 +60,10 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
             break
         total += frame.outcomes[0, 0]
         value = 0.0
-        if h + 1 < rules.horizon:
+        if h + 1 < rules.horizon and not status & SOME_ENDED:
             # The greedy cell of the next step: partition h + 1 does not change before it is played.
             following = best(f, h + 1, frame.points, 0)
-            if not status & SOME_ENDED:
-                value = min(cap, f.cells[following].q)
+            value = min(cap, f.cells[following].q)
         low = min(low, value)
         high = max(high, value)
         v = visit(f, cell)
@@ -83,15 +82,15 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
 
 @kernel()
 def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
-    """Up to `len(rows)` episodes; the number done.  Stops as `spaql.agents.spaql.iterate` does."""
+    """Up to `len(rows)` episodes, counted in `counts[FINISHED]`.  Stops as `spaql.agents.spaql.iterate` does."""
     f, world, frame, counts = lend(f), lend_world(world), lend_frame(frame), borrow(counts)
     training_agent, training_world = borrow(streams[0]), borrow(streams[1])
     monitoring_agent, monitoring_world = borrow(streams[2]), borrow(streams[3])
     for k in range(rows.shape[0]):
         if counts[TRAINING] > budget - rules.horizon:
-            return k
+            return
         if f.used[0] + reserve[0] > f.nodes.shape[0] or f.used[1] + reserve[1] > f.cells.shape[0]:
-            return k
+            return
         row = rows[k]
         status = train_episode(f, world, frame, rules, counts, row, training_agent, training_world)
         if status & RAN and not status & FAULTS and rules.rollouts > 0:
@@ -104,13 +103,12 @@ def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
             row.score = total / count
         counts[STATUS] = status
         if not status & RAN or status & FAULTS:
-            return k
+            return
         row.best = row.score
         row.arms = f.used[1]
         row.training_steps = counts[TRAINING]
         row.monitoring_steps = counts[MONITORING]
         counts[FINISHED] += 1
-    return rows.shape[0]
 
 
 class AQL(Trained):
@@ -140,8 +138,8 @@ class AQL(Trained):
 
     def __init__(self, problem: Problem, *, scaling: float = 0.5, rollouts: int = 20, seed: int = 0) -> None:
         super().__init__(problem, seed=seed)
-        self.scaling = check_number(scaling, "scaling", least=0.0)
-        self.rollouts = check_whole(rollouts, "rollouts", 0)
+        self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
+        self.rollouts = check_whole(rollouts, "rollouts", 0, MOST_ROLLOUTS)
         if problem.horizon > _LONGEST:
             raise ParameterError(
                 f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {problem.horizon}"
@@ -174,8 +172,8 @@ class AQL(Trained):
 
     @property
     def selection_score(self) -> float | None:
-        """The last monitored score of the current agent; nothing was selected by it."""
-        return float(self.history["score"][-1]) if self.iterations else None
+        """The last monitored score of the current agent, or None; nothing was selected by it."""
+        return float(self.history["score"][-1]) if self.iterations and self.rollouts else None
 
     def _policy(self) -> Partition:
         return self._forest

@@ -19,6 +19,8 @@ from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.spaces import Finite, Floats, check_whole
 from spaql.stats import Estimate, mean_interval
 
+MOST_ROLLOUTS = 1_000_000
+MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
@@ -56,6 +58,8 @@ class Evaluation:
 
 class Agent:
     """Common ground of all agents on compiled problems.
+
+    Different agents may learn in different threads at once; one agent belongs to one thread at a time.
 
     Parameters
     ----------
@@ -161,7 +165,14 @@ class Agent:
     def _require_training(self) -> None:
         """Raise where there is nothing learned to ask for."""
 
-    def evaluate(self, episodes: int = 1000, *, seed: int | None = None, deterministic: bool = False) -> Evaluation:
+    def evaluate(
+        self,
+        episodes: int = 1000,
+        *,
+        seed: int | None = None,
+        deterministic: bool = False,
+        progress_bar: bool | None = None,
+    ) -> Evaluation:
         """Score the policy on fresh random numbers.
 
         Parameters
@@ -172,8 +183,10 @@ class Agent:
             Of the evaluation's own streams; None uses the agent's.  The same call always gives the same numbers.
         deterministic
             Play the middle of each chosen cell instead of the published uniform draw inside it.
+        progress_bar
+            Whether to say that something is compiled first; None does so on a terminal.
         """
-        episodes = check_whole(episodes, "episodes", 2)
+        episodes = check_whole(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         self._require_training()
         agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
@@ -181,7 +194,7 @@ class Agent:
         returns, steps = np.empty(episodes), 0
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announced("evaluation", None):
+            with training.announced(f"{type(self).__name__} evaluation", progress_bar):
                 status, played = self._play(frame, count, deterministic, agent, world)
             self.problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
@@ -255,13 +268,6 @@ class Agent:
             steps[starts.astype(bool)] = 0
         return steps
 
-    def greedy_boxes(self, observations: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
-        """Action box of the greedy cell of each observation `[n, states]`: low and high, each `[n, actions]`."""
-        self._require_training()
-        rows, _ = self.problem.states.rows(observations, "observation")
-        boxes = self._boxes(rows, self._steps(len(rows), np.full(len(rows), step), None))
-        return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
-
     def _boxes(self, rows: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
         policy = self._policy()
@@ -322,6 +328,13 @@ class Trained(Agent):
         """Compile or load the agent's kernels now rather than in the first `learn`."""
         training.prepare(self, progress_bar)
         return self
+
+    def greedy_boxes(self, observations: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
+        """Action box of the greedy cell of each observation `[n, states]`: low and high, each `[n, actions]`."""
+        self._require_training()
+        rows, _ = self.problem.states.rows(observations, "observation")
+        boxes = self._boxes(rows, self._steps(len(rows), np.full(len(rows), step), None))
+        return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 
     def _require_training(self) -> None:
         if not self.iterations:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
-from spaql.episodes import evaluate_line, evaluate_random
+from spaql.episodes import evaluate_baseline
 from spaql.errors import ParameterError
 from spaql.partition import Cells
 from spaql.problems.base import Problem
 from spaql.rng import Stream
-from spaql.spaces import Box, Finite, Floats
+from spaql.spaces import Box, Finite, Floats, check_whole
 
 
 class Baseline(Agent):
@@ -31,7 +31,10 @@ class Baseline(Agent):
         total_timesteps: int | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
-        """Nothing to learn; returns the agent."""
+        """Nothing to learn; checks its arguments like any agent and returns itself."""
+        for name, value in (("iterations", iterations), ("total_timesteps", total_timesteps)):
+            if value is not None:
+                check_whole(value, name, 1)
         return self
 
     @property
@@ -50,7 +53,8 @@ class Random(Baseline):
 
     def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
         choices = self.problem.actions.count if isinstance(self.problem.actions, Finite) else 0
-        return evaluate_random(choices, self.problem.world, frame, self.problem.horizon, count, agent, world)
+        where = self.problem.world, frame, self.problem.horizon
+        return evaluate_baseline(True, choices, 0.0, 0.0, *where, count, agent, world)
 
     def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         draws = self._prediction.random((len(rows), self.problem.actions.dimensions))
@@ -82,8 +86,8 @@ class Line(Baseline):
         return grid, model.arrivals(grid)
 
     def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
-        horizon = self.problem.horizon
-        return evaluate_line(self.offset, self.slope, self.problem.world, frame, horizon, count, world)
+        where = self.problem.world, frame, self.problem.horizon
+        return evaluate_baseline(False, 0, self.offset, self.slope, *where, count, agent, world)
 
     def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         return self.problem.actions.from_unit(self.offset + self.slope * self.problem.states.to_unit(rows))

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Trained
+from spaql.agents.base import MOST_ROLLOUTS, Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.kernels import assign, best, lend, play, ready_to_split, sample, snapshot, split, visit
 from spaql.partition import Partition
-from spaql.problems.base import FAULTS, RAN, SOME_ENDED, Problem, lend_frame, lend_world
+from spaql.problems.base import FAULTS, LARGEST_REWARD, RAN, SOME_ENDED, Problem, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -128,7 +128,7 @@ def adapt(work, kept, rules, mood, result, row):
 
 @kernel()
 def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserve):
-    """Up to `len(rows)` iterations of algorithm 2; the number done.
+    """Up to `len(rows)` iterations of algorithm 2, counted in `counts[FINISHED]`.
 
     Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
     nodes and cells that one iteration can add), or at a fault of the problem, which `counts[STATUS]` then tells.
@@ -139,16 +139,16 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
     training_agent, training_world = borrow(streams[0]), borrow(streams[1])
     selection_agent, selection_world = borrow(streams[2]), borrow(streams[3])
     most = rules.horizon * (1 + rules.rollouts)
-    if counts[STARTED] == 0:
+    if counts[STARTED] == 0 and rows.shape[0] > 0:
         numbers[BEST] = score(work, world, frame, rules, counts, selection_agent, selection_world)
         snapshot(work, kept)
         counts[STARTED] = 1
     for k in range(rows.shape[0]):
         faulty = not counts[STATUS] & RAN or counts[STATUS] & FAULTS
         if faulty or counts[TRAINING] + counts[SELECTION] > budget - most:
-            return k
+            return
         if work.used[0] + reserve[0] > work.nodes.shape[0] or work.used[1] + reserve[1] > work.cells.shape[0]:
-            return k
+            return
         row = rows[k]
         row.temperature = numbers[TEMPERATURE]
         row.heat = numbers[HEAT]
@@ -157,7 +157,7 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         )
         if not status & RAN or status & FAULTS:
             counts[STATUS] = status
-            return k
+            return
         row.score = score(work, world, frame, rules, counts, selection_agent, selection_world)
         adapt(work, kept, rules, mood, row.score, row)
         row.best = numbers[BEST]
@@ -165,7 +165,6 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         row.training_steps = counts[TRAINING]
         row.selection_steps = counts[SELECTION]
         counts[FINISHED] += 1
-    return rows.shape[0]
 
 
 class SPAQL(Trained):
@@ -210,8 +209,8 @@ class SPAQL(Trained):
         seed: int = 0,
     ) -> None:
         super().__init__(problem, seed=seed)
-        self.scaling = check_number(scaling, "scaling", least=0.0)
-        self.rollouts = check_whole(rollouts, "rollouts", 1)
+        self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
+        self.rollouts = check_whole(rollouts, "rollouts", 1, MOST_ROLLOUTS)
         self.coldest = check_number(coldest, "coldest", least=0.0, above=True)
         self.hottest = check_number(hottest, "hottest", least=self.coldest)
         self.heat = check_number(heat, "heat", least=1.0, above=True)

@@ -77,7 +77,7 @@ def ambulance(
     *,
     arrivals: str = "beta",
     cost: float = 0.25,
-    shape: tuple[float, float] = (5.0, 2.0),
+    shape: tuple[float, float] | None = None,
     start: float = 0.5,
     horizon: int = 5,
 ) -> Problem:
@@ -90,7 +90,7 @@ def ambulance(
     cost
         c of the paper, in [0, 1]: the weight of relocating against driving to the call.
     shape
-        The two parameters of the Beta distribution, each from 0.01 to 1e6; not used for uniform calls.
+        The two parameters of the Beta distribution, each from 0.01 to 1e6; (5, 2) unless given, as in the paper.
     start
         Place in [0, 1].
     horizon
@@ -100,8 +100,10 @@ def ambulance(
         raise ParameterError(f"arrivals: expected one of {', '.join(ARRIVALS)}, got {arrivals!r}")
     cost = check_number(cost, "cost", least=0.0, most=1.0)
     start = check_number(start, "start", least=0.0, most=1.0)
+    if shape is not None and arrivals != "beta":
+        raise ParameterError(f"shape: {arrivals} arrivals have none; leave it out")
     try:
-        first, second = shape
+        first, second = (5.0, 2.0) if shape is None else shape
     except (TypeError, ValueError):
         raise ParameterError(f"shape: expected two numbers, got {shape!r}") from None
     p = check_number(first, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)

@@ -8,8 +8,9 @@ A problem is two small functions that Numba can compile, the spaces, a horizon a
 `state`, `next_state` [states] and `action` [actions] are float64 arrays in your own units; `step` fills `next_state`,
 `reset` fills `state`; both read `parameters` [any], which neither may write to, and draw from `random` only through
 `spaql.rng` (`uniform`, `normal`, `gamma`).  A finite action arrives as `action[0]`, the number of the action.  Rewards
-must be finite and states must stay inside the state space (a slack of 1e-9 of its width is forgiven); both are checked
-at every step.
+must be finite (and below 1e100) and states must stay inside the state space (a slack of 1e-9 of its width is forgiven),
+save after a step that ends the episode; both are checked at every step.  Indices are checked only in a trial episode
+when the problem is made: later, compiled code that writes past an array damages the process.
 
 Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two first-class functions that the
 agents' kernels call through a pointer: the kernels are compiled once for all problems, a new problem costs a fraction
@@ -18,6 +19,7 @@ of a second.  The wrapper moves many copies of the environment at once, so that 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,7 +29,7 @@ import numba
 import numpy as np
 from numba import carray, types
 from numba.core import config
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.compiling import borrow, floats_at, kernel, words_at
@@ -48,9 +50,13 @@ RAN = 1
 BAD_REWARD = 2
 BAD_STATE = 4
 SOME_ENDED = 8
+NO_STATE = 16  # with BAD_STATE: it is not even a number
 FAULTS = BAD_REWARD | BAD_STATE
 
 SLACK = 1e-9
+LONGEST = 1_000_000
+_TRIAL_STEPS = 100
+LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 
 
 class World(NamedTuple):
@@ -137,11 +143,13 @@ class Problem:
     model: Travel | None = None
 
     def __post_init__(self) -> None:
+        if self.model is not None and not isinstance(self.model, Travel):
+            raise ProblemError(f"problem {self.name!r}: model must be a Travel or None, got {self.model!r:.80}")
         if not isinstance(self.states, Box):
             raise ProblemError(f"problem {self.name!r}: states must be a Box, got {self.states!r:.80}")
         if not isinstance(self.actions, Box | Finite):
             raise ProblemError(f"problem {self.name!r}: actions must be a Box or Finite, got {self.actions!r:.80}")
-        object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1))
+        object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1, LONGEST))
         try:
             parameters = np.array(self.parameters, dtype=float).reshape(-1)
         except (TypeError, ValueError):
@@ -153,11 +161,15 @@ class Problem:
         parameters.flags.writeable = False
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "world", self._build())
+        object.__setattr__(self, "_pristine", self.world.constants.copy())
         self._try()
 
     world: World = field(init=False, repr=False)
+    _pristine: Floats = field(init=False, repr=False)
+    _given: tuple[Any, Any] = field(init=False, repr=False)
 
     def _build(self) -> World:
+        object.__setattr__(self, "_given", (self.step, self.reset))
         step, reset = _compile(self.step, STEP, self.name, "step"), _compile(self.reset, RESET, self.name, "reset")
         object.__setattr__(self, "step", step)
         object.__setattr__(self, "reset", reset)
@@ -187,26 +199,74 @@ class Problem:
         )
 
     def _try(self) -> None:
-        """Play a first step, so that a broken problem is refused where it is made."""
+        """Play trial episodes, so that a broken problem is refused where it is made.
+
+        Through the world that the kernels will use; and, where the functions are the user's own, step by step with
+        checked indices, twice, to find reads and writes past an array and random numbers that are not `random`'s.
+        """
         frame = self.frame(1)
-        frame.states[:] = np.nan  # a reset or step that forgets to fill its result is a fault too
+        for array in (frame.states, frame.points):
+            array[:] = np.nan  # a reset or step that forgets to fill its result is a fault too
         random = stream(0, Purpose.EVALUATION_ENVIRONMENT)
-        constants = self.world.constants.ctypes.data
-        begin, advance = (getattr(f, "ctypes", f) for f in (self.world.begin, self.world.advance))
-        status = begin(1, frame.states.ctypes.data, frame.points.ctypes.data, constants, random.ctypes.data)
-        self.check(status, "in its first reset")
-        frame.points[:] = np.nan
+        tail = self.world.constants.ctypes.data, random.ctypes.data
         addresses = [array.ctypes.data for array in (frame.states, frame.points, frame.actions, frame.outcomes)]
-        self.check(advance(1, *addresses, constants, random.ctypes.data), "in its first step")
+        begin, advance = (getattr(f, "ctypes", f) for f in (self.world.begin, self.world.advance))
+        if self.step is not self._given[0] or self.reset is not self._given[1]:
+            first, second = (self._trial(_checked(self.step, STEP), _checked(self.reset, RESET)) for _ in range(2))
+            if not np.array_equal(first, second):
+                raise ProblemError(
+                    f"problem {self.name!r} draws random numbers of its own; use only `random` through spaql.rng, "
+                    "so that a seed fixes everything"
+                )
+        self.check(begin(1, *addresses[:2], *tail), "in its first reset")
+        frame.points[:] = np.nan
+        self.check(advance(1, *addresses, *tail), "in its first step")
+
+    def _trial(self, step: Any, reset: Any) -> Floats:
+        """Rewards and states of a trial episode with random actions, `[steps, 1 + states]`; a sentence on a crash."""
+        draws = np.random.default_rng(0)
+        random, parameters = stream(1, Purpose.EVALUATION_ENVIRONMENT), np.array(self.parameters)
+        rows, where = [], "reset"
+        state = np.full(self.states.dimensions, np.nan)
+        try:
+            reset(parameters, random, state)
+            where = "step"
+            for _ in range(min(self.horizon, _TRIAL_STEPS)):
+                unit = draws.random(self.actions.dimensions)
+                if isinstance(self.actions, Finite):
+                    action = np.floor(unit * self.actions.count)
+                else:
+                    action = self.actions.from_unit(unit)
+                following = np.full(self.states.dimensions, np.nan)
+                reward, ended = step(state, action, parameters, random, following)
+                rows.append([reward, *following])
+                if ended or not np.isfinite(rows[-1]).all():
+                    break
+                state = following
+        except IndexError:
+            raise ProblemError(
+                f"problem {self.name!r}: {where} reads or writes past the end of an array; there are "
+                f"{self.states.dimensions} states, {self.actions.dimensions} actions, {parameters.size} parameters"
+            ) from None
+        except ArithmeticError as error:
+            raise ProblemError(
+                f"problem {self.name!r} raised an exception in its first {where}s: {error}; mend its {where} function"
+            ) from None
+        return np.nan_to_num(np.array(rows))
 
     def check(self, status: int, where: str) -> None:
-        """Raise a `ProblemError` where a move reported a fault."""
-        if not status & RAN:
+        """Raise a `ProblemError` where a move reported a fault, or wrote to what it may only read."""
+        if not np.array_equal(self.world.constants, self._pristine):
+            self.world.constants[:] = self._pristine
+            reason = "wrote to its parameters, which it may only read,"
+        elif not status & RAN:
             reason = "raised an exception"
         elif status & BAD_REWARD:
-            reason = "gave a reward that is not a finite number"
+            reason = f"gave a reward that is not a finite number of at most {LARGEST_REWARD:g}"
+        elif status & NO_STATE:
+            reason = "gave a state that is not a number, or did not fill it,"
         elif status & BAD_STATE:
-            reason = f"left its state space, which is {self.states.low} to {self.states.high}"
+            reason = f"left its state space, which is {self.states.low} to {self.states.high},"
         else:
             return
         raise ProblemError(f"problem {self.name!r} {reason} {where}; mend its step or reset function")
@@ -214,21 +274,30 @@ class Problem:
 
 def _compile(function: Any, signature: Any, name: str, what: str) -> Any:
     """The function compiled for the contract's signature, or a sentence about why not."""
-    if not callable(function):
-        raise ProblemError(f"problem {name!r}: {what} must be a function, got {function!r:.80}")
     plain = getattr(function, "py_func", function)
-    expected = len(signature.args)
-    given = getattr(getattr(plain, "__code__", None), "co_argcount", expected)
+    if not inspect.isfunction(plain):
+        raise ProblemError(f"problem {name!r}: {what} must be a plain function (def), got {function!r:.80}")
+    expected, given = len(signature.args), plain.__code__.co_argcount
     if given != expected:
         raise ProblemError(f"problem {name!r}: {what} must take {expected} arguments, it takes {given}; see Problem")
     if config.DISABLE_JIT or signature.args in getattr(function, "signatures", ()):
         return function
     try:
         return _compiled(plain, signature)
-    except NumbaError as error:
+    except (NumbaError, UnsupportedBytecodeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = next((line for line in lines if not line.startswith(("Failed in", "-"))), lines[0])
+        if "No conversion" in reason and what == "step":
+            reason = "it must return two things, the reward and whether the episode ended"
         raise ProblemError(f"problem {name!r}: {what} does not compile: {reason}") from None
+
+
+@lru_cache(maxsize=256)
+def _checked(function: Any, signature: Any) -> Any:
+    """The function with checked indices, for trials."""
+    if config.DISABLE_JIT:
+        return function
+    return numba.njit(signature, boundscheck=True)(getattr(function, "py_func", function))
 
 
 @lru_cache(maxsize=256)
@@ -261,7 +330,7 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
             reward, ended = step(state, action, numbers, random, point)
             outcome[0] = reward
             outcome[1] = ended
-            if not abs(reward) < np.inf:
+            if not abs(reward) <= LARGEST_REWARD:
                 status |= BAD_REWARD
             if ended:
                 status |= SOME_ENDED
@@ -271,8 +340,8 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
                 if not unit:
                     value = (value - low[d]) / width[d]
                     point[d] = value
-                if not (-SLACK <= value <= 1.0 + SLACK):
-                    status |= BAD_STATE
+                if not ended and not (-SLACK <= value <= 1.0 + SLACK):
+                    status |= BAD_STATE if value == value else BAD_STATE | NO_STATE
         return status
 
     def begin(count, state_at, point_at, constants, random_at):
@@ -288,7 +357,7 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
             for d in range(states):
                 point[d] = state[d] if unit else (state[d] - low[d]) / width[d]
                 if not (-SLACK <= point[d] <= 1.0 + SLACK):
-                    status |= BAD_STATE
+                    status |= BAD_STATE if point[d] == point[d] else BAD_STATE | NO_STATE
         return status
 
     if config.DISABLE_JIT:
