@@ -213,7 +213,7 @@ def predict_rate(bar: Any) -> float:
     return len(states) / statistics.median(seconds(lambda: agent.predict(states)) for _ in range(REPEATS))
 
 
-def thread_ratio(bar: Any, agents: int = 16) -> float:
+def thread_ratio(bar: Any, agents: int = 64) -> float:
     """(f): time of training agents one after the other over the time on two threads."""
     bar("threads")
 
