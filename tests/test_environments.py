@@ -284,7 +284,7 @@ def test_without_a_seed_the_stream_comes_from_np_random():
 # Bad input ------------------------------------------------------------------------------------------------------------
 
 
-def refused(environment, action, match):
+def assert_refused(environment, action, match):
     with pytest.raises(ParameterError, match=match) as caught:
         environment.step(action)
     assert "\n" not in str(caught.value)
@@ -308,7 +308,7 @@ def test_bad_actions_in_a_box(action, match):
     environment, untroubled = (ProblemEnvironment(BOX()) for _ in range(2))
     environment.reset(seed=0)
     untroubled.reset(seed=0)
-    refused(environment, action, match)
+    assert_refused(environment, action, match)
     after, expected = (e.step([0.5, 0.5]) for e in (environment, untroubled))
     assert after[0].tolist() == expected[0].tolist()  # the episode goes on as if nothing had been asked
     assert after[1:] == expected[1:]
@@ -318,7 +318,7 @@ def test_bad_actions_in_a_box(action, match):
 def test_bad_finite_actions(action):
     environment = ProblemEnvironment(FINITE())
     environment.reset(seed=0)
-    refused(environment, action, "action: expected a whole number from 0 to 2, got")
+    assert_refused(environment, action, "action: expected a whole number from 0 to 2, got")
 
 
 @pytest.mark.parametrize("action", [2, np.int64(2), np.int32(2), np.array(2)])
@@ -330,12 +330,12 @@ def test_finite_actions_of_any_integer_type(action):
 
 def test_no_step_without_an_episode():
     environment = OilEnvironment(horizon=2)
-    refused(environment, [0.5], r"step: no episode is under way; call reset\(\) first")
+    assert_refused(environment, [0.5], r"step: no episode is under way; call reset\(\) first")
     environment.reset()
     environment.step([0.5])
     environment.step([0.5])
-    refused(environment, [0.5], "no episode is under way")
-    refused(gymnasium.make("spaql/Oil-v0"), np.array([0.5]), "no episode is under way")
+    assert_refused(environment, [0.5], "no episode is under way")
+    assert_refused(gymnasium.make("spaql/Oil-v0"), np.array([0.5]), "no episode is under way")
 
 
 def test_only_problems_are_wrapped():
@@ -414,7 +414,7 @@ def test_faults_of_the_problem(action, match):
     environment.step(GOOD)
     with pytest.raises(ProblemError, match=f"problem 'faulty' {match}"):
         environment.step(action)
-    refused(environment, GOOD, "no episode is under way")
+    assert_refused(environment, GOOD, "no episode is under way")
     environment.reset()
     assert environment.step(GOOD)[1] == 1.0
 
@@ -428,7 +428,7 @@ def test_faulty_reset(shares, match):
     seed = next(k for k in range(1000) if uniform(stream(k, Purpose.TRAINING_ENVIRONMENT)) >= 0.9)
     with pytest.raises(ProblemError, match=match):
         environment.reset(seed=seed)
-    refused(environment, GOOD, "no episode is under way")
+    assert_refused(environment, GOOD, "no episode is under way")
 
 
 def test_rounding_at_the_border_is_forgiven_and_not_shown():

@@ -37,7 +37,7 @@ def make(**changes):
     return Problem(**(given | changes))
 
 
-def refusal(kind, call, *mentions):
+def assert_refused(kind, call, *mentions):
     """The one line that a wrong call is answered with; it mentions all of these."""
     with pytest.raises(SpaqlError) as caught:
         call()
@@ -86,33 +86,35 @@ def text_reward(state, action, parameters, random, next_state):
     ids=["arguments", "unknown name", "only a reward", "text", "a number", "none"],
 )
 def test_a_step_that_is_none_is_refused(step, says):
-    refusal(ProblemError, lambda: make(step=step), "'mine'", says)
+    assert_refused(ProblemError, lambda: make(step=step), "'mine'", says)
 
 
 @compiled_only
 def test_a_reset_of_the_wrong_kind_is_refused():
-    refusal(ProblemError, lambda: make(reset=four), "'mine'", "reset must take 3 arguments, it takes 4")
+    assert_refused(ProblemError, lambda: make(reset=four), "'mine'", "reset must take 3 arguments, it takes 4")
 
 
 @pytest.mark.parametrize("horizon", [0, -1, True, 5.0, "5", None, math.nan])
 def test_bad_horizons_are_refused(horizon):
     for build in (make, oil, ambulance):
-        refusal(ParameterError, lambda build=build: build(horizon=horizon), "horizon", "at least 1", repr(horizon))
+        assert_refused(
+            ParameterError, lambda build=build: build(horizon=horizon), "horizon", "at least 1", repr(horizon)
+        )
 
 
 @pytest.mark.parametrize("parameters", [[math.nan], [1.0, math.inf], ["much"], [None], [object()]])
 def test_bad_parameters_are_refused(parameters):
-    refusal(ProblemError, lambda: make(parameters=parameters), "'mine'", "parameters must be")
+    assert_refused(ProblemError, lambda: make(parameters=parameters), "'mine'", "parameters must be")
 
 
 @pytest.mark.parametrize("space", [None, 3, (0, 1), "box"])
 def test_bad_spaces_are_refused(space):
-    refusal(ProblemError, lambda: make(states=space), "'mine'", "states must be a Box")
-    refusal(ProblemError, lambda: make(actions=space), "'mine'", "actions must be a Box or Finite")
+    assert_refused(ProblemError, lambda: make(states=space), "'mine'", "states must be a Box")
+    assert_refused(ProblemError, lambda: make(actions=space), "'mine'", "actions must be a Box or Finite")
 
 
 def test_finite_states_are_refused():
-    refusal(ProblemError, lambda: make(states=Finite(3)), "'mine'", "states must be a Box")
+    assert_refused(ProblemError, lambda: make(states=Finite(3)), "'mine'", "states must be a Box")
 
 
 @pytest.mark.parametrize(
@@ -120,12 +122,12 @@ def test_finite_states_are_refused():
     [(0, 0), (1, 0), (math.nan, 1), (0, math.inf), ([0, 0], [1, 1, 1]), ("a", 1), ([], []), ([[0]], [[1]]), (None, 1)],
 )
 def test_bad_boxes_are_refused(low, high):
-    refusal(ParameterError, lambda: Box(low, high), "box: bounds must be")
+    assert_refused(ParameterError, lambda: Box(low, high), "box: bounds must be")
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 2.0, "3", None])
 def test_bad_counts_of_actions_are_refused(count):
-    refusal(ParameterError, lambda: Finite(count), "actions", repr(count))
+    assert_refused(ParameterError, lambda: Finite(count), "actions", repr(count))
 
 
 @pytest.mark.parametrize("place", [1.5, -0.1, math.nan, math.inf])
@@ -134,7 +136,7 @@ def test_a_start_outside_the_space_is_refused(place):
         state[0] = parameters[0] if parameters[1] == 0.0 else place
 
     says = "gave a state that is not a number" if math.isnan(place) else "left its state space"
-    refusal(ProblemError, lambda: make(reset=reset, parameters=[0.0, 1.0]), f"'mine' {says}", "first reset")
+    assert_refused(ProblemError, lambda: make(reset=reset, parameters=[0.0, 1.0]), f"'mine' {says}", "first reset")
 
 
 # A step that fails in the end: at its first call, or after many.  `parameters` are the value and how rarely it comes.
@@ -191,7 +193,7 @@ LEARNERS = {"SPAQL": lambda p: spaql.SPAQL(p, rollouts=1, seed=1), "AQL": lambda
 @faults
 def test_a_step_that_fails_at_once_is_refused(fault):
     step, says = FAULTS[fault]
-    refusal(ProblemError, lambda: make(step=step, parameters=[0.0]), "'mine'", says, "in its first step", "mend")
+    assert_refused(ProblemError, lambda: make(step=step, parameters=[0.0]), "'mine'", says, "in its first step", "mend")
 
 
 @unraisable
@@ -200,16 +202,16 @@ def test_a_step_that_fails_at_once_is_refused(fault):
 def test_a_step_that_fails_later_stops_the_learning(fault, agent):
     step, says = FAULTS[fault]
     learner = LEARNERS[agent](make(step=step, parameters=[0.98]))
-    message = refusal(ProblemError, lambda: learner.learn(2000), "'mine'", says, "in iteration ")
+    message = assert_refused(ProblemError, lambda: learner.learn(2000), "'mine'", says, "in iteration ")
     iteration = int(message.split("in iteration ")[1].split(";")[0])
     assert 1 < iteration < 2000
-    assert refusal(ProblemError, lambda: learner.learn(1), "'mine'", says)
+    assert assert_refused(ProblemError, lambda: learner.learn(1), "'mine'", says)
 
 
 @pytest.mark.parametrize("agent", LEARNERS)
 def test_iterations_before_a_fault_stay_in_the_history(agent):
     learner = LEARNERS[agent](make(step=nan_reward, parameters=[0.98], horizon=1))
-    message = refusal(ProblemError, lambda: learner.learn(2000), "in iteration ")
+    message = assert_refused(ProblemError, lambda: learner.learn(2000), "in iteration ")
     assert learner.iterations == int(message.split("in iteration ")[1].split(";")[0]) - 1
 
 
@@ -218,7 +220,7 @@ def test_iterations_before_a_fault_stay_in_the_history(agent):
 def test_a_step_that_fails_stops_an_evaluation(fault):
     step, says = FAULTS[fault]
     agent = spaql.Random(make(step=step, parameters=[0.98]))
-    refusal(ProblemError, lambda: agent.evaluate(500), "'mine'", says, "while it was evaluated")
+    assert_refused(ProblemError, lambda: agent.evaluate(500), "'mine'", says, "while it was evaluated")
 
 
 def far_away(state, action, parameters, random, next_state):
@@ -236,7 +238,7 @@ def report_states_far_outside():
         for place in (-1e6, 1e12, -1e300, 1e300):
             for changes in ({"step": far_away}, {"reset": lost_reset}):
                 agent = learner(make(parameters=[0.98, place], **changes))
-                refusal(ProblemError, lambda agent=agent: agent.learn(2000), LEFT, "in iteration ")
+                assert_refused(ProblemError, lambda agent=agent: agent.learn(2000), LEFT, "in iteration ")
 
 
 @compiled_only
@@ -325,7 +327,7 @@ def test_actions_and_states_arrive_in_the_problem_s_units():
     ],
 )
 def test_bad_arguments_are_refused(build, name, value):
-    refusal(ParameterError, lambda: build(**{name: value}), f"{name}: expected")
+    assert_refused(ParameterError, lambda: build(**{name: value}), f"{name}: expected")
 
 
 def test_the_optimum_is_a_function_of_the_package():
@@ -373,7 +375,7 @@ def test_arguments_are_remembered():
     ],
 )
 def test_bad_parameters_of_agents_are_refused(kind, name, value):
-    refusal(
+    assert_refused(
         ParameterError, lambda: getattr(spaql, kind)(ambulance(), **{name: value}), f"{name}: expected", repr(value)
     )
 
@@ -381,7 +383,7 @@ def test_bad_parameters_of_agents_are_refused(kind, name, value):
 @pytest.mark.parametrize("kind", ["SPAQL", "AQL", "Random", "NoMovement", "Mean", "Median"])
 @pytest.mark.parametrize("problem", [None, "oil", oil])
 def test_an_agent_needs_a_problem(kind, problem):
-    refusal(ParameterError, lambda: getattr(spaql, kind)(problem), "problem: expected")
+    assert_refused(ParameterError, lambda: getattr(spaql, kind)(problem), "problem: expected")
 
 
 @pytest.mark.parametrize("kind", ["SPAQL", "AQL"])
@@ -401,7 +403,7 @@ def test_an_agent_needs_a_problem(kind, problem):
 )
 def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
     agent = getattr(spaql, kind)(oil())
-    refusal(ParameterError, lambda: agent.learn(**arguments), says)
+    assert_refused(ParameterError, lambda: agent.learn(**arguments), says)
     assert agent.iterations == agent.training_steps == agent.selection_steps == 0
 
 
@@ -412,19 +414,19 @@ def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
 )
 def test_bad_observations_are_refused(kind, observation):
     agent = getattr(spaql, kind)(ambulance(), seed=0).learn(1)
-    refusal(ParameterError, lambda: agent.predict(observation), "observation")
+    assert_refused(ParameterError, lambda: agent.predict(observation), "observation")
 
 
 @pytest.mark.parametrize("state", [[-1], [5], [0, 1], "now", [None]])
 def test_bad_time_steps_are_refused(state):
     agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
-    refusal(ParameterError, lambda: agent.predict([0.5], state=state), "state")
+    assert_refused(ParameterError, lambda: agent.predict([0.5], state=state), "state")
 
 
 @pytest.mark.parametrize("starts", [[True, False], [], "yes"])
 def test_bad_episode_starts_are_refused(starts):
     agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
-    refusal(ParameterError, lambda: agent.predict([0.5], episode_start=starts), "episode_start")
+    assert_refused(ParameterError, lambda: agent.predict([0.5], episode_start=starts), "episode_start")
 
 
 @pytest.mark.parametrize(
@@ -432,7 +434,7 @@ def test_bad_episode_starts_are_refused(starts):
 )
 def test_bad_evaluations_are_refused(arguments):
     agent = spaql.Random(ambulance())
-    refusal(ParameterError, lambda: agent.evaluate(**arguments), f"{next(iter(arguments))}: expected")
+    assert_refused(ParameterError, lambda: agent.evaluate(**arguments), f"{next(iter(arguments))}: expected")
 
 
 # Rewards and laws ---------------------------------------------------------------------------------------------
@@ -601,7 +603,7 @@ def forgets_to_fill(state, action, parameters, random, next_state):
     ],
 )
 def test_a_step_that_breaks_the_contract_is_refused_when_the_problem_is_made(step, says):
-    refusal(ProblemError, lambda: make(step=step, parameters=[0.5]), "'mine'", says)
+    assert_refused(ProblemError, lambda: make(step=step, parameters=[0.5]), "'mine'", says)
 
 
 def test_a_step_may_leave_the_space_as_it_ends():
@@ -616,7 +618,7 @@ def test_a_step_may_leave_the_space_as_it_ends():
 
 @pytest.mark.parametrize("step", [len, functools.partial(print)])
 def test_only_plain_functions_are_steps(step):
-    refusal(ProblemError, lambda: make(step=step), "plain function")
+    assert_refused(ProblemError, lambda: make(step=step), "plain function")
 
 
 def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch):
@@ -646,22 +648,22 @@ def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch):
 
 @pytest.mark.parametrize("seed", [2**64, 2**128 + 1])
 def test_seeds_that_could_meet_other_streams_are_refused(seed):
-    refusal(ParameterError, lambda: spaql.Random(oil(), seed=seed), "seed: expected")
-    refusal(ParameterError, lambda: spaql.Random(oil()).evaluate(10, seed=seed), "seed: expected")
+    assert_refused(ParameterError, lambda: spaql.Random(oil(), seed=seed), "seed: expected")
+    assert_refused(ParameterError, lambda: spaql.Random(oil()).evaluate(10, seed=seed), "seed: expected")
     assert spaql.Random(oil(), seed=2**64 - 1).evaluate(10).steps == 50
 
 
 @pytest.mark.parametrize("shape", [(1e-300, 1e-300), (1e308, 1e308), (0.0, 1.0)])
 def test_shapes_beyond_floating_point_are_refused(shape):
-    refusal(ParameterError, lambda: ambulance(shape=shape), "shape: expected")
+    assert_refused(ParameterError, lambda: ambulance(shape=shape), "shape: expected")
 
 
 def test_numbers_in_quotes_are_refused():
-    refusal(ParameterError, lambda: oil(sharpness="10"), "sharpness: expected")
-    refusal(ParameterError, lambda: spaql.SPAQL(oil(), scaling="0.5"), "scaling: expected")
+    assert_refused(ParameterError, lambda: oil(sharpness="10"), "sharpness: expected")
+    assert_refused(ParameterError, lambda: spaql.SPAQL(oil(), scaling="0.5"), "scaling: expected")
 
 
 @pytest.mark.parametrize("state", [[0.7], [float("nan")], ["now"]])
 def test_time_steps_must_be_whole(state):
     agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
-    refusal(ParameterError, lambda: agent.predict([0.5], state=state), "state: expected")
+    assert_refused(ParameterError, lambda: agent.predict([0.5], state=state), "state: expected")

@@ -399,6 +399,22 @@ def visit(f, cell):
     return visits
 
 
+@kernel(inline=True)
+def update(f, cell, outcome, horizon, scaling):
+    """Learn from a visit (eq. 6, 7 and 9 of the paper); 1 where the cell then split, else 0.
+
+    `outcome` is r + V(x'); v visits give the rate (H + 1) / (H + v) and the bonus xi / sqrt(v).
+    """
+    v = visit(f, cell)
+    alpha = (horizon + 1.0) / (horizon + v)
+    target = outcome + scaling / math.sqrt(v)
+    assign(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
+    if ready_to_split(f, cell):
+        split(f, cell)
+        return 1
+    return 0
+
+
 @kernel()
 def locate(f, root, points, row, actions):
     """The cell that holds the pair of `points[row]` and `actions[row]` [rows, actions], or NONE."""

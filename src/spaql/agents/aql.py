@@ -11,7 +11,6 @@ after every episode draw the learning curve; the agent never sees them, so they 
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from spaql.agents.base import MOST_ROLLOUTS, Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
-from spaql.kernels import assign, best, lend, play, ready_to_split, split, visit
+from spaql.kernels import best, lend, play, update
 from spaql.partition import Partition
 from spaql.problems.base import FAULTS, LARGEST_REWARD, RAN, SOME_ENDED, Problem, lend_frame, lend_world
 from spaql.rng import Purpose, stream
@@ -66,13 +65,7 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
             value = min(cap, f.cells[following].q)
         low = min(low, value)
         high = max(high, value)
-        v = visit(f, cell)
-        alpha = (cap + 1.0) / (cap + v)
-        target = frame.outcomes[0, 0] + value + rules.scaling / math.sqrt(v)
-        assign(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
-        if ready_to_split(f, cell):
-            split(f, cell)
-            splits += 1
+        splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rules.scaling)
     row.value_low = low
     row.value_high = high
     row.splits = splits

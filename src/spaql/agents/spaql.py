@@ -17,7 +17,6 @@ reading this is and why.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from spaql.agents.base import MOST_ROLLOUTS, Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
-from spaql.kernels import assign, best, lend, play, ready_to_split, sample, snapshot, split, visit
+from spaql.kernels import best, lend, play, sample, snapshot, update
 from spaql.partition import Partition
 from spaql.problems.base import FAULTS, LARGEST_REWARD, RAN, SOME_ENDED, Problem, lend_frame, lend_world
 from spaql.rng import Purpose, stream
@@ -79,13 +78,7 @@ def train_episode(f, world, frame, rules, temperature, counts, row, agent_random
             value = min(cap, f.cells[best(f, 0, frame.points, 0)].q)
         low = min(low, value)
         high = max(high, value)
-        v = visit(f, cell)
-        alpha = (cap + 1.0) / (cap + v)
-        target = frame.outcomes[0, 0] + value + rules.scaling / math.sqrt(v)
-        assign(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
-        if ready_to_split(f, cell):
-            split(f, cell)
-            splits += 1
+        splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rules.scaling)
     row.value_low = low
     row.value_high = high
     row.splits = splits
