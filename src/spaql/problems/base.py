@@ -209,7 +209,7 @@ class Problem:
         tail = self.world.constants.ctypes.data, random.ctypes.data
         addresses = [array.ctypes.data for array in (frame.states, frame.points, frame.actions, frame.outcomes)]
         begin, advance = (getattr(f, "ctypes", f) for f in (self.world.begin, self.world.advance))
-        if not all(function.__module__.startswith("spaql.problems.") for function in (self.step, self.reset)):
+        if not all(str(function.__module__).startswith("spaql.problems.") for function in (self.step, self.reset)):
             first, second = (self._trial(_checked(self.step, STEP), _checked(self.reset, RESET)) for _ in range(2))
             if not np.array_equal(first, second):
                 raise ProblemError(
