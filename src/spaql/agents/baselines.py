@@ -17,6 +17,7 @@ from spaql.episodes import evaluate_baseline
 from spaql.errors import ParameterError
 from spaql.partition import Cells
 from spaql.problems.base import Problem
+from spaql.problems.model import BetaArrivals
 from spaql.rng import Stream
 from spaql.spaces import Box, Finite, Floats, check_whole
 
@@ -76,14 +77,13 @@ class Line(Baseline):
     def _coefficients(self) -> tuple[float, float]:
         raise NotImplementedError
 
-    def _arrivals(self) -> tuple[Floats, Floats]:
-        """Grid on [0, 1] and the distribution function of the arrivals on it."""
+    def _arrivals(self) -> BetaArrivals:
+        """The law of the arrivals."""
         model = self.problem.model
         if model is None or model.arrivals is None:
             name = type(self).__name__
             raise ParameterError(f"{name}: {self.problem.name!r} has no arrivals; this heuristic needs the ambulance")
-        grid = np.linspace(0.0, 1.0, 100_001)
-        return grid, model.arrivals(grid)
+        return model.arrivals
 
     def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
         where = self.problem.world, frame, self.problem.horizon
@@ -109,13 +109,11 @@ class Mean(Line):
     """Wait at the mean of the arrivals (the paper's heuristic)."""
 
     def _coefficients(self) -> tuple[float, float]:
-        grid, below = self._arrivals()
-        return float(np.trapezoid(1.0 - below, grid)), 0.0
+        return self._arrivals().mean, 0.0
 
 
 class Median(Line):
     """Wait at the median of the arrivals: optimal where relocating is free."""
 
     def _coefficients(self) -> tuple[float, float]:
-        grid, below = self._arrivals()
-        return float(np.interp(0.5, below, grid)), 0.0
+        return self._arrivals().median, 0.0

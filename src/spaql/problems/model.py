@@ -54,7 +54,7 @@ class Travel:
     travel: float
     floor: float
     start: float
-    arrivals: Callable[[Array], Array] | None
+    arrivals: BetaArrivals | None
 
     def __post_init__(self) -> None:
         for name in ("steepness", "travel"):
@@ -104,10 +104,21 @@ class BetaArrivals:
         """Distribution function, `[n] -> [n]`."""
         return _incomplete_beta(self.p, self.q, x)
 
+    @property
+    def mean(self) -> float:
+        """E X."""
+        return self.p / (self.p + self.q)
+
+    @property
+    def median(self) -> float:
+        """Where the distribution function is one half."""
+        from scipy.special import betaincinv
+
+        return float(betaincinv(self.p, self.q, 0.5))
+
     def distance(self, a: Array) -> Array:
         """Mean distance E|X - a| of an arrival from each place, `[n] -> [n]`."""
-        mean = self.p / (self.p + self.q)
-        return a * (2.0 * self(a) - 1.0) + mean * (1.0 - 2.0 * _incomplete_beta(self.p + 1.0, self.q, a))
+        return a * (2.0 * self(a) - 1.0) + self.mean * (1.0 - 2.0 * _incomplete_beta(self.p + 1.0, self.q, a))
 
 
 @dataclass(frozen=True)
