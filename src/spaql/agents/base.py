@@ -71,6 +71,8 @@ class Agent:
 
     #: whether the policy changes with the time step
     time_variant: ClassVar[bool] = False
+    #: how a first use calls the kernel that evaluates
+    _evaluation: ClassVar[str] = "evaluation"
 
     def __init__(self, problem: Problem, *, seed: int = 0) -> None:
         if not isinstance(problem, Problem):
@@ -194,7 +196,7 @@ class Agent:
         returns, steps = np.empty(episodes), 0
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announced(f"{type(self).__name__} evaluation", progress_bar):
+            with training.announced(self._evaluation, progress_bar):
                 status, played = self._play(frame, count, deterministic, agent, world)
             self.problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]

@@ -25,6 +25,8 @@ from spaql.spaces import Box, Finite, Floats, check_whole
 class Baseline(Agent):
     """An agent with nothing to learn."""
 
+    _evaluation = "evaluation of baselines"
+
     def learn(
         self,
         iterations: int | None = None,
