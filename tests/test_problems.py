@@ -606,6 +606,21 @@ def test_a_step_that_breaks_the_contract_is_refused_when_the_problem_is_made(ste
     assert_refused(ProblemError, lambda: make(step=step, parameters=[0.5]), "'mine'", says)
 
 
+@unraisable
+def test_an_iteration_whose_rollouts_fail_does_not_count():
+    """The step is sound in training's own states and fails in a rollout: the score of that iteration means nothing."""
+
+    def step(state, action, parameters, random, next_state):
+        next_state[0] = action[0]
+        return (math.nan if uniform(random) < parameters[0] else 0.5), False
+
+    agent = spaql.SPAQL(make(step=step, parameters=[0.002]), rollouts=50, seed=3)
+    assert_refused(ProblemError, lambda: agent.learn(1000), "'mine'", NOT_FINITE)
+    assert agent.finished == len(agent.history)
+    assert np.isfinite(agent.history["score"]).all()
+    assert (agent.history["best"] == np.maximum.accumulate(agent.history["best"])).all()
+
+
 def test_a_step_may_leave_the_space_as_it_ends():
     def step(state, action, parameters, random, next_state):
         next_state[0] = 5.0

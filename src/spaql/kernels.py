@@ -1,4 +1,4 @@
-"""Every compiled function that touches cells: best, value, sample, assign, split, snapshot.
+"""Every compiled function that touches cells: best, sample, play, update, split, locate, snapshot, tidy.
 
 The partition of the unit state-action cube is filed by *state*.  A binary tree over the state cube has one node per
 dyadic state box; a cell hangs on the node that equals its own state box, in a list, newest first.  The cells relevant

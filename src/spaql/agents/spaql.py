@@ -152,6 +152,8 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
             counts[STATUS] = status
             return
         row.score = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        if not counts[STATUS] & RAN or counts[STATUS] & FAULTS:
+            return
         adapt(work, kept, rules, mood, row.score, row)
         row.best = numbers[BEST]
         row.arms = kept.used[1]
