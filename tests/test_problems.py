@@ -621,6 +621,16 @@ def test_an_iteration_whose_rollouts_fail_does_not_count():
     assert (agent.history["best"] == np.maximum.accumulate(agent.history["best"])).all()
 
 
+def test_whatever_a_step_raises_is_told_in_one_sentence():
+    def step(state, action, parameters, random, next_state):
+        next_state[0] = 0.5
+        if action[0] >= 0.0:
+            raise ValueError("not today")
+        return 0.5, False
+
+    assert_refused(ProblemError, lambda: make(step=step), "'mine' raised an exception", "ValueError not today")
+
+
 def test_a_step_may_leave_the_space_as_it_ends():
     def step(state, action, parameters, random, next_state):
         next_state[0] = 5.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from spaql.compiling import borrow, kernel
 from spaql.kernels import best, lend, play, play_centre
-from spaql.problems.base import FAULTS, RAN, SOME_ENDED, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import uniform
 
 
@@ -72,7 +72,7 @@ def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_r
     steps = 0
     alive = count
     for h in range(horizon):
-        if alive == 0 or not status & RAN or status & FAULTS:
+        if alive == 0 or failed(status):
             break
         root = h if several else 0
         for i in range(alive):
@@ -111,7 +111,7 @@ def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, coun
     steps = 0
     alive = count
     for _ in range(horizon):
-        if alive == 0 or not status & RAN or status & FAULTS:
+        if alive == 0 or failed(status):
             break
         for i in range(alive):
             if draws:

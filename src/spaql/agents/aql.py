@@ -22,7 +22,7 @@ from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.kernels import best, lend, play, update
 from spaql.partition import Partition
-from spaql.problems.base import FAULTS, LARGEST_REWARD, RAN, SOME_ENDED, Problem, lend_frame, lend_world
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -55,7 +55,7 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
         play(f, cell, agent_random, frame.actions, 0)
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
-        if not status & RAN or status & FAULTS:
+        if failed(status):
             break
         total += frame.outcomes[0, 0]
         value = 0.0
@@ -86,7 +86,7 @@ def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
             return
         row = rows[k]
         status = train_episode(f, world, frame, rules, counts, row, training_agent, training_world)
-        if status & RAN and not status & FAULTS and rules.rollouts > 0:
+        if not failed(status) and rules.rollouts > 0:
             count = rules.rollouts
             status, steps = rollouts(f, world, frame, rules.horizon, count, False, monitoring_agent, monitoring_world)
             counts[MONITORING] += steps
@@ -95,7 +95,7 @@ def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
                 total += frame.returns[i]
             row.score = total / count
         counts[STATUS] = status
-        if not status & RAN or status & FAULTS:
+        if failed(status):
             return
         row.best = row.score
         row.arms = f.used[1]

@@ -27,7 +27,7 @@ from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.kernels import best, lend, play, sample, snapshot, update
 from spaql.partition import Partition
-from spaql.problems.base import FAULTS, LARGEST_REWARD, RAN, SOME_ENDED, Problem, lend_frame, lend_world
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -71,7 +71,7 @@ def train_episode(f, world, frame, rules, temperature, counts, row, agent_random
         play(f, cell, agent_random, frame.actions, 0)
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
-        if not status & RAN or status & FAULTS:
+        if failed(status):
             break
         value = 0.0
         if not status & SOME_ENDED:
@@ -137,8 +137,7 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         snapshot(work, kept)
         counts[STARTED] = 1
     for k in range(rows.shape[0]):
-        faulty = not counts[STATUS] & RAN or counts[STATUS] & FAULTS
-        if faulty or counts[TRAINING] + counts[SELECTION] > budget - most:
+        if failed(counts[STATUS]) or counts[TRAINING] + counts[SELECTION] > budget - most:
             return
         if work.used[0] + reserve[0] > work.nodes.shape[0] or work.used[1] + reserve[1] > work.cells.shape[0]:
             return
@@ -148,11 +147,11 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         status = train_episode(
             work, world, frame, rules, numbers[TEMPERATURE], counts, row, training_agent, training_world
         )
-        if not status & RAN or status & FAULTS:
+        if failed(status):
             counts[STATUS] = status
             return
         row.score = score(work, world, frame, rules, counts, selection_agent, selection_world)
-        if not counts[STATUS] & RAN or counts[STATUS] & FAULTS:
+        if failed(counts[STATUS]):
             return
         adapt(work, kept, rules, mood, row.score, row)
         row.best = numbers[BEST]

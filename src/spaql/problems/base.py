@@ -79,6 +79,12 @@ class Frame(NamedTuple):
 
 
 @kernel(inline=True)
+def failed(status):
+    """Whether a move reported a fault: then no state of it may be looked up."""
+    return (status & RAN) == 0 or (status & FAULTS) != 0
+
+
+@kernel(inline=True)
 def lend_world(world):
     """The same world without reference counts, which threads that share a problem would fight over."""
     return World(world.advance, world.begin, borrow(world.constants))
@@ -246,10 +252,11 @@ class Problem:
                 f"problem {self.name!r}: {where} reads or writes past the end of an array; there are "
                 f"{self.states.dimensions} states, {self.actions.dimensions} actions, {parameters.size} parameters"
             ) from None
-        except ArithmeticError as error:
+        except Exception as error:  # whatever the user's own code raises
             raise ProblemError(
-                f"problem {self.name!r} raised an exception in its first {where}s: {error}; mend its {where} function"
-            ) from None
+                f"problem {self.name!r} raised an exception in its first {where}s: {type(error).__name__} {error}; "
+                f"mend its {where} function"
+            ) from error
         return np.nan_to_num(np.array(rows))
 
     def check(self, status: int, where: str) -> None:
