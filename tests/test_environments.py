@@ -40,7 +40,7 @@ PROBLEMS = {
 
 def compiled(problem, seed, episode_count=EPISODES):
     """Play random actions through the problem's world; per episode the states and per step (action, reward, ended)."""
-    begin, advance = (getattr(f, "ctypes", f) for f in (problem.world.begin, problem.world.advance))
+    advance, begin = (getattr(move, "ctypes", move) for move in problem.moves)
     agent, world = stream(seed, Purpose.TRAINING), stream(seed, Purpose.TRAINING_ENVIRONMENT)
     frame = problem.frame(1)
     state, point, action, outcome = (a.ctypes.data for a in (frame.states, frame.points, frame.actions, frame.outcomes))

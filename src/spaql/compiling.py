@@ -125,6 +125,14 @@ if config.DISABLE_JIT:
         """Pointer to the uint64 at an address."""
         return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
 
+    def call_5(function, a, b, c, d, e):
+        """Call a function of five int64."""
+        return function(a, b, c, d, e)
+
+    def call_7(function, a, b, c, d, e, f, g):
+        """Call a function of seven int64."""
+        return function(a, b, c, d, e, f, g)
+
 else:
 
     @intrinsic
@@ -154,3 +162,29 @@ else:
 
     floats_at = _pointer_cast(types.float64)
     words_at = _pointer_cast(types.uint64)
+
+    # Numba's own first-class functions would do, but it looks at their type anew at every call of a kernel from Python:
+    # tens of microseconds, more than a hundred training steps.  An address is an integer, whose type is known at once.
+
+    def _called(builder, address, numbers):
+        word = ir.IntType(64)
+        pointer = builder.inttoptr(address, ir.FunctionType(word, [word] * len(numbers)).as_pointer())
+        return builder.call(pointer, numbers)
+
+    @intrinsic
+    def call_5(typingctx, function, a, b, c, d, e):
+        """Call the compiled function of five int64 at an address."""
+
+        def codegen(context, builder, signature, arguments):
+            return _called(builder, arguments[0], arguments[1:])
+
+        return types.int64(*[types.int64] * 6), codegen
+
+    @intrinsic
+    def call_7(typingctx, function, a, b, c, d, e, f, g):
+        """Call the compiled function of seven int64 at an address."""
+
+        def codegen(context, builder, signature, arguments):
+            return _called(builder, arguments[0], arguments[1:])
+
+        return types.int64(*[types.int64] * 8), codegen

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spaql.compiling import borrow, kernel
+from spaql.compiling import borrow, call_5, call_7, kernel
 from spaql.kernels import best, lend, play, play_centre
 from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import uniform
@@ -28,13 +28,16 @@ def begin_all(world, frame, count, random):
     for i in range(count):
         frame.returns[i] = 0.0
         frame.who[i] = i
-    return world.begin(count, address(frame.states), address(frame.points), address(world.constants), address(random))
+    return call_5(
+        world.begin, count, address(frame.states), address(frame.points), address(world.constants), address(random)
+    )
 
 
 @kernel(inline=True)
 def advance_all(world, frame, count, random):
     """Move `count` environments by their `frame.actions`."""
-    return world.advance(
+    return call_7(
+        world.advance,
         count,
         address(frame.states),
         address(frame.points),

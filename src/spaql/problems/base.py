@@ -12,8 +12,8 @@ must be finite (and below 1e100) and states must stay inside the state space (a 
 save after a step that ends the episode; both are checked at every step.  Indices are checked only in a trial episode
 when the problem is made: later, compiled code that writes past an array damages the process.
 
-Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two first-class functions that the
-agents' kernels call through a pointer: the kernels are compiled once for all problems, a new problem costs a fraction
+Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two functions that the agents'
+kernels call by their address: the kernels are compiled once for all problems, a new problem costs a fraction
 of a second.  The wrapper moves many copies of the environment at once, so that its call costs nothing per step.
 """
 
@@ -60,7 +60,10 @@ LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 
 
 class World(NamedTuple):
-    """The compiled environment as kernels see it: two functions over addresses, and its constants."""
+    """The compiled environment as kernels see it: where its two functions are, and its constants.
+
+    The functions take addresses; with the JIT off they stand here themselves.
+    """
 
     advance: Any
     begin: Any
@@ -171,6 +174,7 @@ class Problem:
         self._try()
 
     world: World = field(init=False, repr=False)
+    moves: tuple[Any, Any] = field(init=False, repr=False)  # advance and begin; the world has their addresses
     _pristine: Floats = field(init=False, repr=False)
 
     def _build(self) -> World:
@@ -181,10 +185,12 @@ class Problem:
         unit = self.states.is_unit and (isinstance(self.actions, Finite) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
         sizes = (self.states.dimensions, self.actions.dimensions, parameters.size)
-        advance, begin = _wrap(step, reset, *sizes, unit, finite)
+        moves = _wrap(step, reset, *sizes, unit, finite)
+        object.__setattr__(self, "moves", moves)
         bounds = [self.states.low, self.states.high - self.states.low]
         if isinstance(self.actions, Box):
             bounds += [self.actions.low, self.actions.high - self.actions.low]
+        advance, begin = (getattr(move, "address", move) for move in moves)
         return World(advance, begin, np.concatenate([parameters, *bounds]))
 
     def __deepcopy__(self, memo: object) -> Problem:
@@ -214,7 +220,7 @@ class Problem:
         random = stream(0, Purpose.EVALUATION_ENVIRONMENT)
         tail = self.world.constants.ctypes.data, random.ctypes.data
         addresses = [array.ctypes.data for array in (frame.states, frame.points, frame.actions, frame.outcomes)]
-        begin, advance = (getattr(f, "ctypes", f) for f in (self.world.begin, self.world.advance))
+        advance, begin = (getattr(move, "ctypes", move) for move in self.moves)
         if not all(str(function.__module__).startswith("spaql.problems.") for function in (self.step, self.reset)):
             first, second = (self._trial(_checked(self.step, STEP), _checked(self.reset, RESET)) for _ in range(2))
             if not np.array_equal(first, second):
