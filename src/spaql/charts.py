@@ -1,5 +1,7 @@
-"""What a chart shows, apart from who draws it: plain data that `spaql.figures` draws with matplotlib for print and
-`spaql.report` hands to the page, so that a figure and the report can never disagree.
+"""What a chart shows, apart from who draws it.
+
+`spaql.figures` draws this plain data with matplotlib for print, and `spaql.report` hands it to the page, so that a
+figure and the report can never disagree.
 
 A `Chart` has series over one x axis; a `Mosaic` is a partition of the plane.  Both turn into plain lists for JSON.
 """

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from spaql._version import __version__
 from spaql.errors import ParameterError, SpaqlError
 
-_ALGORITHMS = ("spaql", "aql", "random", "no-movement", "mean", "median")
-_TUNABLE = {"spaql": ("scaling", "rollouts"), "aql": ("scaling", "rollouts")}
+_ALGORITHMS = ("spaql", "spaql-published", "aql", "random", "no-movement", "mean", "median")
+_TUNABLE = dict.fromkeys(("spaql", "spaql-published", "aql"), ("scaling", "rollouts"))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -100,16 +100,16 @@ def _agent(options: argparse.Namespace) -> Any:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from spaql import experiment
+    from spaql import output, results
     from spaql.spaces import check_whole
 
     check_whole(options.iterations, "--iterations", 1)
     check_whole(options.episodes, "--episodes", 2)
     agent = _agent(options)
-    folder = experiment.check_folder(options.out) if options.out is not None else None
+    folder = output.check_folder(options.out) if options.out is not None else None
     stopped = False
     try:
-        result = experiment.run(
+        result = results.run(
             options.algorithm,
             agent,
             iterations=options.iterations,
@@ -121,20 +121,21 @@ def _train(options: argparse.Namespace) -> int:
         if not agent.iterations:
             raise
         _say(f"stopped after {agent.iterations:,} of {options.iterations:,} iterations; scoring what was learned")
-        result = experiment.judge(options.algorithm, agent, seconds=None, episodes=options.episodes)
-    written = [] if folder is None else experiment.write(folder, experiment.files_of(result))
+        result = results.judge(options.algorithm, agent, seconds=None, episodes=options.episodes)
+    written = [] if folder is None else output.write(folder, results.files_of(result), results.FILES)
     if options.json:
         print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
         print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
-        print(experiment.table([result]))
+        print(results.table([result]))
         for path in written:
             print(f"wrote {path}")
     return 130 if stopped else 0
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from spaql import demo, experiment
+    from spaql import demo
+    from spaql.results import table
     from spaql.spaces import check_whole
 
     check_whole(options.iterations, "--iterations", 1)
@@ -149,7 +150,7 @@ def _demo(options: argparse.Namespace) -> int:
         return 0
     problem = results[0].agent.problem
     print(f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n")
-    print(experiment.table(results))
+    print(table(results))
     print(
         "\nfresh score: mean return of the returned policy over new episodes.  own score: what the agent saw of\n"
         "itself.  SPAQL selected its policy by it, a running maximum of noisy means, so it is biased up; AQL only\n"

@@ -30,6 +30,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 _KEPT_DAYS = 30
+_READY: set[str] = set()  # what this process has used already
 
 
 def _source_hash() -> str:
@@ -97,16 +98,21 @@ def records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
 @contextmanager
 def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
     """Tell through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
+    if what in _READY:
+        yield
+        return
     # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
     here = hashlib.sha256(str(Path(__file__).parent).encode()).hexdigest()[:8]
     mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
     if config.DISABLE_JIT or (mark is not None and mark.exists()):
         yield
+        _READY.add(what)
         return
     say(f"compiling {what} (first use on this machine, up to half a minute) ...")
     start = time.perf_counter()
     yield
     say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")
+    _READY.add(what)
     if mark is not None:
         mark.touch()
 

@@ -24,3 +24,7 @@ class NotTrainedError(SpaqlError, RuntimeError):
 
 class OutputError(SpaqlError, OSError):
     """A file or folder that cannot be written."""
+
+
+class StoreError(SpaqlError, OSError):
+    """A store of finished runs that cannot be used; nothing in it is lost."""

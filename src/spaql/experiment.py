@@ -1,267 +1,330 @@
-"""One run, honestly told: train an agent, score what it returns on fresh random numbers, and write it down.
+"""Runs as data, and the engine that performs them: threads, a bounded window, results stored as they come.
 
-A `Result` is what tables, files and the command line show of a run.  The fresh score and the score by which the agent
-was selected stand side by side, next to the exact optimum where it is known; every environment step is counted.
+A `Run` says everything that decides its numbers and nothing else, so that its id, a hash of that, finds it again:
+in another process, after an interruption, with any number of threads.  A sweep is a sequence of runs; `perform` does
+those that the store does not have.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
 import json
-import os
-import tempfile
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from spaql import figures
-from spaql.agents import Agent, Evaluation, Trained
-from spaql.errors import OutputError
-from spaql.exact import Optimum, optimum
-from spaql.spaces import Box
+from spaql._version import __version__
+from spaql.agents import ALGORITHMS, Agent, Trained
+from spaql.errors import ParameterError, SpaqlError
+from spaql.problems import PROBLEMS, Problem
+from spaql.store import Record, Store
 
-FRESH_EPISODES = 10_000
-_WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
-_LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
+# What computes a run's numbers: where any of these changes, so may the numbers.
+_NUMERICS = (
+    "agents/*.py",
+    "compiling.py",
+    "episodes.py",
+    "experiment.py",
+    "kernels.py",
+    "partition.py",
+    "problems/*.py",
+    "rng.py",
+    "spaces.py",
+    "training.py",
+)
+_COMMIT_SECONDS = 0.25
+_WINDOW = 4  # runs handed out per thread: enough that none waits, few enough that stopping is quick
+
+FRAME = np.dtype(
+    [
+        ("iteration", np.int32),  # of the moment
+        ("step", np.int32),  # time step whose partition it belongs to
+        ("state_low", np.float64),
+        ("state_high", np.float64),
+        ("action_low", np.float64),
+        ("action_high", np.float64),
+        ("q", np.float64),
+        ("visits", np.int32),
+        ("depth", np.int32),
+    ]
+)
+PLAYED = np.dtype([("iteration", np.int32), ("step", np.int32), ("from", np.float64), ("cell", np.int32)])
+
+
+def code() -> str:
+    """Version of the library and a hash of the code that computes runs."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(path for pattern in _NUMERICS for path in root.glob(pattern)):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"spaql {__version__}, {digest.hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """A finished run.
+class Run:
+    """One agent on one problem, trained and then scored on fresh random numbers.
 
     Attributes
     ----------
-    name
-        Name of the algorithm.
-    agent
-        The trained agent.
-    fresh
-        Score of the policy it returns, on fresh random numbers.
-    optimum
-        The exact optimum of the problem, or None where it is not known.
-    seconds
-        Time spent in `learn`; None where it was interrupted.
+    problem, arguments
+        Name of a built-in problem and its keywords.
+    algorithm, parameters
+        Name of an algorithm (`spaql.agents.ALGORITHMS`) and its keywords, without the seed.
+    seed
+        Of the agent.
+    iterations
+        To train for; 0 for agents that do not learn.
+    episodes
+        Fresh episodes that score it at the end; 0 for none.
+    points
+        About how many points of its own learning curve to keep.
+    moments, moment_episodes
+        About how many times during training the policy that it would return is scored, on how many fresh episodes.
+    watch
+        Time steps whose partitions are kept at each of the moments, to replay how they grew.
     """
 
-    name: str
-    agent: Agent
-    fresh: Evaluation
-    optimum: Optimum | None
-    seconds: float | None
+    problem: str
+    arguments: Mapping[str, Any]
+    algorithm: str
+    parameters: Mapping[str, Any]
+    seed: int
+    iterations: int
+    episodes: int
+    points: int = 0
+    moments: int = 0
+    moment_episodes: int = 0
+    watch: tuple[int, ...] = ()
 
-    @property
-    def fraction_of_optimum(self) -> float | None:
-        """Fresh score over optimum, where the optimum is known and positive."""
-        if self.optimum is None or self.optimum.value <= 0.0:
-            return None
-        return self.fresh.mean / self.optimum.value
+    @cached_property
+    def specification(self) -> str:
+        """All of the above as JSON with sorted keys; 1 and 1.0 are the same number."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps(_canonical(values), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the arrays, ready for JSON."""
-        agent, low_high = self.agent, self.fresh.interval
-        return {
-            "problem": agent.problem.name,
-            "arguments": dict(agent.problem.arguments),
-            "algorithm": self.name,
-            "parameters": agent.get_parameters(),
-            "iterations": agent.iterations,
-            "fresh": {
-                "mean": self.fresh.mean,
-                "low": low_high[0],
-                "high": low_high[1],
-                "episodes": len(self.fresh.returns),
-            },
-            "selection_score": agent.selection_score,
-            "optimum": None if self.optimum is None else self.optimum.value,
-            "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
-            "fraction_of_optimum": self.fraction_of_optimum,
-            "arms": agent.arms,
-            "training_steps": agent.training_steps,
-            "selection_steps": agent.selection_steps,
-            "monitoring_steps": agent.monitoring_steps,
-            "seconds": self.seconds,
-        }
+    @cached_property
+    def id(self) -> str:
+        """Hash of the specification."""
+        return hashlib.sha256(self.specification.encode()).hexdigest()[:32]
 
+    def __str__(self) -> str:
+        words = [
+            f"{name}({', '.join(f'{key}={value}' for key, value in keywords.items())})"
+            for name, keywords in ((self.algorithm, self.parameters), (self.problem, self.arguments))
+        ]
+        return f"{words[0]} on {words[1]}, seed {self.seed}"
 
-def run(
-    name: str, agent: Agent, *, iterations: int, episodes: int = FRESH_EPISODES, progress_bar: bool | None = None
-) -> Result:
-    """Train for so many iterations, then score on fresh random numbers.
-
-    Ctrl-C during training keeps the finished iterations in `agent` and is raised again.
-    """
-    agent.prepare(progress_bar)
-    start = time.perf_counter()
-    agent.learn(iterations, progress_bar=progress_bar)
-    seconds = time.perf_counter() - start
-    return judge(name, agent, seconds=seconds, episodes=episodes, progress_bar=progress_bar)
+    @cached_property
+    def cost(self) -> int:
+        """Environment steps that it is going to take, or nearly: what progress is counted in."""
+        horizon = problem_of(self).horizon
+        rollouts = int(self.parameters.get("rollouts", 20)) if self.iterations else 0
+        episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
+        return episodes * horizon
 
 
-def judge(
-    name: str,
-    agent: Agent,
-    *,
-    seconds: float | None,
-    episodes: int = FRESH_EPISODES,
-    progress_bar: bool | None = None,
-) -> Result:
-    """Score an agent as it is, beside the exact optimum where that is known well enough to compare with."""
-    problem = agent.problem
-    known = optimum(problem) if problem.model is not None and problem.horizon <= _LONGEST_FOR_OPTIMUM else None
-    if known is not None and known.tolerance > _WORST_TOLERANCE * abs(known.value):
-        known = None
-    return Result(name, agent, agent.evaluate(episodes, progress_bar=progress_bar), known, seconds)
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
-def table(results: Iterable[Result]) -> str:
-    """A plain-text table, one row per result."""
-    header = ["algorithm", "fresh score", "95% interval", "own score", "optimum", "% of opt."]
-    header += ["arms", "training steps", "selection steps", "seconds"]
-    rows = [header]
-    for result in results:
-        agent, (low, high) = result.agent, result.fresh.interval
-        chosen, share = agent.selection_score, result.fraction_of_optimum
-        rows.append(
-            [
-                result.name,
-                f"{result.fresh.mean:.3f}",
-                f"[{low:.3f}, {high:.3f}]",
-                "-" if chosen is None else f"{chosen:.3f}",
-                "-" if result.optimum is None else f"{result.optimum.value:.3f}",
-                "-" if share is None else f"{100 * share:.1f}",
-                str(agent.arms) if agent.arms else "-",
-                f"{agent.training_steps:,}",
-                f"{agent.selection_steps:,}",
-                "-" if result.seconds is None else f"{result.seconds:.2f}",
-            ]
-        )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+def problem_of(run: Run) -> Problem:
+    """The run's problem; the same object for every run of it."""
+    if run.problem not in PROBLEMS:
+        raise ParameterError(f"problem: {run.problem!r} is not one of {', '.join(PROBLEMS)}")
+    return _problem(run.problem, json.dumps(run.arguments, sort_keys=True))
 
 
-def curves_figure(results: Iterable[Result], title: str) -> Figure:
-    """Learning curves of several results on one problem, by the score that each agent itself saw."""
-    kept = [result for result in results if result.agent.iterations]
-    longest = max((result.agent.iterations for result in kept), default=1)
-    curves: dict[str, tuple[Any, Any]] = {}
-    known = None
-    for result in results:
-        known = result.optimum if result.optimum is not None else known
-        if result.agent.iterations:
-            curves[label(result.name)] = (np.arange(1, result.agent.iterations + 1), result.agent.history["score"])
-        else:
-            curves[label(result.name)] = (np.array([0, longest]), np.full(2, result.fresh.mean))
-    return figures.learning_curves(
-        curves, title=title, optimum=None if known is None else known.value, y_label="return of the current policy"
-    )
+@cache
+def _problem(name: str, arguments: str) -> Problem:
+    return PROBLEMS[name](**json.loads(arguments))
 
 
-def label(name: str) -> str:
-    """How figures call an algorithm."""
-    return {"spaql": "SPAQL", "aql": "AQL"}.get(name, name)
+def agent_of(run: Run) -> Agent:
+    """The run's agent, untrained."""
+    if run.algorithm not in ALGORITHMS:
+        raise ParameterError(f"algorithm: {run.algorithm!r} is not one of {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[run.algorithm](problem_of(run), seed=run.seed, **run.parameters)
 
 
-def partition_figure(result: Result, step: int = 0) -> Figure | None:
-    """The partition of a one-state, one-action agent coloured by Q with its greedy actions; None for other shapes."""
-    agent = result.agent
-    spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
-    if spaces != (1, 1) or not isinstance(agent, Trained) or not isinstance(agent.problem.actions, Box):
-        return None
-    cells = agent.partition.at(step)
-    states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
-    low, high = agent.greedy_boxes(states, step)
-    overlay = None
-    if result.optimum is not None:
-        overlay = {"optimal action": (states[:, 0], result.optimum.policy(states[:, 0], step=step))}
-    which = f", time step {step + 1}" if agent.time_variant else ""
-    return figures.partition_picture(
-        np.hstack([cells.state_low, cells.action_low]),
-        np.hstack([cells.state_high, cells.action_high]),
-        cells.q,
-        title=f"{label(result.name)} on {agent.problem.name}{which}",
-        policy=(states[:, 0], low[:, 0], high[:, 0]),
-        overlay=overlay,
-    )
+def grid(iterations: int, count: int) -> NDArray[np.int64]:
+    """About `count` iterations from 1 to the last: half of them evenly spaced, half by equal factors."""
+    if not count or not iterations:
+        return np.zeros(0, np.int64)
+    even = np.linspace(1, iterations, max(2, count // 2))
+    equal_factors = np.geomspace(1, iterations, max(2, count - count // 2))
+    return np.unique(np.concatenate([even, equal_factors]).round().astype(np.int64))
 
 
-FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png")
+def execute(run: Run) -> Record:
+    """Train, score, and keep what the run asks for."""
+    agent = agent_of(run)
+    arrays: dict[str, NDArray[Any]] = {}
+    fresh, cells, played = [], [], []
+    moments = grid(run.iterations, run.moments)
+    for moment in moments:
+        agent.learn(int(moment) - agent.iterations, progress_bar=False)
+        if run.moment_episodes:
+            fresh.append(agent.evaluate(run.moment_episodes).mean)
+        for step in run.watch:
+            look = _look(agent, step)
+            cells.append(look[0])
+            played.append(look[1])
+    if run.iterations > agent.iterations:
+        agent.learn(run.iterations - agent.iterations, progress_bar=False)
+    if fresh:
+        arrays |= {"moment": moments.astype(np.int32), "fresh": np.array(fresh)}
+    if cells:
+        arrays |= {"cells": np.concatenate(cells), "played": np.concatenate(played)}
+    if run.points:
+        arrays |= _curves(agent, run.points)
+    return Record(_scalars(agent, run.episodes), arrays)
 
 
-def check_folder(folder: str | os.PathLike[str]) -> Path:
-    """The folder, made if it is missing, or a sentence about why it cannot be written."""
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except OSError as error:
-        raise OutputError(f"output folder {str(path)!r} cannot be written: {error.strerror}; choose another") from None
-    return path
-
-
-def write(folder: Path, files: Mapping[str, str | Figure]) -> list[Path]:
-    """Write texts and figures into a folder: all of them under temporary names, and then all under their own.
-
-    Files of an earlier run that this one does not have are removed, so that a folder always tells of one run.
-    """
-    staged = {folder / name: folder / f".{os.getpid()}-{name}" for name in files}
-    try:
-        for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
-            if path.is_dir():
-                raise OutputError(f"{str(path)!r} cannot be written: it is a folder; move it or choose another folder")
-            if isinstance(content, str):
-                temporary.write_text(content, encoding="utf-8")
-            else:
-                figures.save(content, temporary)
-        for path, temporary in staged.items():
-            os.replace(temporary, path)
-        for name in FILES:
-            if name not in files:
-                (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        raise OutputError(f"files in {str(folder)!r} cannot be written: {error.strerror or error}") from None
-    finally:
-        for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
-    return list(staged)
-
-
-def files_of(result: Result) -> dict[str, str | Figure]:
-    """What a run leaves in its folder: summary, history, cells and two pictures."""
-    files: dict[str, str | Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"}
-    agent = result.agent
+def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
+    scalars: dict[str, float | int | None] = {
+        "own": agent.selection_score,
+        "arms": agent.arms,
+        "training_steps": agent.training_steps,
+        "selection_steps": agent.selection_steps,
+        "monitoring_steps": agent.monitoring_steps,
+    }
     if agent.iterations:
         history = agent.history
-        files["history.csv"] = _csv(history.dtype.names or (), (row.tolist() for row in history))
-        cells = agent.partition
-        columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
-        for part in ("state_low", "state_high", "action_low", "action_high"):
-            columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
-        files["partition.csv"] = _csv(columns, zip(*(column.tolist() for column in columns.values()), strict=True))
-        files["learning.png"] = curves_figure([result], f"{label(result.name)} on {agent.problem.name}")
-        picture = partition_figure(result)
-        if picture is not None:
-            files["partition.png"] = picture
-    return files
+        scalars |= {
+            "value_low": float(history["value_low"].min()),
+            "value_high": float(history["value_high"].max()),
+            "resets": int(history["resets"].sum()),
+        }
+    if episodes:
+        evaluation = agent.evaluate(episodes)
+        scalars |= {"fresh": evaluation.mean, "evaluation_steps": evaluation.steps}
+    return scalars
 
 
-def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()
+def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
+    """The agent's own learning curve at a few points."""
+    at = grid(agent.iterations, points)
+    rows = agent.history[at - 1]
+    return {
+        "iteration": at.astype(np.int32),
+        "own": np.array(rows["best"]),
+        "arms": rows["arms"].astype(np.int32),
+        "steps": rows["training_steps"] + rows["selection_steps"],
+    }
+
+
+def _look(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """The partition of one time step, and the greedy policy as the cells played from each state on."""
+    if not isinstance(agent, Trained) or (agent.problem.states.dimensions, agent.problem.actions.dimensions) != (1, 1):
+        raise ParameterError("watch: only partitions of one state and one action dimension can be kept")
+    cells = agent.partition.at(step)
+    rows = np.zeros(len(cells), FRAME)
+    rows["iteration"], rows["step"] = agent.iterations, step
+    for name in ("state_low", "state_high", "action_low", "action_high"):
+        rows[name] = getattr(cells, name)[:, 0]
+    for name in ("q", "visits", "depth"):
+        rows[name] = getattr(cells, name)
+    edges = np.unique(np.concatenate([rows["state_low"], rows["state_high"]]))
+    middles = (edges[:-1] + edges[1:]) / 2
+    low, high = agent.greedy_boxes(middles[:, None], step)
+    inside = (rows["state_low"] <= middles[:, None]) & (middles[:, None] < rows["state_high"])  # [middles, cells]
+    chosen = np.argmax(inside & (rows["action_low"] == low) & (rows["action_high"] == high), axis=1)
+    first = np.concatenate([[True], chosen[1:] != chosen[:-1]])
+    played = np.zeros(int(first.sum()), PLAYED)
+    played["iteration"], played["step"] = agent.iterations, step
+    played["from"], played["cell"] = edges[:-1][first], chosen[first]
+    return rows, played
+
+
+@dataclass
+class _Batch:
+    """Finished runs on their way into the store."""
+
+    store: Store
+    runs: list[tuple[Run, Record]] = field(default_factory=list)
+    since: float = field(default_factory=time.monotonic)
+
+    def save(self) -> None:
+        if self.runs:
+            self.store.add((run.id, run.specification, record) for run, record in self.runs)
+        self.runs, self.since = [], time.monotonic()
+
+
+def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
+    """Compile or load what the runs need, once for each algorithm, before threads ask for it all at once."""
+    for run in {run.algorithm: run for run in runs}.values():
+        agent = agent_of(run).prepare(progress_bar)
+        if run.iterations:
+            agent.learn(1, progress_bar=False)
+        agent.evaluate(2, progress_bar=progress_bar)
+
+
+def perform(
+    runs: Sequence[Run], store: Store, *, threads: int, advance: Callable[[int], object] = lambda cost: None
+) -> None:
+    """Do the runs that the store does not have, in threads; whatever finishes is stored within a moment.
+
+    Ctrl-C, or a run that fails, stops it: runs under way are finished and stored, and the exception is raised.
+
+    Parameters
+    ----------
+    runs
+        What to do; handed out in this order.
+    store
+        Where results go.
+    threads
+        How many work at once; the results do not depend on it.
+    advance
+        Called with the `cost` of each run that finished.
+    """
+    done = store.scalars(run.id for run in runs)
+    waiting = deque(run for run in runs if run.id not in done)
+    under_way: dict[Future[Record], Run] = {}
+    batch = _Batch(store)
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while waiting or under_way:
+                while waiting and len(under_way) < _WINDOW * threads:
+                    run = waiting.popleft()
+                    under_way[pool.submit(execute, run)] = run
+                finished, _ = wait(under_way, timeout=_COMMIT_SECONDS, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    run = under_way.pop(future)
+                    batch.runs.append((run, _outcome(future, run)))
+                    advance(run.cost)
+                if time.monotonic() - batch.since > _COMMIT_SECONDS:
+                    batch.save()
+        except BaseException:
+            for future in under_way:
+                future.cancel()
+            wait([future for future in under_way if not future.cancelled()])
+            batch.runs += [
+                (run, future.result())
+                for future, run in under_way.items()
+                if not future.cancelled() and future.exception() is None
+            ]
+            batch.save()
+            raise
+    batch.save()
+
+
+def _outcome(future: Future[Record], run: Run) -> Record:
+    """The record, or what went wrong and in which run."""
+    try:
+        return future.result()
+    except SpaqlError as error:
+        raise type(error)(f"{run}: {error}") from error

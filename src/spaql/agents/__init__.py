@@ -1,12 +1,16 @@
 """Agents: the published ones, and the baselines they are measured against."""
 
+from collections.abc import Callable
+
 from spaql.agents.aql import AQL
 from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
 from spaql.agents.spaql import SPAQL
 
-ALGORITHMS = {
+#: the algorithms by name: called with a problem and keywords, each makes an agent
+ALGORITHMS: dict[str, Callable[..., Agent]] = {
     "spaql": SPAQL,
+    "spaql-published": SPAQL.published,
     "aql": AQL,
     "random": Random,
     "no-movement": NoMovement,

@@ -1,8 +1,13 @@
 """Compiled problems: the contract, the paper's two, and the spaces to write your own."""
 
+from collections.abc import Callable
+
 from spaql.problems.ambulance import ambulance
 from spaql.problems.base import Problem
 from spaql.problems.oil import oil
 from spaql.spaces import Box, Finite
 
-__all__ = ["Box", "Finite", "Problem", "ambulance", "oil"]
+#: the built-in problems by name
+PROBLEMS: dict[str, Callable[..., Problem]] = {"oil": oil, "ambulance": ambulance}
+
+__all__ = ["PROBLEMS", "Box", "Finite", "Problem", "ambulance", "oil"]

@@ -1,0 +1,60 @@
+"""Files of a result: a folder that always tells of one result, and never half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from spaql import figures
+from spaql.errors import OutputError
+
+Content = str | bytes | Figure
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder, made if it is missing, or a sentence about why it cannot be written."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OutputError(f"output folder {str(path)!r} cannot be written: {error.strerror}; choose another") from None
+    return path
+
+
+def write(folder: Path, files: Mapping[str, Content], known: Iterable[str] = ()) -> list[Path]:
+    """Write texts, bytes and figures into a folder: all of them under temporary names, and then all under their own.
+
+    Names may have a subfolder.  `known` are the names that results of this kind can have: those of an earlier result
+    that this one does not have are removed, so that a folder always tells of one.
+    """
+    staged = {folder / name: (folder / name).with_name(f".{os.getpid()}-{Path(name).name}") for name in files}
+    try:
+        for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
+            if path.is_dir():
+                raise OutputError(f"{str(path)!r} cannot be written: it is a folder; move it or choose another folder")
+            path.parent.mkdir(exist_ok=True)
+            if isinstance(content, str):
+                temporary.write_text(content, encoding="utf-8")
+            elif isinstance(content, bytes):
+                temporary.write_bytes(content)
+            else:
+                figures.save(content, temporary)
+        for path, temporary in staged.items():
+            os.replace(temporary, path)
+        for name in known:
+            if name not in files:
+                (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"files in {str(folder)!r} cannot be written: {error.strerror or error}") from None
+    finally:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+    return list(staged)

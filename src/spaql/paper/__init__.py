@@ -1,0 +1,1 @@
+"""The paper's whole study in one command, and what of it survives fresh evaluation."""

@@ -1,0 +1,245 @@
+"""What the runs say: scores of every group of agents, the scalings they choose, curves and partitions.
+
+The scaling is chosen twice.  *As published*: the best mean of the agents' own final scores, on the very agents that
+are then reported.  *Apart*: the best mean fresh score of the tuning agents, which are not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.charts import Mosaic
+from spaql.exact import Optimum, optimum
+from spaql.experiment import Run, perform
+from spaql.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, LEARNERS, LONG, Plan, Setting
+from spaql.paper.printed import ROLLOUTS
+from spaql.store import Store
+
+Floats = NDArray[np.float64]
+Group = tuple[str, str, float]  # setting, algorithm, scaling
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A group of agents that differ in their seeds only; every array is `[agents]`, NaN where there is no such number."""
+
+    own: Floats
+    fresh: Floats
+    arms: Floats
+    training_steps: Floats
+    selection_steps: Floats
+    monitoring_steps: Floats
+    value_low: Floats
+    value_high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Learning curves of a group of agents."""
+
+    iteration: NDArray[np.int32]  # [points]
+    steps: NDArray[np.int64]  # [points] training and selection steps until then
+    own: Floats  # [agents, points] score of the policy that would be returned, by the agent itself
+    arms: Floats  # [agents, points]
+    moment: NDArray[np.int32]  # [moments]
+    moment_steps: Floats  # [moments]
+    fresh: Floats  # [agents, moments] score of the policy that would be returned, on fresh episodes
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The partition of one agent at one time step, as it grew."""
+
+    algorithm: str
+    scaling: float
+    step: int
+    iterations: list[int]
+    frames: list[Mosaic]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Scalings of one algorithm on one problem."""
+
+    as_published: float
+    apart: float
+
+
+class Measured:
+    """Everything measured, by problem, algorithm and scaling; made by `measure`."""
+
+    def __init__(self, plan: Plan, store: Store) -> None:
+        self.plan = plan
+        self._store = store
+
+    # Groups of agents ------------------------------------------------------------------------------------------
+
+    def _sample(self, runs: Sequence[Run]) -> Sample:
+        rows = self._store.scalars(run.id for run in runs)
+        columns = Sample.__dataclass_fields__
+        values = {
+            name: np.array([rows[run.id].get(name) for run in runs], dtype=np.float64)  # None becomes NaN
+            for name in columns
+        }
+        return Sample(**values)
+
+    @cached_property
+    def study(self) -> dict[Group, Sample]:
+        """The agents of the tables: all scalings, and for H = 50 those that were chosen."""
+        samples = {
+            (setting.id, algorithm, scaling): self._sample(self.plan.study(setting, algorithm, scaling))
+            for setting in self.plan.short
+            for algorithm in LEARNERS
+            for scaling in self.plan.scalings
+        }
+        for setting, algorithm, scaling in self.chosen_groups:
+            if setting.id == LONG:
+                samples[setting.id, algorithm, scaling] = self._sample(self.plan.curves(setting, algorithm, scaling))
+        return samples
+
+    @cached_property
+    def choices(self) -> dict[tuple[str, str], Choice]:
+        """The scaling of each algorithm on each problem, chosen both ways."""
+        chosen: dict[tuple[str, str], Choice] = {}
+        for setting in self.plan.short:
+            for algorithm in LEARNERS:
+                chosen[setting.id, algorithm] = Choice(
+                    self._best(lambda scaling, s=setting, a=algorithm: self._mean_own(s, a, scaling)),
+                    self._best(lambda scaling, s=setting, a=algorithm: self._mean_tuning(s, a, scaling)),
+                )
+        if any(setting.id == LONG for setting in self.plan.settings):
+            chosen |= {(LONG, algorithm): chosen["oil-laplace-1", algorithm] for algorithm in LEARNERS}
+        return chosen
+
+    def _best(self, value: Callable[[float], float]) -> float:
+        return max(self.plan.scalings, key=value)
+
+    def _mean_own(self, setting: Setting, algorithm: str, scaling: float) -> float:
+        return float(self._sample(self.plan.study(setting, algorithm, scaling)).own.mean())
+
+    def _mean_tuning(self, setting: Setting, algorithm: str, scaling: float) -> float:
+        return float(self._sample(self.plan.tuning(setting, algorithm, scaling)).fresh.mean())
+
+    @property
+    def chosen_groups(self) -> list[tuple[Setting, str, float]]:
+        """Every group that was chosen in one way or the other, once."""
+        return [
+            (setting, algorithm, scaling)
+            for setting in self.plan.settings
+            for algorithm in LEARNERS
+            for scaling in sorted({*vars(self.choices[setting.id, algorithm]).values()})
+        ]
+
+    def as_published(self, setting: Setting, algorithm: str) -> Sample:
+        """The agents that the paper's way of choosing picks."""
+        return self.study[setting.id, algorithm, self.choices[setting.id, algorithm].as_published]
+
+    def apart(self, setting: Setting, algorithm: str) -> Sample:
+        """Agents of the scaling that was chosen on other seeds."""
+        return self.study[setting.id, algorithm, self.choices[setting.id, algorithm].apart]
+
+    def baseline(self, setting: Setting, algorithm: str, *, fresh: bool) -> Floats:
+        """Mean return of each agent: over N episodes as the paper has it, or over fresh ones."""
+        episodes = self.plan.episodes if fresh else ROLLOUTS
+        return self._sample(self.plan.baseline(setting, algorithm, episodes)).fresh
+
+    @cached_property
+    def bias(self) -> dict[tuple[str, int], Sample]:
+        """SPAQL at one scaling by the number of rollouts; empty where that scaling is not in the plan."""
+        if BIAS_SCALING not in self.plan.scalings:
+            return {}
+        return {
+            (setting.id, rollouts): self._sample(self.plan.bias(setting, rollouts))
+            for setting in self.plan.short
+            for rollouts in BIAS_ROLLOUTS
+        }
+
+    @cached_property
+    def optima(self) -> dict[str, Optimum]:
+        """The exact optimum of each problem."""
+        return {setting.id: optimum(setting.make()) for setting in self.plan.settings}
+
+    # Curves and partitions -------------------------------------------------------------------------------------
+
+    def curves(self, setting: Setting, algorithm: str, scaling: float) -> Curves:
+        """Curves of a chosen group."""
+        runs = [self._store.arrays(run.id) for run in self.plan.curves(setting, algorithm, scaling)]
+        first = runs[0]
+        stacked = {name: np.stack([run[name] for run in runs]).astype(np.float64) for name in ("own", "arms", "fresh")}
+        at = np.interp(first["moment"], first["iteration"], first["steps"])
+        return Curves(
+            iteration=first["iteration"], steps=first["steps"], moment=first["moment"], moment_steps=at, **stacked
+        )
+
+    def portrait(self, setting: Setting, algorithm: str) -> Run:
+        """The best agent, by its own score and among those chosen as published, to be looked at."""
+        scaling = self.choices[setting.id, algorithm].as_published
+        best = int(np.argmax(self.study[setting.id, algorithm, scaling].own))
+        return self.plan.portrait(setting, algorithm, scaling, best)
+
+    def growth(self, setting: Setting, algorithm: str) -> list[Growth]:
+        """How the partitions of the best agent grew, by time step."""
+        run = self.portrait(setting, algorithm)
+        arrays = self._store.arrays(run.id)
+        return [_growth(algorithm, run, arrays, step) for step in run.watch]
+
+
+def _growth(algorithm: str, run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
+    cells = arrays["cells"][arrays["cells"]["step"] == step]
+    played = arrays["played"][arrays["played"]["step"] == step]
+    iterations = np.unique(cells["iteration"]).tolist()
+    frames = []
+    for iteration in iterations:
+        now, policy = cells[cells["iteration"] == iteration], played[played["iteration"] == iteration]
+        frames.append(
+            Mosaic(
+                np.stack([now["state_low"], now["action_low"]], axis=1),
+                np.stack([now["state_high"], now["action_high"]], axis=1),
+                now["q"],
+                now["visits"],
+                now["depth"],
+                (np.append(policy["from"], now["state_high"].max()), policy["cell"]),
+            )
+        )
+    return Growth(algorithm, float(run.parameters["scaling"]), step, iterations, frames)
+
+
+def measure(plan: Plan, store: Store, *, threads: int, progress: Progress) -> Measured:
+    """Do all runs of the plan that the store does not have."""
+    measured = Measured(plan, store)
+    first = plan.first()
+    sizes = [sum(run.cost for run in first)]
+    # What follows is not known yet, but its size is, nearly: each problem has one or two chosen groups.
+    sizes.append(sum(run.cost for s in plan.settings for a in LEARNERS for run in plan.curves(s, a, plan.scalings[0])))
+    progress.begin(sum(sizes))
+    _perform(first, store, threads, progress)
+    curves = [run for group in measured.chosen_groups for run in plan.curves(*group)]
+    progress.begin(sizes[0] + sum(run.cost for run in curves))
+    _perform(sorted(curves, key=lambda run: -run.cost), store, threads, progress)
+    _perform([measured.portrait(s, a) for s in plan.settings for a in LEARNERS], store, threads, progress)
+    return measured
+
+
+class Progress:
+    """One bar for the whole study; subclasses show it."""
+
+    def begin(self, total: int) -> None:
+        """So many environment steps in all, as far as is known."""
+
+    def skip(self, cost: int) -> None:
+        """So many were done before."""
+
+    def advance(self, cost: int) -> None:
+        """So many more are done."""
+
+
+def _perform(runs: Sequence[Run], store: Store, threads: int, progress: Progress) -> None:
+    done = store.scalars(run.id for run in runs)
+    progress.skip(sum(run.cost for run in runs if run.id in done))
+    perform([run for run in runs if run.id not in done], store, threads=threads, advance=progress.advance)

@@ -1,0 +1,206 @@
+"""The store of finished runs: one SQLite file, in which a run is there whole or not at all.
+
+Two tables: `runs` (id, specification and scalars as JSON) and `arrays` (run, name, and the array as the bytes of a
+.npy file, deflated).  The id is the hash of the specification, so that a finished run is found again whatever else
+the study has become, and never stored twice.  Everything that one `add` brings is one transaction: a process may
+be killed at any moment, and what was added before stays.
+
+One process writes at a time; it holds a lock beside the file, which the system frees when the process ends, however
+it ends.  `PRAGMA user_version` is the version of this format.  `about` says which code computed the runs, because
+results of two versions of an algorithm must not meet in one table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from spaql.errors import StoreError
+
+FORMAT = 1
+_APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
+_SCHEMA = """
+    CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE runs (id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE arrays (run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run, name))
+        WITHOUT ROWID;
+"""
+_QUESTIONS = 500  # values bound at once; SQLite takes at most 999 in its older versions
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What a finished run leaves: numbers by name, and arrays by name."""
+
+    scalars: Mapping[str, float | int | None]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class Store:
+    """An open store; use it in a `with` statement, from one thread.
+
+    Parameters
+    ----------
+    path
+        The file; made where it is missing.
+    code
+        What identifies the code that computes runs.
+
+    Raises
+    ------
+    StoreError
+        Where the store is in use, damaged, of another format or of other code, or cannot be written.  Nothing in it
+        is changed then.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, code: str) -> None:
+        self.path = Path(path)
+        self._lock = FileLock(str(self.path) + ".lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(
+                f"{self._name} is in use by another process; wait for it, or choose another folder"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{self._name} cannot be locked: {error.strerror}; choose another folder") from None
+        try:
+            with self._sentences():
+                self._connection = sqlite3.connect(self.path, isolation_level=None)
+            try:
+                with self._sentences():
+                    self._open(code)
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def _name(self) -> str:
+        return f"the store {str(self.path)!r}"
+
+    def _open(self, code: str) -> None:
+        """Check whose file it is, and make the tables where it is new."""
+        ask = self._connection.execute
+        ours, version = (ask(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        empty = ask("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if not empty and ours != _APPLICATION:
+            raise StoreError(f"{self._name} is a database of something else; choose another folder")
+        if not empty and version != FORMAT:
+            raise StoreError(
+                f"{self._name} has format {version}, and this version of spaql reads format {FORMAT}; "
+                "use the version that made it, or choose another folder"
+            )
+        if not empty and ask("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise StoreError(f"{self._name} is damaged; restore a copy of it, or move it away to start anew")
+        ask("PRAGMA journal_mode = WAL")
+        ask("PRAGMA synchronous = NORMAL")
+        if empty:
+            self._connection.executescript(
+                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT}; {_SCHEMA}"
+            )
+            ask("INSERT INTO about VALUES ('code', ?)", (code,))
+            ask("COMMIT")
+        made_by = ask("SELECT value FROM about WHERE key = 'code'").fetchone()
+        if made_by is None or made_by[0] != code:
+            raise StoreError(
+                f"{self._name} was filled by other code ({made_by[0] if made_by else 'unknown'}, this is {code}), and "
+                "its runs must not be mixed with new ones; choose another folder, or move it away to start anew"
+            )
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            code = error.sqlite_errorcode & 0xFF
+            if code == sqlite3.SQLITE_FULL:
+                raise StoreError(f"{self._name}: the disk is full; what was stored before is safe") from None
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise StoreError(f"{self._name} is locked by another program; close that and try again") from None
+            raise StoreError(f"{self._name} cannot be used: {error}; what was stored before is safe") from None
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                f"{self._name} is damaged ({error}); restore a copy of it, or move it away to start anew"
+            ) from None
+
+    def add(self, entries: Iterable[tuple[str, str, Record]]) -> None:
+        """Store finished runs, each as (id, specification, record), all of them in one transaction."""
+        runs, arrays = [], []
+        for key, specification, record in entries:
+            runs.append((key, specification, json.dumps(record.scalars, allow_nan=False)))
+            arrays += [(key, name, _packed(array)) for name, array in record.arrays.items()]
+        with self._sentences():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", runs)
+                self._connection.executemany("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?)", arrays)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def __len__(self) -> int:
+        with self._sentences():
+            return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def scalars(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Scalars by id, of those of the runs that are here."""
+        wanted = list(keys)
+        found: dict[str, dict[str, Any]] = {}
+        with self._sentences():
+            for first in range(0, len(wanted), _QUESTIONS):
+                some = wanted[first : first + _QUESTIONS]
+                marks = ",".join("?" * len(some))
+                rows = self._connection.execute(f"SELECT id, scalars FROM runs WHERE id IN ({marks})", some)
+                found.update((key, json.loads(text)) for key, text in rows)
+        return found
+
+    def arrays(self, key: str) -> dict[str, NDArray[Any]]:
+        """Arrays of one run by name; empty where it has none or is not here."""
+        with self._sentences():
+            rows = self._connection.execute(
+                "SELECT name, data FROM arrays WHERE run = ? ORDER BY name", (key,)
+            ).fetchall()
+        try:
+            return {name: np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) for name, data in rows}
+        except (zlib.error, ValueError) as error:
+            raise StoreError(
+                f"{self._name} is damaged (run {key}: {error}); restore a copy of it, or move it away to start anew"
+            ) from None
+
+    def close(self) -> None:
+        """Close the file and let others use it."""
+        self._connection.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _packed(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return zlib.compress(buffer.getvalue(), 6)
