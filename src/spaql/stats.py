@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -213,6 +213,52 @@ def welch(a: ArrayLike, b: ArrayLike) -> Test:
     freedom = 1 / (share**2 / (first.size - 1) + (1 - share) ** 2 / (second.size - 1))
     statistic = difference / error
     return Test(statistic, float(2 * stdtr(freedom, -abs(statistic))), freedom, difference)
+
+
+def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """Weighted sum of the means of independent samples, with the interval of Welch and Satterthwaite.
+
+    With weights (1, -1) it is the difference of two means; with 1/m each, the mean over m groups of unequal spread.
+
+    Parameters
+    ----------
+    samples
+        m samples `[n_i]`, each of at least one finite value.
+    weights
+        `[m]`.
+    confidence
+        Chance, in (0, 1), that the interval covers the true sum.
+
+    Returns
+    -------
+    Estimate
+        `deviation` is NaN, for the values have no common one; `count` is the number of all values.  A sample of one
+        value gives the interval ``(-inf, inf)``.
+
+    Examples
+    --------
+    >>> print(combination([[3.1, 3.2, 3.0, 3.3], [2.9, 2.7, 2.8, 3.0]], [1, -1]))
+    0.30 [0.08, 0.52]
+    """
+    _check_confidence(confidence)
+    factors = _sample(weights, "weights")
+    estimates = [mean_interval(sample) for sample in samples]
+    if len(estimates) != factors.size:
+        raise ValueError(f"{len(estimates)} samples need as many weights, not {factors.size}.")
+    total = float(sum(w * e.mean for w, e in zip(factors, estimates, strict=True)))
+    count = sum(e.count for e in estimates)
+    if any(e.count == 1 for e in estimates):
+        return Estimate(total, -math.inf, math.inf, math.nan, count)
+    variances = [float(w * w) * e.deviation**2 / e.count for w, e in zip(factors, estimates, strict=True)]
+    whole = sum(variances)
+    if whole == 0:
+        return Estimate(total, total, total, math.nan, count)
+
+    from scipy.special import stdtrit
+
+    freedom = 1 / sum((v / whole) ** 2 / (e.count - 1) for v, e in zip(variances, estimates, strict=True))
+    half_width = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(whole)
+    return Estimate(total, total - half_width, total + half_width, math.nan, count)
 
 
 def holm(p_values: ArrayLike) -> Floats:

@@ -27,7 +27,7 @@ Group = tuple[str, str, float]  # setting, algorithm, scaling
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A group of agents that differ in their seeds only; every array is `[agents]`, NaN where there is no such number."""
+    """A group of agents that differ in their seeds only; arrays are `[agents]`, NaN where there is no such number."""
 
     own: Floats
     fresh: Floats
@@ -106,19 +106,19 @@ class Measured:
     @cached_property
     def choices(self) -> dict[tuple[str, str], Choice]:
         """The scaling of each algorithm on each problem, chosen both ways."""
-        chosen: dict[tuple[str, str], Choice] = {}
-        for setting in self.plan.short:
-            for algorithm in LEARNERS:
-                chosen[setting.id, algorithm] = Choice(
-                    self._best(lambda scaling, s=setting, a=algorithm: self._mean_own(s, a, scaling)),
-                    self._best(lambda scaling, s=setting, a=algorithm: self._mean_tuning(s, a, scaling)),
-                )
+        chosen = {
+            (setting.id, algorithm): Choice(
+                self._best(self._mean_own, setting, algorithm), self._best(self._mean_tuning, setting, algorithm)
+            )
+            for setting in self.plan.short
+            for algorithm in LEARNERS
+        }
         if any(setting.id == LONG for setting in self.plan.settings):
             chosen |= {(LONG, algorithm): chosen["oil-laplace-1", algorithm] for algorithm in LEARNERS}
         return chosen
 
-    def _best(self, value: Callable[[float], float]) -> float:
-        return max(self.plan.scalings, key=value)
+    def _best(self, value: Callable[[Setting, str, float], float], setting: Setting, algorithm: str) -> float:
+        return max(self.plan.scalings, key=lambda scaling: value(setting, algorithm, scaling))
 
     def _mean_own(self, setting: Setting, algorithm: str, scaling: float) -> float:
         return float(self._sample(self.plan.study(setting, algorithm, scaling)).own.mean())

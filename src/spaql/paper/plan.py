@@ -191,7 +191,7 @@ class Plan:
         return tuple(setting for setting in self.settings if setting.id != LONG)
 
     def first(self) -> list[Run]:
-        """Everything that the plan alone decides; the longest runs first, so that no thread is left with one at the end."""
+        """Everything that the plan alone decides; the longest first, so that no thread is left with one at the end."""
         runs: list[Run] = []
         for setting in self.short:
             if BIAS_SCALING in self.scalings:

@@ -1,7 +1,8 @@
 """What the paper prints: its tables 1 and 2 and the scaling values behind them.
 
 Araujo, Figueiredo and Ayala Botto, "Single-partition adaptive Q-learning" (2020).  Means over 25 agents (oil, 5000
-iterations) or 50 agents (ambulance, 2000), at the best of 13 scaling values, with half the width of their 95% intervals.
+iterations) or 50 agents (ambulance, 2000) at the best of 13 scaling values, and half the widths of their 95%
+intervals.
 """
 
 from __future__ import annotations

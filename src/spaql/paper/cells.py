@@ -1,0 +1,227 @@
+"""The cells of the paper's tables, each with what is printed, what we get scored alike, and what is true.
+
+A cell is one algorithm on one problem.  `as_published` is the mean of the agents' own final scores at the scaling
+that is best by that same mean, as in the paper: for SPAQL a running maximum, for AQL the last N rollouts.  `fresh` is
+the mean score on new episodes at a scaling chosen on other agents.  A cell is *leading* where Welch's test at 5% does
+not find the other learner better, which is how the paper sets its bold type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spaql.paper.measured import Measured, Sample
+from spaql.paper.plan import LABELS, LEARNERS, Setting
+from spaql.stats import Estimate, mean_interval, welch
+
+SIGNIFICANT = 0.05
+REWARD_SLACK = 0.03
+ARMS_SLACK = 0.25
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One algorithm on one problem; None where there is no such number."""
+
+    problem: str
+    algorithm: str
+    printed: float | None
+    printed_half_width: float | None
+    printed_leading: bool | None
+    as_published: float
+    as_published_low: float
+    as_published_high: float
+    as_published_leading: bool | None
+    as_published_fresh: float | None  # the fresh score of the same agents
+    fresh: float
+    fresh_low: float
+    fresh_high: float
+    fresh_leading: bool | None
+    optimum: float
+    fraction_of_optimum: float
+    arms: float | None  # of the agents scored as published
+    arms_low: float | None
+    arms_high: float | None
+    printed_arms: float | None
+    printed_arms_half_width: float | None
+    fresh_arms: float | None  # of the agents behind the fresh score
+    training_steps: int
+    selection_steps: int
+    monitoring_steps: int
+    scaling: float | None
+    fresh_scaling: float | None
+    agents: int
+    counterpart: str | None = None  # the problem whose agents reproduce what is printed here: itself, but see finding 2
+    counterpart_as_published: float | None = None
+    counterpart_half_width: float | None = None
+    counterpart_arms: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The algorithm's name in tables."""
+        return LABELS[self.algorithm]
+
+    @property
+    def reward_difference(self) -> float | None:
+        """Ours minus printed."""
+        if self.printed is None or self.counterpart_as_published is None:
+            return None
+        return self.counterpart_as_published - self.printed
+
+    @property
+    def reward_reproduced(self) -> bool | None:
+        """Whether ours and the printed mean differ by no more than the wider of the two intervals and a little."""
+        if self.reward_difference is None or self.printed_half_width is None or self.counterpart_half_width is None:
+            return None
+        return abs(self.reward_difference) <= max(self.printed_half_width, self.counterpart_half_width) + REWARD_SLACK
+
+    @property
+    def arms_ratio(self) -> float | None:
+        """Our arms over the printed ones."""
+        if self.printed_arms is None or self.counterpart_arms is None:
+            return None
+        return self.counterpart_arms / self.printed_arms
+
+    @property
+    def arms_reproduced(self) -> bool | None:
+        """Whether our arms are within a quarter of the printed ones."""
+        return None if self.arms_ratio is None else abs(self.arms_ratio - 1) <= ARMS_SLACK
+
+
+def cells_of(measured: Measured) -> list[Cell]:
+    """All cells, problem by problem, in the order of the paper."""
+    cells = [
+        cell
+        for setting in measured.plan.settings
+        for cell in (*_baselines(measured, setting), *_learners(measured, setting))
+    ]
+    return _with_counterparts(cells)
+
+
+def distances(cells: Sequence[Cell], arrivals: str) -> dict[tuple[str, str], float]:
+    """Ours minus printed for the rows printed as Uniform, where ours come from these arrivals."""
+    ours = {(cell.problem, cell.algorithm): cell for cell in cells}
+    found = {}
+    for cell in cells:
+        other = ours.get((cell.problem.replace("uniform", arrivals), cell.algorithm))
+        if "uniform" in cell.problem and cell.printed is not None and other is not None:
+            found[cell.problem, cell.algorithm] = other.as_published - cell.printed
+    return found
+
+
+def _with_counterparts(cells: list[Cell]) -> list[Cell]:
+    """Say which agents reproduce each printed number: for the Uniform rows the arrivals that are nearer decide."""
+    off = {arrivals: list(distances(cells, arrivals).values()) for arrivals in ("uniform", "beta")}
+    beta = len(off["beta"]) == len(off["uniform"]) and np.abs(off["beta"]).sum() < np.abs(off["uniform"]).sum()
+    ours = {(cell.problem, cell.algorithm): cell for cell in cells}
+    paired = []
+    for cell in cells:
+        if cell.printed is not None:
+            other = ours[cell.problem.replace("uniform", "beta") if beta else cell.problem, cell.algorithm]
+            cell = replace(
+                cell,
+                counterpart=other.problem,
+                counterpart_as_published=other.as_published,
+                counterpart_half_width=(other.as_published_high - other.as_published_low) / 2,
+                counterpart_arms=other.arms,
+            )
+        paired.append(cell)
+    return paired
+
+
+def _learners(measured: Measured, setting: Setting) -> list[Cell]:
+    published = {algorithm: measured.as_published(setting, algorithm) for algorithm in LEARNERS}
+    apart = {algorithm: measured.apart(setting, algorithm) for algorithm in LEARNERS}
+    return [
+        _cell(
+            measured,
+            setting,
+            algorithm,
+            mean_interval(published[algorithm].own),
+            mean_interval(apart[algorithm].fresh),
+            as_published_leading=_leads(published, algorithm, "own"),
+            as_published_fresh=float(published[algorithm].fresh.mean()),
+            fresh_leading=_leads(apart, algorithm, "fresh"),
+            arms=mean_interval(published[algorithm].arms),
+            fresh_arms=float(apart[algorithm].arms.mean()),
+            sample=published[algorithm],
+        )
+        for algorithm in LEARNERS
+    ]
+
+
+def _baselines(measured: Measured, setting: Setting) -> list[Cell]:
+    return [
+        _cell(
+            measured,
+            setting,
+            algorithm,
+            mean_interval(measured.baseline(setting, algorithm, fresh=False)),
+            mean_interval(measured.baseline(setting, algorithm, fresh=True)),
+        )
+        for algorithm in setting.baselines
+    ]
+
+
+def _leads(samples: dict[str, Sample], algorithm: str, score: str) -> bool:
+    """Whether no other learner is better by Welch's test."""
+    (other,) = set(LEARNERS) - {algorithm}
+    test = welch(getattr(samples[algorithm], score), getattr(samples[other], score))
+    return test.difference >= 0 or test.p_value >= SIGNIFICANT
+
+
+def _cell(
+    measured: Measured,
+    setting: Setting,
+    algorithm: str,
+    as_published: Estimate,
+    fresh: Estimate,
+    *,
+    as_published_leading: bool | None = None,
+    as_published_fresh: float | None = None,
+    fresh_leading: bool | None = None,
+    arms: Estimate | None = None,
+    fresh_arms: float | None = None,
+    sample: Sample | None = None,
+) -> Cell:
+    printed = setting.printed.rewards.get(algorithm) if setting.printed else None
+    printed_arms = setting.printed.arms.get(algorithm) if setting.printed else None
+    best = measured.optima[setting.id].value
+    choice = measured.choices.get((setting.id, algorithm))
+    steps = [0, 0, 0]
+    if sample is not None:
+        kinds = sample.training_steps, sample.selection_steps, sample.monitoring_steps
+        steps = [round(float(np.mean(values))) for values in kinds]
+    return Cell(
+        problem=setting.id,
+        algorithm=algorithm,
+        printed=printed.mean if printed else None,
+        printed_half_width=printed.half_width if printed else None,
+        printed_leading=algorithm in setting.printed.bold if setting.printed and algorithm in LEARNERS else None,
+        as_published=as_published.mean,
+        as_published_low=as_published.low,
+        as_published_high=as_published.high,
+        as_published_leading=as_published_leading,
+        as_published_fresh=as_published_fresh,
+        fresh=fresh.mean,
+        fresh_low=fresh.low,
+        fresh_high=fresh.high,
+        fresh_leading=fresh_leading,
+        optimum=best,
+        fraction_of_optimum=fresh.mean / best,
+        arms=arms.mean if arms else None,
+        arms_low=arms.low if arms else None,
+        arms_high=arms.high if arms else None,
+        printed_arms=printed_arms.mean if printed_arms else None,
+        printed_arms_half_width=printed_arms.half_width if printed_arms else None,
+        fresh_arms=fresh_arms,
+        training_steps=steps[0],
+        selection_steps=steps[1],
+        monitoring_steps=steps[2],
+        scaling=choice.as_published if choice else None,
+        fresh_scaling=choice.apart if choice else None,
+        agents=as_published.count,
+    )

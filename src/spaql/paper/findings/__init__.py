@@ -1,0 +1,34 @@
+"""What the study finds, computed from its runs: each finding is a sentence, a number with its interval, and a chart.
+
+Nothing here is typed in but what the paper prints.  Intervals are 95%: of means over agents (Student), of their
+combinations over problems (Welch and Satterthwaite).  A finding whose runs are not in the plan is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spaql.paper.cells import Cell
+from spaql.paper.findings.base import Finding
+from spaql.paper.findings.economy import all_steps, arms, long_episodes, sensitivity
+from spaql.paper.findings.printed_scores import above_optimum, reproduction, uniform
+from spaql.paper.findings.scoring import myopic, ranking, running_maximum
+from spaql.paper.measured import Measured
+
+_MAKERS: tuple[Callable[[Measured, Sequence[Cell]], Finding | None], ...] = (
+    reproduction,
+    above_optimum,
+    uniform,
+    running_maximum,
+    myopic,
+    ranking,
+    arms,
+    sensitivity,
+    all_steps,
+    long_episodes,
+)
+
+
+def findings_of(measured: Measured, cells: Sequence[Cell]) -> list[Finding]:
+    """Everything that can be found with the problems of the plan."""
+    return [finding for maker in _MAKERS if (finding := maker(measured, cells)) is not None]

@@ -1,0 +1,114 @@
+"""What a finding is, and what all of them need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.charts import Chart, Series
+from spaql.paper.cells import Cell
+from spaql.paper.measured import Measured
+from spaql.paper.plan import LABELS, LEARNERS, LONG, Setting
+from spaql.paper.tables import settings_of
+from spaql.stats import Estimate
+
+Floats = NDArray[np.float64]
+ROUNDED = 0.005  # printed numbers have two decimals
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing the study shows.
+
+    Attributes
+    ----------
+    id, title
+        Name in files, and heading.
+    sentence
+        What was found.
+    value, low, high
+        The number and its 95% interval.
+    unit
+        Behind the number, such as "%".
+    meaning
+        What the number is.
+    chart
+        The figure.
+    """
+
+    id: str
+    title: str
+    sentence: str
+    value: float
+    low: float
+    high: float
+    unit: str
+    meaning: str
+    chart: Chart
+
+    @property
+    def number(self) -> str:
+        """The number with its interval, to as many decimals as the interval bears."""
+        width = self.high - self.low
+        decimals = 3 if not 0 < width < math.inf else min(max(1 - math.floor(math.log10(width / 2)), 0), 4)
+        low, value, high = (f"{x:z.{decimals}f}" for x in (self.low, self.value, self.high))
+        return f"{value}{self.unit} [{low}, {high}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, without the chart."""
+        names = ("id", "title", "sentence", "value", "low", "high", "unit", "meaning")
+        return {name: getattr(self, name) for name in names} | {"number": self.number}
+
+
+def make(id: str, title: str, sentence: str, number: Estimate, meaning: str, chart: Chart, unit: str = "") -> Finding:
+    """A finding whose number is an estimate."""
+    return Finding(id, title, sentence, number.mean, number.low, number.high, unit, meaning, chart)
+
+
+def learner_cells(cells: Sequence[Cell]) -> list[Cell]:
+    """Cells of SPAQL and AQL for which the paper prints something."""
+    return [cell for cell in cells if cell.algorithm in LEARNERS and cell.printed is not None]
+
+
+def by_problem(cells: Sequence[Cell]) -> dict[tuple[str, str], Cell]:
+    """Cells by problem and algorithm."""
+    return {(cell.problem, cell.algorithm): cell for cell in cells}
+
+
+def short(cells: Sequence[Cell]) -> list[Setting]:
+    """The problems of the paper's tables, all but H = 50."""
+    return [setting for setting in settings_of(cells) if setting.id != LONG]
+
+
+def estimates_series(
+    name: str,
+    look: str,
+    x: Sequence[Any],
+    estimates: Sequence[Estimate],
+    style: Literal["line", "dashed", "points"] = "line",
+) -> Series:
+    """Estimates with their intervals."""
+    means, lows, highs = ([getattr(each, part) for each in estimates] for part in ("mean", "low", "high"))
+    return Series(name, x, means, lows, highs, look, style)
+
+
+def points(algorithm: str, settings: Sequence[Setting], estimates: Sequence[Estimate], name: str = "") -> Series:
+    """One point with its interval for each problem."""
+    label = LABELS.get(algorithm, algorithm)
+    return estimates_series(name or label, label, [setting.tick for setting in settings], estimates, "points")
+
+
+def around(mean: float, half_width: float) -> Estimate:
+    """A printed number and its interval."""
+    return Estimate(mean, mean - half_width, mean + half_width, math.nan, 0)
+
+
+def setting_of(measured: Measured, key: str) -> Setting:
+    """The problem of this id."""
+    (found,) = (setting for setting in measured.plan.settings if setting.id == key)
+    return found

@@ -1,0 +1,194 @@
+"""Findings about what the paper prints: whether it can be reproduced, and whether it can be true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from spaql.charts import Chart, Level
+from spaql.paper.cells import Cell, distances
+from spaql.paper.findings.base import (
+    ROUNDED,
+    Finding,
+    around,
+    by_problem,
+    estimates_series,
+    learner_cells,
+    make,
+    points,
+    setting_of,
+    short,
+)
+from spaql.paper.measured import Measured
+from spaql.paper.plan import LABELS, LEARNERS
+from spaql.stats import Estimate, combination
+
+
+def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
+    """Whether we land where the paper does, scored as it scores."""
+    printed = [cell for cell in cells if cell.reward_difference is not None]
+    if not printed:
+        return None
+    learners = [cell for cell in printed if cell.algorithm in LEARNERS]
+    rewards = [cell for cell in learners if cell.reward_reproduced]
+    arms = [cell for cell in learners if cell.arms_reproduced]
+    off = [abs(cell.reward_difference or 0.0) for cell in learners]
+    furthest = max(learners, key=lambda cell: abs((cell.arms_ratio or 1.0) - 1.0))
+    ours = by_problem(cells)
+    samples = [
+        measured.as_published(setting_of(measured, cell.counterpart or ""), cell.algorithm).own for cell in learners
+    ]
+    weights = np.full(len(samples), 1 / len(samples))
+    mean = combination(samples, weights)
+    shift = mean.mean - float(np.mean([cell.printed for cell in learners]))
+    sentence = (
+        f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards agree with the printed ones "
+        f"(within the wider of the two intervals plus 0.03), the furthest off by {max(off):.3f}; {len(arms)} of "
+        f"{len(learners)} mean numbers of arms are within a quarter of the printed ones, the furthest being "
+        f"{LABELS[furthest.algorithm]} on {setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} "
+        "times as many."
+    )
+    settings = short(cells)
+    series = tuple(
+        points(
+            algorithm,
+            settings,
+            [
+                around(
+                    cell.reward_difference or 0.0, max(cell.printed_half_width or 0, cell.counterpart_half_width or 0)
+                )
+                for setting in settings
+                for cell in [ours[setting.id, algorithm]]
+            ],
+        )
+        for algorithm in LEARNERS
+    )
+    chart = Chart(
+        "Ours minus printed, scored alike",
+        "",
+        "difference of mean rewards",
+        series,
+        (Level("no difference", 0.0),),
+        "category",
+        "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them",
+    )
+    number = Estimate(shift, shift - mean.half_width, shift + mean.half_width, math.nan, mean.count)
+    return make(
+        "reproduction",
+        "Reproducing the printed tables",
+        sentence,
+        number,
+        f"mean of ours minus printed over {len(learners)} rewards",
+        chart,
+    )
+
+
+def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
+    """Printed means that no policy can have."""
+    learners = learner_cells(cells)
+    if not learners:
+        return None
+    optima = {setting.id: measured.optima[setting.id].value for setting in measured.plan.settings}
+
+    def excess(cell: Cell, problem: str) -> float:
+        return (cell.printed or 0.0) - optima[problem]
+
+    def above(cell: Cell, problem: str) -> bool:
+        return excess(cell, problem) > (cell.printed_half_width or 0.0) + ROUNDED
+
+    labelled = [cell for cell in learners if above(cell, cell.problem)]
+    real = [cell for cell in learners if above(cell, cell.counterpart or cell.problem)]
+    largest = max(learners, key=lambda cell: excess(cell, cell.counterpart or cell.problem))
+    over = excess(largest, largest.counterpart or largest.problem)
+    names = " and ".join(sorted({LABELS[cell.algorithm] for cell in real}))
+    sentence = (
+        f"{len(labelled)} of the {len(learners)} printed means lie above the exact optimum of the problem they are "
+        f"printed for, which no policy can earn on average; with each row compared to the arrivals that reproduce it, "
+        f"{len(real)} still do{f' ({names})' if real else ''}."
+    )
+    settings = short(cells)
+    ours = by_problem(cells)
+    series = tuple(
+        points(
+            algorithm,
+            settings,
+            [
+                around(excess(cell, cell.counterpart or cell.problem), (cell.printed_half_width or 0.0) + ROUNDED)
+                for setting in settings
+                for cell in [ours[setting.id, algorithm]]
+            ],
+        )
+        for algorithm in LEARNERS
+    )
+    chart = Chart(
+        "Printed mean minus exact optimum",
+        "",
+        "printed minus optimum",
+        series,
+        (Level("optimum", 0.0, look="optimum"),),
+        "category",
+        "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
+    )
+    number = around(over, (largest.printed_half_width or 0.0) + ROUNDED)
+    meaning = f"largest excess: {LABELS[largest.algorithm]}, {setting_of(measured, largest.problem).name}"
+    return make("above-optimum", "Printed scores above the optimum", sentence, number, meaning, chart)
+
+
+def uniform(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
+    """Which arrivals reproduce the rows printed as Uniform."""
+    off = {arrivals: distances(cells, arrivals) for arrivals in ("uniform", "beta")}
+    if not off["uniform"] or len(off["uniform"]) != len(off["beta"]):
+        return None
+    keys = list(off["uniform"])
+    mean = {arrivals: float(np.mean(np.abs(list(each.values())))) for arrivals, each in off.items()}
+    nearer = sum(abs(off["beta"][key]) < abs(off["uniform"][key]) for key in keys)
+    ours = by_problem(cells)
+    samples, weights = [], []
+    for key in keys:
+        for arrivals, sign in (("uniform", 1.0), ("beta", -1.0)):
+            setting = setting_of(measured, key[0].replace("uniform", arrivals))
+            if key[1] in LEARNERS:
+                samples.append(measured.as_published(setting, key[1]).own)
+            else:
+                samples.append(measured.baseline(setting, key[1], fresh=False))
+            weights.append(sign * math.copysign(1.0, off[arrivals][key]) / len(keys))
+    # The difference of the mean distances; the signs make each distance its absolute value.
+    gap = combination(samples, weights)
+    value = mean["uniform"] - mean["beta"]
+    number = Estimate(value, value - gap.half_width, value + gap.half_width, math.nan, gap.count)
+    winner = "Beta(5, 2)" if mean["beta"] < mean["uniform"] else "Uniform"
+    sentence = (
+        f"The rows printed for Uniform arrivals are reproduced by {winner} arrivals: over their {len(keys)} means the "
+        f"printed numbers are {mean['uniform']:.3f} away from ours under Uniform arrivals and {mean['beta']:.3f} under "
+        f"Beta(5, 2), and the latter are nearer for {nearer} of {len(keys)}."
+    )
+    ticks = [f"{LABELS[algorithm]}, c = {problem.rsplit('-', 1)[1]}" for problem, algorithm in keys]
+
+    def of(arrivals: str) -> list[Estimate]:
+        found = [ours[problem.replace("uniform", arrivals), algorithm] for problem, algorithm in keys]
+        return [Estimate(c.as_published, c.as_published_low, c.as_published_high, math.nan, c.agents) for c in found]
+
+    printed = [around(ours[key].printed or 0.0, ours[key].printed_half_width or 0.0) for key in keys]
+    chart = Chart(
+        "The rows printed as Uniform",
+        "",
+        "mean reward, scored alike",
+        (
+            estimates_series("printed", "printed", ticks, printed, "points"),
+            estimates_series("ours, Uniform arrivals", "Uniform", ticks, of("uniform"), "points"),
+            estimates_series("ours, Beta(5, 2) arrivals", "Beta", ticks, of("beta"), "points"),
+        ),
+        (),
+        "category",
+        "bars: 95% intervals",
+    )
+    return make(
+        "uniform-is-beta",
+        "The rows printed as Uniform",
+        sentence,
+        number,
+        "mean distance to the printed numbers under Uniform arrivals, minus that under Beta",
+        chart,
+    )
