@@ -145,12 +145,12 @@ def problem_of(run: Run) -> Problem:
     """The run's problem; the same object for every run of it."""
     if run.problem not in PROBLEMS:
         raise ParameterError(f"problem: {run.problem!r} is not one of {', '.join(PROBLEMS)}")
-    return _problem(run.problem, json.dumps(run.arguments, sort_keys=True))
+    return _problem(run.problem, tuple(sorted(run.arguments.items())))
 
 
 @cache
-def _problem(name: str, arguments: str) -> Problem:
-    return PROBLEMS[name](**json.loads(arguments))
+def _problem(name: str, arguments: tuple[tuple[str, Any], ...]) -> Problem:
+    return PROBLEMS[name](**dict(arguments))
 
 
 def agent_of(run: Run) -> Agent:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spaql.errors import ParameterError
@@ -157,24 +157,23 @@ class Plan:
     moments: int = 20
     moment_episodes: int = 100
     frames: int = 36
+    _made: dict[tuple[Any, ...], list[Run]] = field(default_factory=dict, repr=False, compare=False)
 
     # Runs that the plan alone decides --------------------------------------------------------------------------
 
     def study(self, setting: Setting, algorithm: str, scaling: float) -> list[Run]:
         """The agents of the paper's tables."""
-        return [self._run(setting, algorithm, scaling, "study", agent) for agent in range(self.agents[setting.problem])]
+        return self._group(setting, algorithm, scaling, "study", self.agents[setting.problem], ROLLOUTS)
 
     def tuning(self, setting: Setting, algorithm: str, scaling: float) -> list[Run]:
         """Agents on other seeds, to choose the scaling by."""
         rollouts = 0 if algorithm == "aql" else ROLLOUTS
-        count = self.tuning_agents[setting.problem]
-        return [self._run(setting, algorithm, scaling, "tuning", agent, rollouts) for agent in range(count)]
+        return self._group(setting, algorithm, scaling, "tuning", self.tuning_agents[setting.problem], rollouts)
 
     def bias(self, setting: Setting, rollouts: int) -> list[Run]:
         """SPAQL judged by other numbers of rollouts; for the paper's N these are agents of the study."""
         role = "study" if rollouts == ROLLOUTS else "bias"
-        count = self.bias_agents[setting.problem]
-        return [self._run(setting, "spaql", BIAS_SCALING, role, agent, rollouts) for agent in range(count)]
+        return self._group(setting, "spaql", BIAS_SCALING, role, self.bias_agents[setting.problem], rollouts)
 
     def baseline(self, setting: Setting, algorithm: str, episodes: int) -> list[Run]:
         """Agents that do not learn, scored on so many episodes each."""
@@ -219,9 +218,16 @@ class Plan:
         steps = (0,) if algorithm == "spaql" else setting.steps_shown
         return replace(self.study(setting, algorithm, scaling)[agent], moments=self.frames, watch=steps)
 
-    def _run(
-        self, setting: Setting, algorithm: str, scaling: float, role: str, agent: int, rollouts: int = ROLLOUTS
-    ) -> Run:
+    def _group(
+        self, setting: Setting, algorithm: str, scaling: float, role: str, agents: int, rollouts: int
+    ) -> list[Run]:
+        """So many agents that differ in their seeds only; made once, for their ids take a while."""
+        key = setting.id, algorithm, scaling, role, agents, rollouts
+        if key not in self._made:
+            self._made[key] = [self._run(setting, algorithm, scaling, role, agent, rollouts) for agent in range(agents)]
+        return self._made[key]
+
+    def _run(self, setting: Setting, algorithm: str, scaling: float, role: str, agent: int, rollouts: int) -> Run:
         seed = self._seed(role, setting.id, algorithm, scaling, rollouts, agent)
         parameters = {"scaling": scaling, "rollouts": rollouts}
         name = _ALGORITHMS.get(algorithm, algorithm)

@@ -13,8 +13,8 @@ from spaql.paper.plan import LONG, SETTINGS, Setting
 
 NOTE = (
     "Printed: the paper's table. Scored alike: our agents by the paper's way, the mean of their own final scores at "
-    "the scaling that is best by that mean; for SPAQL that is a running maximum. Fresh: what the returned policies earn "
-    "on new episodes, at a scaling chosen on other agents; where it is another scaling, it stands behind the semicolon. "
+    "the scaling that is best by that mean; for SPAQL that is a running maximum. Fresh: what the returned policies "
+    "earn on new episodes, at a scaling chosen on other agents; where that is another, it stands behind the semicolon. "
     "Plus-minus is half a 95% interval. Bold: the better of AQL and SPAQL, or both where Welch's test at 5% finds no "
     "difference. Steps: environment steps per agent, spent on learning and on choosing which policy to keep."
 )
