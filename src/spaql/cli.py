@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
     _add_common(demo)
     demo.set_defaults(run=_demo)
+    _add_paper(commands)
     bench = commands.add_parser("bench", help="measure speed, as ratios in one run")
     bench.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     bench.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -77,6 +78,19 @@ def _add_train(commands: Any) -> None:
         parser.add_argument("--out", metavar="DIR", help="write summary, history, cells and pictures there")
         _add_common(parser)
         parser.set_defaults(run=_train)
+
+
+def _add_paper(commands: Any) -> None:
+    paper = commands.add_parser("paper", help="the whole study of the SPAQL paper: tables, figures, report, findings")
+    paper.add_argument("--out", default="results/paper", metavar="DIR", help="where everything goes (%(default)s)")
+    paper.add_argument("--quick", action="store_true", help="a reduced study: fewer agents, four scalings")
+    paper.add_argument(
+        "--problems", nargs="+", metavar="ID", help="only these, such as oil-laplace-10, or a beginning: oil (all)"
+    )
+    paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
+    paper.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
+    _add_common(paper)
+    paper.set_defaults(run=_paper)
 
 
 def _problem(options: argparse.Namespace) -> Any:
@@ -158,6 +172,35 @@ def _demo(options: argparse.Namespace) -> int:
     )
     for path in written:
         print(f"wrote {path}")
+    return 0
+
+
+def _paper(options: argparse.Namespace) -> int:
+    from spaql.paper import plan, tables
+    from spaql.paper.reproduce import reproduce
+    from spaql.rng import LARGEST_SEED
+    from spaql.spaces import check_whole
+
+    check_whole(options.seed, "--seed", 0, LARGEST_SEED)
+    if options.agents is not None:
+        check_whole(options.agents, "--agents", 2, 10_000)
+    if options.threads is not None:
+        check_whole(options.threads, "--threads", 1, 1024)
+    settings = plan.choose_settings(options.problems)
+    chosen = (plan.quick if options.quick else plan.full)(settings, options.agents, options.seed)
+    try:
+        outcome = reproduce(options.out, chosen, threads=options.threads, progress_bar=not options.quiet)
+    except KeyboardInterrupt:
+        _say(f"stopped; finished runs are kept in {options.out}, and the same command goes on from there")
+        return 130
+    if options.json:
+        print(json.dumps(outcome.rows(), indent=2, allow_nan=False))
+        return 0
+    print(tables.plain(outcome.cells))
+    for finding in outcome.findings:
+        print(f"\n{finding.title}: {finding.number}\n{finding.sentence}")
+    print(f"\n{outcome.cost}")
+    print(f"wrote {len(outcome.files)} files to {options.out}; open {os.path.join(options.out, 'report.html')}")
     return 0
 
 

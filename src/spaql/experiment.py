@@ -274,7 +274,7 @@ def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
 
 
 def perform(
-    runs: Sequence[Run], store: Store, *, threads: int, advance: Callable[[int], object] = lambda cost: None
+    runs: Sequence[Run], store: Store, *, threads: int, finished: Callable[[Run], object] = lambda run: None
 ) -> None:
     """Do the runs that the store does not have, in threads; whatever finishes is stored within a moment.
 
@@ -288,8 +288,8 @@ def perform(
         Where results go.
     threads
         How many work at once; the results do not depend on it.
-    advance
-        Called with the `cost` of each run that finished.
+    finished
+        Called with each run that finished.
     """
     done = store.scalars(run.id for run in runs)
     waiting = deque(run for run in runs if run.id not in done)
@@ -301,11 +301,11 @@ def perform(
                 while waiting and len(under_way) < _WINDOW * threads:
                     run = waiting.popleft()
                     under_way[pool.submit(execute, run)] = run
-                finished, _ = wait(under_way, timeout=_COMMIT_SECONDS, return_when=FIRST_COMPLETED)
-                for future in finished:
+                ready, _ = wait(under_way, timeout=_COMMIT_SECONDS, return_when=FIRST_COMPLETED)
+                for future in ready:
                     run = under_way.pop(future)
                     batch.runs.append((run, _outcome(future, run)))
-                    advance(run.cost)
+                    finished(run)
                 if time.monotonic() - batch.since > _COMMIT_SECONDS:
                     batch.save()
         except BaseException:

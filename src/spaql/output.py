@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -27,11 +27,17 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def write(folder: Path, files: Mapping[str, Content], known: Iterable[str] = ()) -> list[Path]:
+def write(
+    folder: Path,
+    files: Mapping[str, Content],
+    known: Iterable[str] = (),
+    advance: Callable[[], object] = lambda: None,
+) -> list[Path]:
     """Write texts, bytes and figures into a folder: all of them under temporary names, and then all under their own.
 
     Names may have a subfolder.  `known` are the names that results of this kind can have: those of an earlier result
-    that this one does not have are removed, so that a folder always tells of one.
+    that this one does not have are removed, so that a folder always tells of one.  `advance` is called after each
+    file, for progress.
     """
     staged = {folder / name: (folder / name).with_name(f".{os.getpid()}-{Path(name).name}") for name in files}
     try:
@@ -45,6 +51,7 @@ def write(folder: Path, files: Mapping[str, Content], known: Iterable[str] = ())
                 temporary.write_bytes(content)
             else:
                 figures.save(content, temporary)
+            advance()
         for path, temporary in staged.items():
             os.replace(temporary, path)
         for name in known:

@@ -240,13 +240,13 @@ class Progress:
         """So many environment steps in all, as far as is known."""
 
     def skip(self, cost: int) -> None:
-        """So many were done before."""
+        """So many of them were done before."""
 
-    def advance(self, cost: int) -> None:
-        """So many more are done."""
+    def finished(self, run: Run) -> None:
+        """One more run is done."""
 
 
 def _perform(runs: Sequence[Run], store: Store, threads: int, progress: Progress) -> None:
     done = store.scalars(run.id for run in runs)
     progress.skip(sum(run.cost for run in runs if run.id in done))
-    perform([run for run in runs if run.id not in done], store, threads=threads, advance=progress.advance)
+    perform([run for run in runs if run.id not in done], store, threads=threads, finished=progress.finished)

@@ -114,6 +114,26 @@ def markdown(cells: Sequence[Cell]) -> str:
     return "\n".join(parts)
 
 
+def plain(cells: Sequence[Cell]) -> str:
+    """The main columns, for a terminal; a star marks the better learner."""
+    shown = (0, 1, 2, 3, 4, 6, 8)
+    rows = [["problem", "agent", *(COLUMNS[i] for i in shown)]]
+    for setting in settings_of(cells):
+        for cell in (cell for cell in cells if cell.problem == setting.id):
+            texts = [
+                f"{text}{'*' if bold else ' '}" if i in _BOLD else text for i, (text, bold) in enumerate(row_of(cell))
+            ]
+            rows.append([setting.name, cell.label, *(texts[i] for i in shown)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            text.ljust(w) if i < 2 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
 def comma_separated(cells: Sequence[Cell]) -> str:
     """Every field of every cell, with all its digits."""
     text = io.StringIO()

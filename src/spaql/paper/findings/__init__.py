@@ -15,20 +15,21 @@ from spaql.paper.findings.printed_scores import above_optimum, reproduction, uni
 from spaql.paper.findings.scoring import myopic, ranking, running_maximum
 from spaql.paper.measured import Measured
 
-_MAKERS: tuple[Callable[[Measured, Sequence[Cell]], Finding | None], ...] = (
-    reproduction,
-    above_optimum,
-    uniform,
-    running_maximum,
-    myopic,
-    ranking,
-    arms,
-    sensitivity,
-    all_steps,
-    long_episodes,
-)
+#: who finds what, by the id of the finding
+FINDINGS: dict[str, Callable[[Measured, Sequence[Cell]], Finding | None]] = {
+    "reproduction": reproduction,
+    "above-optimum": above_optimum,
+    "uniform-is-beta": uniform,
+    "running-maximum": running_maximum,
+    "myopic": myopic,
+    "ranking": ranking,
+    "arms": arms,
+    "sensitivity": sensitivity,
+    "all-steps": all_steps,
+    "long-episodes": long_episodes,
+}
 
 
 def findings_of(measured: Measured, cells: Sequence[Cell]) -> list[Finding]:
     """Everything that can be found with the problems of the plan."""
-    return [finding for maker in _MAKERS if (finding := maker(measured, cells)) is not None]
+    return [finding for maker in FINDINGS.values() if (finding := maker(measured, cells)) is not None]

@@ -1,0 +1,190 @@
+"""The command behind `spaql paper`: do the runs, write tables, figures and the report, and say what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tqdm import tqdm
+
+from spaql import figures
+from spaql.episodes import simulate
+from spaql.experiment import Run, code, prepare, problem_of
+from spaql.output import Content, check_folder, write
+from spaql.paper import page, pictures, tables
+from spaql.paper.cells import Cell, cells_of
+from spaql.paper.findings import FINDINGS, findings_of
+from spaql.paper.findings.base import Finding
+from spaql.paper.measured import Measured, Progress, measure
+from spaql.paper.plan import SETTINGS, Plan
+from spaql.problems import Problem
+from spaql.rng import Purpose, stream
+from spaql.store import Store
+from spaql.training import shown
+
+STORE = "runs.sqlite"
+_KINDS = ("png", "svg")
+_YARDSTICK = 1_000_000  # steps of bare simulation per problem and thread
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What the runs of this call cost; runs that an earlier call had done cost nothing."""
+
+    runs: int
+    steps: int
+    seconds: float
+    cpu_seconds: float
+    simulation_seconds: float  # CPU time of bare simulation of the same steps
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "every run had been done before"
+        return (
+            f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s; "
+            f"{self.cpu_seconds:.0f} s of CPU time, {self.cpu_seconds / self.simulation_seconds:.2f} times the bare "
+            "simulation of the same steps"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A finished study."""
+
+    plan: Plan
+    cells: list[Cell]
+    findings: list[Finding]
+    files: list[Path]
+    cost: Cost
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The cells, ready for JSON."""
+        return [asdict(cell) for cell in self.cells]
+
+
+class _Bar(Progress, AbstractContextManager["_Bar"]):
+    """One bar with an ETA for the whole study, and the steps taken by problem."""
+
+    def __init__(self, visible: bool) -> None:
+        self._bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", disable=not visible, smoothing=0.05)
+        self.runs = 0
+        self.steps: Counter[Problem] = Counter()
+
+    def begin(self, total: int) -> None:
+        self._bar.total = total
+        self._bar.refresh()
+
+    def skip(self, cost: int) -> None:
+        self._bar.initial += cost  # the rate is that of this call alone
+        self._bar.update(cost)
+
+    def finished(self, run: Run) -> None:
+        self.runs += 1
+        self.steps[problem_of(run)] += run.cost
+        self._bar.update(run.cost)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+
+def reproduce(
+    folder: str | os.PathLike[str], plan: Plan, *, threads: int | None = None, progress_bar: bool | None = None
+) -> Outcome:
+    """Run the study, or what is left of it, and write everything into the folder.
+
+    Interrupted at any moment, it goes on from where it was when it is called again.
+
+    Parameters
+    ----------
+    folder
+        Where the store, tables, figures and report go.
+    plan
+        What to run; see `spaql.paper.plan.full` and `quick`.
+    threads
+        How many runs at once; None for one per processor.  The results do not depend on it.
+    progress_bar
+        Whether to show progress; None shows it on a terminal.
+    """
+    path = check_folder(folder)
+    workers = threads or _processors()
+    with Store(path / STORE, code=code()) as store:
+        prepare(plan.first(), progress_bar)
+        started, cpu = time.perf_counter(), time.process_time()
+        with _Bar(shown(progress_bar)) as bar:
+            measured = measure(plan, store, threads=workers, progress=bar)
+        spent = time.perf_counter() - started, time.process_time() - cpu
+        cost = Cost(bar.runs, bar.steps.total(), *spent, _simulation_seconds(bar.steps, workers))
+        cells = cells_of(measured)
+        findings = findings_of(measured, cells)
+        files = _files(measured, cells, findings)
+        with tqdm(total=len(files), unit="file", desc="files", disable=not shown(progress_bar), delay=0.5) as done:
+            written = write(path, files, _known(), lambda: done.update())
+    return Outcome(plan, cells, findings, written, cost)
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def _simulation_seconds(steps: Counter[Problem], threads: int) -> float:
+    """CPU time that the steps take when nothing learns, measured with as many threads as the study had."""
+
+    def play(problem: Problem) -> int:
+        streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
+        episodes = _YARDSTICK // problem.horizon
+        _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
+        return int(played)
+
+    total = 0.0
+    with ThreadPoolExecutor(threads) as pool:
+        for problem, count in steps.items():
+            play(problem)  # compiled and warm
+            start = time.process_time()
+            played = sum(pool.map(play, [problem] * threads))
+            total += (time.process_time() - start) / played * count
+    return total
+
+
+def _files(measured: Measured, cells: Sequence[Cell], findings: Sequence[Finding]) -> dict[str, Content]:
+    """Everything but the store."""
+    told = [finding.to_dict() for finding in findings]
+    files: dict[str, Content] = {
+        "tables.md": tables.markdown(cells),
+        "tables.csv": tables.comma_separated(cells),
+        "tables.tex": tables.latex(cells),
+        "findings.md": page.text(measured.plan, findings),
+        "findings.json": json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        "report.html": page.page(measured, cells, findings),
+    }
+    for name, (title, panels, note) in pictures.sheets(measured).items():
+        drawn = figures.panels(panels, title=title, note=note)
+        files |= {f"figures/{name}.{kind}": drawn for kind in _KINDS}
+    for finding in findings:
+        drawn = figures.chart(finding.chart)
+        files |= {f"figures/finding-{finding.id}.{kind}": drawn for kind in _KINDS}
+    return files
+
+
+def _known() -> list[str]:
+    """Every figure that a study can have."""
+    names = [setting.id for setting in SETTINGS]
+    names += [f"{problem}-scaling{suffix}" for problem in ("oil", "ambulance") for suffix in ("", "-fresh")]
+    names += [f"finding-{key}" for key in FINDINGS]
+    return [f"figures/{name}.{kind}" for name in names for kind in _KINDS]
