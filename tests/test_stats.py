@@ -307,3 +307,35 @@ class TestInterquartileMean:
     def test_bad_values(self, values: list[float]) -> None:
         with pytest.raises(ValueError, match=r"empty|NaN"):
             stats.interquartile_mean(values)
+
+
+class TestCombination:
+    def test_the_difference_of_two_means_is_welchs(self):
+        random = np.random.default_rng(0)
+        a, b = random.normal(1.0, 1.0, 9), random.normal(0.5, 3.0, 14)
+        found, test = stats.combination([a, b], [1, -1]), stats.welch(a, b)
+        reference = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval()
+        assert found.mean == pytest.approx(test.difference)
+        assert found.interval == pytest.approx((reference.low, reference.high))
+
+    def test_one_sample_is_its_mean(self):
+        values = [4.1, 4.3, 4.2, 4.4]
+        found, plain = stats.combination([values], [2.0]), stats.mean_interval(values)
+        assert (found.mean, *found.interval) == pytest.approx((2 * plain.mean, 2 * plain.low, 2 * plain.high))
+
+    def test_it_covers_as_often_as_it_says(self):
+        random = np.random.default_rng(1)
+        spreads, sizes, weights = (0.1, 1.0, 3.0), (5, 10, 20), (0.5, -1.0, 0.25)
+        truth = sum(w * m for w, m in zip(weights, (1.0, 2.0, 3.0), strict=True))
+        hits = 0
+        for _ in range(2000):
+            samples = [random.normal(m, s, n) for m, s, n in zip((1.0, 2.0, 3.0), spreads, sizes, strict=True)]
+            low, high = stats.combination(samples, weights).interval
+            hits += low <= truth <= high
+        assert 0.93 < hits / 2000 < 0.97
+
+    def test_edges(self):
+        assert stats.combination([[1.0, 1.0], [2.0, 2.0]], [1, 1]).interval == (3.0, 3.0)
+        assert stats.combination([[1.0], [2.0, 3.0]], [1, 1]).interval == (-math.inf, math.inf)
+        with pytest.raises(ValueError, match="2 samples need as many weights, not 1"):
+            stats.combination([[1.0, 2.0], [1.0, 2.0]], [1.0])

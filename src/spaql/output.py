@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from spaql import figures
 from spaql.errors import OutputError
 
 Content = str | bytes | Figure
+# The temporary names of `write` and of `figures.save`.
+_LEFT_BEHIND = re.compile(r"\.\d+-.+\.(md|csv|tex|json|html|png|svg)|\.[0-9a-f]{32}\.tmp")
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -25,6 +28,14 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise OutputError(f"output folder {str(path)!r} cannot be written: {error.strerror}; choose another") from None
     return path
+
+
+def clean(folder: Path) -> None:
+    """Remove what a killed process left half-written; only for who knows that no other process is writing there."""
+    for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
+        for path in place.iterdir():
+            if _LEFT_BEHIND.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
 
 def write(

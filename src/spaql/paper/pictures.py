@@ -111,7 +111,7 @@ def scaling(measured: Measured, setting: Setting, *, fresh: bool, title: str = "
         tuple(series),
         tuple(levels),
         "category",
-        "bars: 95%; dashed: mean over the scalings, shaded: their deviation",
+        "" if title else "bars: 95%; dashed: mean over the scalings, shaded: their deviation",
     )
 
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from spaql import figures
 from spaql.episodes import simulate
 from spaql.experiment import Run, code, prepare, problem_of
-from spaql.output import Content, check_folder, write
+from spaql.output import Content, check_folder, clean, write
 from spaql.paper import page, pictures, tables
 from spaql.paper.cells import Cell, cells_of
 from spaql.paper.findings import FINDINGS, findings_of
@@ -75,22 +75,26 @@ class _Bar(Progress, AbstractContextManager["_Bar"]):
     """One bar with an ETA for the whole study, and the steps taken by problem."""
 
     def __init__(self, visible: bool) -> None:
-        self._bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", disable=not visible, smoothing=0.05)
+        self._bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05) if visible else None
         self.runs = 0
         self.steps: Counter[Problem] = Counter()
 
     def begin(self, total: int) -> None:
-        self._bar.total = total
-        self._bar.refresh()
+        if self._bar is not None:
+            self._bar.total = total
+            self._bar.refresh()
 
     def skip(self, cost: int) -> None:
-        self._bar.initial += cost  # the rate is that of this call alone
-        self._bar.update(cost)
+        if self._bar is not None:
+            self._bar.n += cost
+            self._bar.initial += cost  # the rate is that of this call alone
+            self._bar.refresh()
 
     def finished(self, run: Run) -> None:
         self.runs += 1
         self.steps[problem_of(run)] += run.cost
-        self._bar.update(run.cost)
+        if self._bar is not None:
+            self._bar.update(run.cost)
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +102,8 @@ class _Bar(Progress, AbstractContextManager["_Bar"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
 
 def reproduce(
@@ -122,6 +127,7 @@ def reproduce(
     path = check_folder(folder)
     workers = threads or _processors()
     with Store(path / STORE, code=code()) as store:
+        clean(path)
         prepare(plan.first(), progress_bar)
         started, cpu = time.perf_counter(), time.process_time()
         with _Bar(shown(progress_bar)) as bar:

@@ -133,6 +133,8 @@ def all_steps(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
             rows = [np.interp(np.log(wanted), np.log(budget), row, left=np.nan) for row in share]
             spread[algorithm].append(np.array(rows))
     samples = [rows[:, -1] for algorithm in ("spaql", "aql") for rows in spread[algorithm]]
+    if not all(np.isfinite(sample).all() for sample in samples):
+        return None  # so few iterations that SPAQL's first takes more steps than AQL has in all
     number = combination(samples, np.repeat([1.0, -1.0], len(settings)) / len(settings))
     ends = {algorithm: float(np.mean([rows[:, -1].mean() for rows in spread[algorithm]])) for algorithm in LEARNERS}
     final = float(np.mean([rows[:, -2].mean() for rows in spread["spaql"]]))

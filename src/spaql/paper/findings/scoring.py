@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spaql.charts import Chart, Level, Series
+from spaql.charts import Chart, Level
 from spaql.paper.cells import Cell
 from spaql.paper.findings.base import (
     Finding,
@@ -17,7 +17,7 @@ from spaql.paper.findings.base import (
     points,
 )
 from spaql.paper.measured import Measured
-from spaql.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, LABELS, LEARNERS, Setting
+from spaql.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, LEARNERS, Setting
 from spaql.paper.printed import ROLLOUTS
 from spaql.stats import Estimate, combination
 
@@ -98,15 +98,10 @@ def myopic(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         + (f"; a myopic policy is worse than the optimal one on {', '.join(loses)}." if loses else ".")
     )
     series = tuple(
-        Series(
-            f"{LABELS[algorithm]}, {name} V",
-            [setting.tick for setting in settings],
-            [pair[i] for pair in ranges[algorithm]],
-            look=f"{LABELS[algorithm]}" if i == 0 else f"{LABELS[algorithm]} largest",
-            style="points",
+        points(
+            algorithm, settings, [Estimate((low + high) / 2, low, high, math.nan, 0) for low, high in ranges[algorithm]]
         )
         for algorithm in LEARNERS
-        for i, name in enumerate(("smallest", "largest"))
     )
     chart = Chart(
         "Range of V(x') during training, as a share of H",
@@ -115,7 +110,7 @@ def myopic(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         series,
         (),
         "category",
-        "over all agents, scalings and updates; AQL's V is 0 after the last time step",
+        "bars: from the smallest to the largest value over all agents, scalings and updates",
     )
     number = Estimate((low + high) / 2, low, high, math.nan, updates)
     return make(

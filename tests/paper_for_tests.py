@@ -1,0 +1,43 @@
+"""A study small enough for tests.  As a script: `python paper_for_tests.py FOLDER THREADS` does it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from spaql.paper import plan
+
+SMALL = {"oil-laplace-1": 60, "ambulance-uniform-0": 50, "ambulance-beta-0": 50, plan.LONG: 12}
+
+
+def small_plan(seed=0, problems=tuple(SMALL), iterations=1.0):
+    """Four problems, few iterations, two scalings, three agents."""
+    settings = tuple(
+        replace(setting, iterations=max(2, int(iterations * SMALL[setting.id])))
+        for setting in plan.SETTINGS
+        if setting.id in problems
+    )
+    sizes, fewer = {"oil": 3, "ambulance": 3}, {"oil": 2, "ambulance": 2}
+    return plan.Plan(
+        settings,
+        (0.5, 1.0),
+        sizes,
+        fewer,
+        fewer,
+        seed,
+        episodes=40,
+        points=10,
+        moments=4,
+        moment_episodes=10,
+        frames=4,
+    )
+
+
+if __name__ == "__main__":
+    from spaql.errors import SpaqlError
+    from spaql.paper.reproduce import reproduce
+
+    try:
+        reproduce(sys.argv[1], small_plan(), threads=int(sys.argv[2]), progress_bar=False)
+    except SpaqlError as error:
+        sys.exit(f"one sentence: {error}")

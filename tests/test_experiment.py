@@ -1,0 +1,140 @@
+"""Runs as data: an id that finds its run again, and an engine that loses nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spaql
+from spaql import experiment
+from spaql.errors import ParameterError, StoreError
+from spaql.experiment import Run, execute, grid, perform
+from spaql.store import Store
+
+OIL = {"survey": "laplace", "sharpness": 10}
+
+
+def run(seed=0, **changes):
+    settings = {"algorithm": "spaql-published", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
+    settings |= changes
+    return Run("oil", OIL, seed=seed, **settings)
+
+
+def test_the_id_depends_on_everything_that_decides_the_numbers_and_on_nothing_else():
+    same = [
+        run(),
+        Run("oil", dict(reversed(OIL.items())), "spaql-published", {"scaling": 0.5}, 0, 20, 10),
+        Run("oil", OIL | {"sharpness": 10.0}, "spaql-published", {"scaling": 0.5}, 0, 20, 10),
+    ]
+    same[1].cost  # noqa: B018  (what was asked of it before must not matter)
+    assert len({each.id for each in same}) == 1
+    others = [
+        run(seed=1),
+        run(algorithm="aql"),
+        run(parameters={"scaling": 0.25}),
+        run(iterations=21),
+        run(episodes=11),
+        run(points=3),
+        run(moments=3),
+        run(moment_episodes=3),
+        run(watch=(0,)),
+        Run("oil", OIL | {"sharpness": 11}, "spaql-published", {"scaling": 0.5}, 0, 20, 10),
+    ]
+    assert len({each.id for each in [same[0], *others]}) == 1 + len(others)
+
+
+@pytest.mark.parametrize("algorithm", ["spaql-published", "aql"])
+def test_looking_on_changes_nothing(algorithm):
+    plain = execute(run(algorithm=algorithm))
+    watched = execute(run(algorithm=algorithm, points=5, moments=6, moment_episodes=4, watch=(0,)))
+    assert plain.scalars == watched.scalars
+    assert plain.arrays == {}
+    assert set(watched.arrays) == {"iteration", "own", "arms", "steps", "moment", "fresh", "cells", "played"}
+
+
+def test_a_run_is_what_the_agent_does():
+    record = execute(run(seed=7, points=5, moments=4, moment_episodes=6))
+    problem = spaql.problems.oil(**OIL)
+    agent = spaql.SPAQL.published(problem, scaling=0.5, seed=7).learn(20)
+    assert record.scalars["own"] == agent.selection_score
+    assert record.scalars["fresh"] == agent.evaluate(10).mean
+    assert record.scalars["training_steps"] == 100
+    np.testing.assert_array_equal(record.arrays["own"], agent.history["best"][record.arrays["iteration"] - 1])
+    for moment, fresh in zip(record.arrays["moment"], record.arrays["fresh"], strict=True):
+        then = spaql.SPAQL.published(problem, scaling=0.5, seed=7).learn(int(moment))
+        assert fresh == then.evaluate(6).mean
+
+
+@pytest.mark.parametrize(("iterations", "count"), [(5000, 80), (5000, 20), (60, 10), (3, 10), (1, 4), (10, 0)])
+def test_grid(iterations, count):
+    at = grid(iterations, count)
+    if count == 0:
+        assert at.size == 0
+        return
+    assert at[0] == 1
+    assert at[-1] == iterations
+    assert (np.diff(at) > 0).all()
+    assert at.size <= count
+
+
+def test_one_and_many_threads_store_the_same(tmp_path):
+    runs = [run(seed, points=4) for seed in range(12)]
+    found = []
+    for threads in (1, 3):
+        with Store(tmp_path / f"{threads}.sqlite", code="test") as store:
+            perform(runs, store, threads=threads)
+            found.append([(store.scalars([each.id]), store.arrays(each.id)["own"].tolist()) for each in runs])
+    assert found[0] == found[1]
+
+
+def test_only_what_is_missing_is_done(tmp_path):
+    seen = []
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        perform([run(seed) for seed in range(5)], store, threads=2)
+        perform([run(seed) for seed in range(8)], store, threads=2, finished=lambda each: seen.append(each.seed))
+        assert len(store) == 8
+    assert sorted(seen) == [5, 6, 7]
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_kept(tmp_path):
+    runs = [run(seed) for seed in range(6)]
+    runs.insert(3, run(seed=3, parameters={"scaling": -1.0}))
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        with pytest.raises(ParameterError, match=r"spaql-published\(scaling=-1.0\) on oil\(.*seed 3: scaling"):
+            perform(runs, store, threads=1)
+        kept = store.scalars(each.id for each in runs)
+        assert {each.id for each in runs[:3]} <= set(kept)
+        assert runs[3].id not in kept
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_stores_what_is_finished(tmp_path, error):
+    seen = []
+
+    def stop(each):
+        seen.append(each.id)
+        if len(seen) == 5:
+            raise error
+
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        with pytest.raises(error):
+            perform([run(seed) for seed in range(40)], store, threads=2, finished=stop)
+        assert set(seen) <= set(store.scalars(run(seed).id for seed in range(40)))
+        assert len(store) < 40
+
+
+def test_names_that_do_not_exist():
+    with pytest.raises(ParameterError, match="problem: 'gas' is not one of oil, ambulance"):
+        execute(Run("gas", {}, "aql", {}, 0, 1, 2))
+    with pytest.raises(ParameterError, match="algorithm: 'dqn' is not one of"):
+        execute(run(algorithm="dqn"))
+
+
+def test_the_code_is_known_by_its_sources(monkeypatch, tmp_path):
+    before = experiment.code()
+    assert before == experiment.code()
+    with Store(tmp_path / "runs.sqlite", code=before):
+        pass
+    monkeypatch.setattr(experiment, "_NUMERICS", (*experiment._NUMERICS, "cli.py"))
+    with pytest.raises(StoreError, match="was filled by other code"):
+        Store(tmp_path / "runs.sqlite", code=experiment.code())
