@@ -6,10 +6,13 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper demo test lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+paper: .venv/.stamp ## The paper's whole study: tables, figures, report and findings in results/paper
+	$(BIN)/spaql paper --out results/paper
 
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 	$(BIN)/spaql demo --out results/demo

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.typing import NDArray
+from PIL import Image
 
 from spaql import figures, stats
 
@@ -300,16 +302,32 @@ class TestSave:
                 figures.save(picture(), tmp_path / target)
         assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "taken.png"]
 
-    def test_a_failed_save_keeps_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        target = tmp_path / "a.png"
+    @pytest.mark.parametrize(("name", "writer"), [("a.svg", Figure.savefig), ("a.png", Image.Image.save)])
+    def test_a_failed_save_keeps_the_old_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, writer: Callable[..., None]
+    ) -> None:
+        target = tmp_path / name
         target.write_text("old")
 
-        def half(self: Figure, path: os.PathLike[str], **_: object) -> None:
+        def half(self: object, path: os.PathLike[str], **_: object) -> None:
             Path(path).write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(Figure, "savefig", half)
+        monkeypatch.setattr(Image.Image if writer is Image.Image.save else Figure, writer.__name__, half)
         with pytest.raises(OSError, match="No space left"):
             figures.save(picture(), target)
         assert target.read_text() == "old"
-        assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
+        assert [p.name for p in tmp_path.iterdir()] == [name]
+
+    def test_a_png_has_the_colours_of_the_figure(self, tmp_path: Path) -> None:
+        figure = figures.learning_curves({"SPAQL": (X, RUNS), "AQL": (X, RUNS + 2)}, title="colours")
+        figure.canvas.draw()
+        assert isinstance(figure.canvas, FigureCanvasAgg)
+        true = np.asarray(figure.canvas.buffer_rgba(), dtype=int)[:, :, :3]
+        with Image.open(figures.save(figure, tmp_path / "a.png")) as image:
+            seen = np.asarray(image.convert("RGB"), dtype=int)
+        assert seen.shape == true.shape == (704, 1120, 3)
+        assert (seen[(true == 255).all(axis=2)] == 255).all()  # white is white
+        off = np.abs(seen - true).max(axis=2)
+        assert off.mean() < 1
+        assert off.max() < 48

@@ -36,8 +36,9 @@ from spaql.agents import AQL, SPAQL
 from spaql.compiling import kernel
 from spaql.episodes import simulate
 from spaql.kernels import assign, best, lend, locate, play, sample, split
+from spaql.paper.plan import LONG, SETTINGS
 from spaql.partition import Partition
-from spaql.problems import Box, Problem, ambulance, oil
+from spaql.problems import Box, Problem, oil
 from spaql.problems.oil import DEPOSIT
 from spaql.rng import Purpose, stream, uniform
 
@@ -49,8 +50,7 @@ _LEARNING_STEPS = 50_000
 
 def paper_problems() -> list[tuple[Problem, int]]:
     """The paper's twelve problems and their numbers of iterations."""
-    problems = [(oil(survey=survey, sharpness=s), 5000) for survey in ("quadratic", "laplace") for s in (1, 10, 50)]
-    return problems + [(ambulance(arrivals=a, cost=c), 2000) for a in ("uniform", "beta") for c in (0.0, 0.25, 1.0)]
+    return [(setting.make(), setting.iterations) for setting in SETTINGS if setting.id != LONG]
 
 
 def seconds(work: Callable[[], Any]) -> float:

@@ -1,0 +1,752 @@
+"""The report page: what is in the file, and what a reader sees of it in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.ui import WebDriverWait
+
+from spaql import report
+from spaql.charts import Chart, Level, Mosaic, Series
+from spaql.figures import looks
+
+ASSETS = Path(report.__file__).parent / "assets"
+NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!-- \u2028"
+FRAMES = 40
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+# A small study
+
+
+def curves(title: str, *, steps: bool = False, nasty: bool = False) -> dict[str, Any]:
+    x = np.arange(1, 51) * (105 if steps else 1)
+    y = np.log(np.arange(1, 51))
+    name = NASTY if nasty else "SPAQL"
+    return Chart(
+        title,
+        "environment steps" if steps else "training iteration",
+        "return",
+        (
+            Series(name, x.tolist(), y.tolist(), (y - 0.1).tolist(), (y + 0.1).tolist(), look="SPAQL"),
+            Series("AQL", x.tolist(), (0.9 * y).tolist(), look="AQL", style="dashed"),
+        ),
+        (Level("optimum", 4.25, look="optimum"), Level("Random", 0.3, 0.2, 0.4, look="Random")),
+        note="Mean of 4 runs.",
+    ).to_dict()
+
+
+def scalings() -> dict[str, Any]:
+    x, y = [0.01, 0.1, 1.0, 10.0], [1.0, 2.0, math.nan, 1.5]
+    low, high = [0.9, 1.9, math.nan, 1.4], [1.1, 2.1, math.nan, 1.6]
+    series = (
+        Series("SPAQL", x, y, low, high, look="SPAQL", style="points"),
+        Series("AQL", x, y, low, high, look="AQL", style="points"),
+    )
+    return Chart("Reward by scaling", "scaling", "return", series, x_scale="log").to_dict()
+
+
+def differences() -> dict[str, Any]:
+    names = ["oil, a long name", NASTY, "ambulance, a long name"]
+    points = Series("SPAQL", names, [0.1, 0.2, 0.3], [0.0, 0.1, 0.2], [0.2, 0.3, 0.4], look="", style="points")
+    return Chart("Bias", "", "difference", (points,), x_scale="category").to_dict()
+
+
+def growth(frames: int, seed: int) -> list[dict[str, Any]]:
+    """A partition that begins as one cell and has three cells quartered from frame to frame."""
+    random = np.random.default_rng(seed)
+    cells = [(0.0, 0.0, 1.0, 0)]
+    mosaics = []
+    for _ in range(frames):
+        corner, size, depth = np.array([c[:2] for c in cells]), np.array([c[2] for c in cells]), [c[3] for c in cells]
+        q = 5 + np.sin(3 * corner[:, 0]) * corner[:, 1]
+        edges = np.unique(np.concatenate([corner[:, 0], corner[:, 0] + size]))
+        middles = (edges[:-1] + edges[1:]) / 2
+        inside = (corner[:, 0, None] <= middles) & (middles < (corner[:, 0] + size)[:, None])
+        played = np.argmax(np.where(inside, q[:, None], -np.inf), axis=0)
+        visits = [4**d for d in depth]
+        mosaics.append(Mosaic(corner, corner + size[:, None], q, visits, depth, (edges, played)).to_dict())
+        for _ in range(3):
+            x, y, s, d = cells.pop(int(random.integers(len(cells))))
+            cells += [(x + i * s / 2, y + j * s / 2, s / 2, d + 1) for i in (0, 1) for j in (0, 1)]
+    return mosaics
+
+
+def problem(slug: str, name: str, *, partitions: int = 1, scaling: bool = True, nasty: bool = False) -> dict[str, Any]:
+    def axes(title: str) -> dict[str, Any]:
+        return {"iterations": curves(title, nasty=nasty), "steps": curves(title, steps=True, nasty=nasty)}
+
+    return {
+        "id": slug,
+        "name": name,
+        "summary": f"About {name}.",
+        "charts": {
+            "reward": axes(f"Reward on {name}"),
+            "arms": axes(f"Arms on {name}"),
+            "scaling": scalings() if scaling else None,
+        },
+        "partitions": [
+            {
+                "label": f"Partition {i + 1}",
+                "note": "Seed 0.",
+                "iterations": np.linspace(1, 5000, FRAMES, dtype=int).tolist(),
+                "frames": growth(FRAMES, i),
+            }
+            for i in range(partitions)
+        ],
+    }
+
+
+def study() -> dict[str, Any]:
+    def cell(text: str, bold: bool = False, title: str = "") -> dict[str, Any]:
+        return {"text": text, "bold": bold, "title": title}
+
+    rows: list[dict[str, Any]] = [
+        {"section": "Oil discovery"},
+        {"head": "oil Laplace 10", "cells": [cell("3.52 ± 0.03"), cell("3.81 ± 0.01", bold=True), cell("4.25")]},
+        {"section": "Ambulance"},
+        {"head": NASTY, "cells": [cell("4.29", title=NASTY), cell(NASTY), cell("4.36", title="exact")]},
+    ]
+    tables = [
+        {"caption": f"Table {i}", "note": note, "columns": ["Problem", "SPAQL", "AQL", "optimum"], "rows": rows}
+        for i, note in ((1, "Bold by Welch's test."), (2, ""))
+    ]
+    return {
+        "title": f"A study {NASTY}",
+        "subtitle": "Of three problems",
+        "verdict": ["SPAQL is smaller.", NASTY],
+        "tables": tables,
+        "problems": [
+            problem("oil-laplace-10", "oil, Laplace 10", partitions=2),
+            problem("nasty", NASTY, nasty=True),
+            problem("ambulance", "ambulance, Beta", partitions=0, scaling=False),
+        ],
+        "findings": [
+            {
+                "id": slug,
+                "title": title,
+                "sentence": "A sentence about it.",
+                "number": "0.153 [0.148, 0.158]",
+                "meaning": meaning,
+                "chart": differences(),
+            }
+            for slug, title, meaning in (("bias", "It is biased", "difference"), ("nasty", NASTY, ""))
+        ],
+        "method": ["Each agent had its own seed.", "Fresh scores are fresh."],
+    }
+
+
+STUDY = study()
+PAGE = report.page(STUDY)
+
+
+# The file
+
+
+class Outline(HTMLParser):
+    """What is in a page: its tags with their attributes, its text outside scripts, and its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self.inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "script":
+            self.scripts[-1] += data
+        elif self.inside != "style":
+            self.text.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def outline(text: str) -> Outline:
+    parser = Outline()
+    parser.feed(text)
+    parser.close()
+    return parser
+
+
+OUTLINE = outline(PAGE)
+
+
+def test_the_same_content_gives_the_same_bytes() -> None:
+    def backwards(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: backwards(value[key]) for key in reversed(value)}
+        return [backwards(item) for item in value] if isinstance(value, list) else value
+
+    assert report.page(study()) == PAGE
+    assert report.page(backwards(STUDY)) == PAGE
+
+
+def test_the_page_is_below_its_limit_of_size() -> None:
+    assert len(PAGE.encode()) < 12_000_000
+
+
+def test_no_string_leaves_its_place() -> None:
+    assert len(OUTLINE.scripts) == 3
+    assert json.loads(OUTLINE.scripts[0])["problems"] == STUDY["problems"]
+    assert not OUTLINE.named("b")
+    for raw in ("</", "<!--", "\u2028", "&"):
+        assert raw not in OUTLINE.scripts[0]
+    text = "".join(OUTLINE.text)
+    assert text.count(NASTY) == 2 + 1 + 2 * 2 + 1 + 1  # title and h1, verdict, cells, option, finding
+    assert {"title": NASTY} in OUTLINE.named("td")
+
+
+def test_words_and_tables_need_no_script() -> None:
+    text = "".join(OUTLINE.text)
+    for words in (*STUDY["verdict"], *STUDY["method"], STUDY["subtitle"], "0.153 [0.148, 0.158]", "Table 2", "Welch"):
+        assert words in text
+    assert OUTLINE.named("noscript")
+    assert len(OUTLINE.named("caption")) == 2
+    scopes = [attributes.get("scope") for attributes in OUTLINE.named("th")]
+    assert [scopes.count(scope) for scope in ("col", "row", "rowgroup", None)] == [8, 4, 4, 0]
+    assert OUTLINE.named("html")[0]["lang"] == "en"
+
+
+def test_a_table_may_leave_its_corner_empty() -> None:
+    table = {**STUDY["tables"][0], "columns": ["SPAQL", "AQL", "optimum"]}
+    assert "<thead>\n<tr><td></td><th" in report.page({**STUDY, "tables": [table]})
+
+
+def test_a_row_that_does_not_fit_is_refused() -> None:
+    table = {**STUDY["tables"][0], "columns": ["SPAQL"]}
+    with pytest.raises(ValueError, match="'Table 1': 1 columns, but rows of \\[3\\] cells"):
+        report.page({**STUDY, "tables": [table]})
+
+
+def test_a_number_that_is_not_finite_is_refused() -> None:
+    chart = {**differences(), "levels": [{"name": "", "look": "", "y": math.nan, "low": None, "high": None}]}
+    with pytest.raises(ValueError, match="JSON"):
+        report.page({**STUDY, "findings": [{**STUDY["findings"][0], "chart": chart}]})
+
+
+def test_an_empty_study_is_a_page() -> None:
+    empty = {"title": "", "subtitle": "", "verdict": [], "tables": [], "problems": [], "findings": [], "method": []}
+    assert len(outline(report.page(empty)).scripts) == 3
+
+
+def test_nothing_points_outside() -> None:
+    for name in ("report.html", "report.css", "report.js"):
+        source = (ASSETS / name).read_text("utf-8")
+        assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttpRequest|localStorage", source), name
+    targets = [attributes.get("src") or attributes.get("href") or "" for _, attributes in OUTLINE.tags]
+    assert {target for target in targets if not target.startswith("#")} == {"", "data:,"}
+
+
+def test_the_policy_allows_the_two_scripts_and_no_request() -> None:
+    (policy,) = (a["content"] for a in OUTLINE.named("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    scripts = policy.split(";")[1]
+    assert scripts.count("'sha256-") == 2
+    assert "unsafe" not in scripts
+    assert "http" not in policy
+
+
+def test_scripts_cannot_end_their_element() -> None:
+    assert report._script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
+        "a = '<\\/script>' + '<\\!--' + '<\\/SCRIPT>' + '</p>'"
+    )
+
+
+def test_plotly_is_not_imported() -> None:
+    code = "import sys; from spaql import report; report._plotly(); sys.exit('plotly' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_looks_are_those_of_the_figures() -> None:
+    names = ["SPAQL", "AQL", "SPAQL published", "Random", "optimum", "a", "b", "c", "d", "e", "f"]
+    chart = Chart("", "", "", tuple(Series(name, [1], [1]) for name in names)).to_dict()
+    found = report._looks({"problems": [], "findings": [{"chart": chart}]})
+    dashes = dict(zip(looks.STYLES, ("solid", "dash", "dot", "dashdot"), strict=True))
+    expected = {name: (look.colour, dashes[look.line]) for name, look in looks.looks(names).items()}
+    assert {name: (look["light"], look["dash"]) for name, look in found.items()} == expected
+    markers = {(look.marker, found[name]["symbol"]) for name, look in looks.looks(names).items()}
+    assert len(markers) == len({marker for marker, _ in markers}) == len({symbol for _, symbol in markers})
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_is_enough() -> None:
+    css = (ASSETS / "report.css").read_text("utf-8")
+    colours = dict(re.findall(r"--(\w+): light-dark\((#\w{6}, #\w{6})\)", css))
+    pairs = {name: pair.split(", ") for name, pair in colours.items()}
+    for side in (0, 1):
+        for name, least in (("ink", 7.0), ("quiet", 4.5), ("link", 4.5), ("edge", 3.0)):
+            for ground in ("paper", "raised"):
+                assert contrast(pairs[name][side], pairs[ground][side]) >= least, (name, ground, side)
+    for colour in report._LIGHTER.values():
+        assert contrast(colour, pairs["paper"][1]) >= 4.5
+
+
+# The page in a browser
+
+
+class Reader:
+    """A browser with the page open, and what a reader does with it."""
+
+    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+        self.driver = driver
+        self.address = address
+
+    def open(self, fragment: str = "") -> None:
+        self.driver.get("about:blank")  # or a change of the fragment alone would load nothing
+        self.driver.get_log("performance")
+        self.driver.get(self.address + fragment)
+        self.wait(lambda: self.run("return document.documentElement.dataset.ready") == "true")
+
+    def wait(self, condition: Callable[[], Any]) -> None:
+        WebDriverWait(self.driver, 20, poll_frequency=0.02).until(lambda _: condition())
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+
+    def layout(self, selector: str, path: str) -> Any:
+        """What Plotly has made of the layout of a plot."""
+        return self.run(
+            "return arguments[1].split('.').reduce((o, k) => o[k], document.querySelector(arguments[0])._fullLayout)",
+            selector,
+            path,
+        )
+
+    def emulate(self, media: str = "", **features: str) -> None:
+        pairs = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": pairs})
+
+    def resize(self, width: int, height: int = 900, mobile: bool = False) -> None:
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
+        )
+        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": mobile})
+
+    def slide(self, frame: int) -> None:
+        self.run(
+            "const s = document.getElementById('moment'); s.value = arguments[0];"
+            "s.dispatchEvent(new Event('input', {bubbles: true}))",
+            frame,
+        )
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Pixels in the window of a point of the partition."""
+        left, top = self.run(
+            "const p = document.getElementById('picture'), l = p._fullLayout, r = p.getBoundingClientRect();"
+            "return [r.left + l.xaxis._offset + l.xaxis.c2p(arguments[0]),"
+            "        r.top + l.yaxis._offset + l.yaxis.c2p(arguments[1])]",
+            x,
+            y,
+        )
+        return float(left), float(top)
+
+    def hover(self, x: float, y: float) -> None:
+        self.run("document.getElementById('picture').scrollIntoView({block: 'center'})")
+        left, top = self.place(x, y)
+        actions = ActionChains(self.driver, duration=0)
+        actions.w3c_actions.pointer_action.move_to_location(round(left) - 2, round(top) - 2)
+        actions.w3c_actions.pointer_action.move_to_location(round(left), round(top))
+        actions.perform()
+
+    def requests(self) -> list[str]:
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+
+    def complaints(self) -> list[dict[str, Any]]:
+        return [entry for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("no chromium and chromedriver on PATH")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER)) as chrome:
+        yield chrome
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(PAGE, "utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def reader(driver: webdriver.Chrome, address: str) -> Iterator[Reader]:
+    """A page just opened; after the test, it must have asked for nothing and complained about nothing."""
+    reader = Reader(driver, address)
+    reader.emulate()
+    reader.resize(1280)
+    reader.open()
+    yield reader
+    assert reader.complaints() == []
+    assert {url.split(":")[0] for url in reader.requests()} <= {"file", "data", "blob"}
+
+
+def test_the_page_tells_its_story_in_order(reader: Reader) -> None:
+    levels = reader.run("return [...document.querySelectorAll('h1, h2, h3, h4')].map((h) => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = reader.run("return [...document.querySelectorAll('[id]')].map((node) => node.id)")
+    assert len(ids) == len(set(ids))
+    unlabelled = "select, input, button, [role=region], .plot, .picture"
+    assert reader.run(
+        "return [...document.querySelectorAll(arguments[0])].filter((node) => !(node.labels?.length"
+        " || node.textContent.trim() || node.getAttribute('aria-label'))).length === 0",
+        unlabelled,
+    )
+
+
+def test_choosing_a_problem_changes_the_charts(reader: Reader) -> None:
+    assert reader.text("#reward h4") == "Reward on oil, Laplace 10"
+    assert reader.run("return [...document.querySelectorAll('#problem option')].map((o) => o.text)")[0] == (
+        "oil, Laplace 10"
+    )
+    Select(reader.find("#problem")).select_by_index(1)
+    reader.wait(lambda: reader.text("#reward h4") == f"Reward on {NASTY}")
+    assert reader.text("#name") == NASTY
+    assert reader.run("return location.hash") == "#nasty&iterations"
+    # Plotly shows the text as it is: no tag in it becomes a tag.
+    legend = ".plot .legend .legendtext"
+    reader.wait(
+        lambda: "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!--" in reader.text(f"#reward {legend}")
+    )
+    assert reader.run("return document.querySelectorAll('#reward .plot b').length") == 0
+
+    reader.find("#next").click()
+    assert reader.text("#name") == "ambulance, Beta"
+    assert not reader.find("#scaling").is_displayed()
+    assert not reader.find("#mosaic").is_displayed()
+    reader.find("#next").click()
+    assert reader.text("#name") == "oil, Laplace 10"
+    assert reader.find("#scaling").is_displayed()
+    assert reader.find("#mosaic").is_displayed()
+    reader.find("#previous").click()
+    assert reader.text("#name") == "ambulance, Beta"
+
+
+def test_the_axis_switches_between_iterations_and_steps(reader: Reader) -> None:
+    for chart in ("reward", "arms"):
+        assert reader.layout(f"#{chart} .plot", "xaxis.title.text") == "training iteration"
+        assert reader.layout(f"#{chart} .plot", "xaxis.range.1") == pytest.approx(50)
+    reader.find("input[name=axis][value=steps]").click()
+    for chart in ("reward", "arms"):
+        assert reader.layout(f"#{chart} .plot", "xaxis.title.text") == "environment steps"
+        assert reader.layout(f"#{chart} .plot", "xaxis.range.1") == pytest.approx(5250)
+    assert reader.run("return location.hash") == "#oil-laplace-10&steps"
+
+
+def test_charts_show_series_bands_and_levels(reader: Reader) -> None:
+    data = reader.run(
+        "return document.querySelector('#reward .plot').data"
+        ".map((t) => [t.name, t.fill ?? '', t.line?.dash ?? '', t.line.color ?? t.fillcolor])"
+    )
+    assert data == [
+        ["SPAQL", "toself", "", "rgba(0,114,178,0.2)"],
+        ["SPAQL", "", "solid", "#0072B2"],
+        ["AQL", "", "5px,3px", "#D55E00"],
+    ]
+    shapes = reader.run("return document.querySelector('#reward .plot').layout.shapes.map((s) => [s.type, s.y0, s.y1])")
+    assert shapes == [["line", 4.25, 4.25], ["rect", 0.2, 0.4], ["line", 0.3, 0.3]]
+    legend = reader.run("return [...document.querySelectorAll('#reward .legendtext')].map((node) => node.textContent)")
+    assert legend == ["SPAQL", "AQL", "optimum 4.25", "Random 0.3"]
+    assert reader.layout("#scaling .plot", "xaxis.type") == "log"
+    bars = reader.run("return document.querySelector('#scaling .plot').data[0].error_y")
+    assert bars["array"] == [pytest.approx(0.1), pytest.approx(0.1), None, pytest.approx(0.1)]
+    assert reader.layout("#reward .plot", "hovermode") == "x unified"
+    assert reader.layout("#scaling .plot", "hovermode") == "closest"
+
+
+def test_the_numbers_can_be_taken_out(reader: Reader) -> None:
+    assert not reader.driver.find_elements(By.CSS_SELECTOR, "#scaling .numbers table")
+    reader.find("#scaling .numbers summary").click()
+    reader.wait(lambda: reader.driver.find_elements(By.CSS_SELECTOR, "#scaling .numbers table"))
+    table = "return [...document.querySelectorAll(arguments[0])].map((r) => [...r.cells].map((c) => c.textContent))"
+    rows = reader.run(table, "#scaling .numbers tr")
+    assert rows[0] == ["series", "scaling", "return", "low", "high"]
+    assert rows[1] == ["SPAQL", "0.01", "1", "0.9", "1.1"]
+    assert rows[3] == ["SPAQL", "1", "", "", ""]
+    assert len(rows) == 1 + 2 * 4
+
+    reader.find("#reward .numbers summary").click()
+    reader.wait(lambda: len(reader.run(table, "#reward .numbers tr")) == 1 + 2 * 50 + 2)
+    assert reader.run(table, "#reward .numbers tr")[-1] == ["Random", "all", "0.3", "0.2", "0.4"]
+    reader.find("input[name=axis][value=steps]").click()
+    assert reader.run(table, "#reward .numbers tr")[1][1] == "105"
+
+    image = "Plotly.toImage(document.getElementById('picture'), {format: 'png'}).then(arguments[0])"
+    assert reader.driver.execute_async_script(image).startswith("data:image/png;base64,")
+
+    reader.slide(1)
+    reader.find("#mosaic .numbers summary").click()
+    reader.wait(lambda: len(reader.run(table, "#mosaic .numbers tr")) == 1 + 10)
+    reader.slide(0)
+    assert reader.run(table, "#mosaic .numbers tr")[1] == ["0", "1", "0", "1", "5", "1", "0"]
+
+
+def test_pointing_at_a_cell_tells_what_it_is(reader: Reader) -> None:
+    frame = STUDY["problems"][0]["partitions"][0]["frames"][-1]
+    inner = np.array(frame["low"])[:, 0] > 0
+    cell = int(np.argmin(np.where(inner, frame["depth"], np.inf)))  # a large one, easy to hit, with a neighbour
+    (x0, y0), (x1, y1) = frame["low"][cell], frame["high"][cell]
+    facts = [
+        f"state {x0:.4g} to {x1:.4g}",
+        f"action {y0:.4g} to {y1:.4g}",
+        f"Q {frame['q'][cell]:.4g}",
+        f"{frame['visits'][cell]} visits",
+        f"depth {frame['depth'][cell]}",
+    ]
+    assert reader.text("#cell").startswith("Point at a cell")
+    reader.hover((x0 + 3 * x1) / 4, (y0 + 3 * y1) / 4)
+    reader.wait(lambda: reader.text("#cell") == ", ".join(facts))
+    reader.wait(lambda: all(fact in reader.text("#picture .hoverlayer") for fact in facts))
+
+    ActionChains(reader.driver, duration=0).click().perform()
+    reader.wait(lambda: reader.run("return document.activeElement.id") == "picture")
+    selected = "return document.getElementById('picture').data.at(-1).x"
+    reader.wait(lambda: reader.run(selected) == [x0, x1, x1, x0, x0])
+    reader.find("#picture").send_keys(Keys.ARROW_LEFT)
+    reader.wait(lambda: reader.run(selected)[0] < x0)
+    assert f"to {x0:.4g}, action" in reader.text("#cell")
+    reader.find("#picture").send_keys(Keys.ARROW_RIGHT)
+    reader.wait(lambda: reader.text("#cell") == ", ".join(facts))
+    reader.find("#picture").send_keys(Keys.ARROW_LEFT)
+    Select(reader.find("#colour")).select_by_value("depth")  # a redraw under the mouse does not undo the keys
+    assert f"to {x0:.4g}, action" in reader.text("#cell")
+    reader.hover(0.99, 0.99)
+    reader.wait(lambda: " to 1, action" in reader.text("#cell"))
+
+
+def test_arrow_keys_move_from_cell_to_cell(reader: Reader) -> None:
+    reader.slide(1)
+    frame = STUDY["problems"][0]["partitions"][0]["frames"][1]
+    reader.find("#play").send_keys(Keys.TAB)  # to the slider
+    ActionChains(reader.driver, duration=0).send_keys(Keys.TAB).perform()
+    assert reader.run("return document.activeElement.id") == "picture"
+
+    def where() -> tuple[float, float, float, float]:
+        numbers = re.findall(r"[\d.]+", reader.text("#cell"))
+        return float(numbers[0]), float(numbers[1]), float(numbers[2]), float(numbers[3])
+
+    boxes = {(low[0], high[0], low[1], high[1]) for low, high in zip(frame["low"], frame["high"], strict=True)}
+    start = where()
+    assert start in boxes
+    for key, side, forward in (
+        (Keys.ARROW_LEFT, 0, False),
+        (Keys.ARROW_DOWN, 2, False),
+        (Keys.ARROW_RIGHT, 0, True),
+        (Keys.ARROW_UP, 2, True),
+    ):
+        for _ in range(4):  # as far as it goes, and at the border no further
+            before = where()
+            reader.find("#picture").send_keys(key)
+            after = where()
+            assert after in boxes
+            touching = after[side] == before[side + 1] if forward else after[side + 1] == before[side]
+            assert touching or after == before
+        assert where()[side + 1 if forward else side] == (1.0 if forward else 0.0)
+
+
+def test_the_slider_replays_the_growth(reader: Reader) -> None:
+    cells = [len(frame["q"]) for frame in STUDY["problems"][0]["partitions"][0]["frames"]]
+    drawn = "return document.getElementById('picture').data[1].x.length / 4 - 1"
+    assert (cells[0], cells[-1]) == (1, 352)
+    assert reader.text("#when") == "iteration 5,000 of 5,000, 352 cells"
+    ranges = [reader.layout("#picture", path) for path in ("xaxis.range", "yaxis.range")]
+    colours = "const h = document.getElementById('picture').data[0]; return [h.zmin, h.zmax]"
+    limits = reader.run(colours)
+
+    reader.slide(0)
+    reader.wait(lambda: reader.run(drawn) == 1)
+    assert reader.text("#when") == "iteration 1 of 5,000, 1 cell"
+    assert [reader.layout("#picture", path) for path in ("xaxis.range", "yaxis.range")] == ranges
+    assert reader.run(colours) == limits
+
+    reader.slide(FRAMES - 1)
+    reader.wait(lambda: reader.run(drawn) == cells[-1])
+    reader.find("#play").click()  # at the end: from the start again
+    assert reader.text("#play") == "Pause"
+    reader.wait(lambda: 2 <= int(reader.run("return document.getElementById('moment').value")) < FRAMES - 1)
+    reader.find("#play").click()
+    assert reader.text("#play") == "Play"
+    stopped = reader.run("return document.getElementById('moment').value")
+    reader.wait(lambda: reader.run(drawn) == cells[int(stopped)])
+
+    deepest = max(STUDY["problems"][0]["partitions"][0]["frames"][-1]["depth"])
+    for field, high in (("visits", math.log10(4**deepest)), ("depth", deepest)):
+        Select(reader.find("#colour")).select_by_value(field)
+        assert reader.run(colours) == [0, pytest.approx(high)]
+    Select(reader.find("#partition")).select_by_visible_text("Partition 2")
+    assert reader.text("#when") == "iteration 5,000 of 5,000, 352 cells"
+
+
+def test_a_frame_is_drawn_at_once(reader: Reader) -> None:
+    times = reader.driver.execute_async_script(
+        """
+        const done = arguments[arguments.length - 1], slider = document.getElementById("moment"), times = [];
+        const step = (frame) => {
+          if (frame > Number(slider.max)) return done(times);
+          slider.value = frame;
+          slider.dispatchEvent(new Event("input"));
+          // The page draws in the next frame of the screen, before this callback of the same frame.
+          requestAnimationFrame((start) => { times.push(performance.now() - start); step(frame + 1); });
+        };
+        step(0);
+        """
+    )
+    assert len(times) == FRAMES
+    assert np.median(times) < 250  # milliseconds; a fifth of it on a usual machine, but slow and busy ones pass too
+
+
+def test_light_and_dark(reader: Reader) -> None:
+    def paper() -> str:
+        channels = reader.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+    def drawn() -> set[str]:
+        return {reader.layout(plot, "paper_bgcolor") for plot in ("#reward .plot", "#picture")}
+
+    assert drawn() == {paper()} == {"#ffffff"}
+    reader.emulate(prefers_color_scheme="dark")
+    reader.wait(lambda: drawn() == {paper()} == {"#16181b"})
+    line = "return document.querySelector('#reward .plot').data[1].line.color"
+    assert reader.run(line) == report._LIGHTER["#0072B2"]
+    for name, colour in (("light", "#ffffff"), ("dark", "#16181b"), ("automatic", "#16181b")):
+        reader.find("#theme").click()
+        assert reader.text("#theme") == f"Colours: {name}"
+        assert drawn() == {paper()} == {colour}
+
+
+def test_a_phone_does_not_scroll_sideways(reader: Reader) -> None:
+    reader.resize(360, 780, mobile=True)
+    reader.open()
+    widths = reader.run("return [document.scrollingElement.scrollWidth, innerWidth, visualViewport.width]")
+    assert widths == [360, 360, 360]
+    assert reader.run("return document.querySelector('.scroll').scrollWidth") > 328  # the table scrolls by itself
+    assert reader.layout("#reward .plot", "width") <= 328
+    assert reader.layout("#reward .plot", "_size.h") >= 150
+    reader.run("document.getElementById('picture').scrollIntoView({block: 'center'})")
+    x, y = reader.place(0.01, 0.01)
+    touch = {"x": round(x), "y": round(y)}
+    reader.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [touch]})
+    reader.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    reader.wait(lambda: reader.text("#cell").startswith("state 0 to "))
+
+
+def test_an_address_leads_to_its_problem(reader: Reader) -> None:
+    reader.open("#nasty&steps")
+    assert reader.text("#name") == NASTY
+    assert reader.find("#problem").get_attribute("value") == "nasty"
+    assert reader.find("input[value=steps]").is_selected()
+    assert reader.layout("#reward .plot", "xaxis.title.text") == "environment steps"
+    reader.run("location.hash = '#ambulance'")
+    reader.wait(lambda: reader.text("#name") == "ambulance, Beta")
+    assert reader.find("input[value=iterations]").is_selected()
+    reader.run("location.hash = '#findings'")
+    reader.wait(lambda: reader.run("return document.querySelector('#finding-bias .plot').data?.length") == 1)
+    assert reader.text("#name") == "ambulance, Beta"
+
+
+def test_print_is_light_and_whole(reader: Reader) -> None:
+    reader.emulate(prefers_color_scheme="dark")
+    findings = "return [...document.querySelectorAll('article .plot')].map((plot) => plot.data?.length ?? 0)"
+    assert reader.run(findings) == [0, 0]
+    reader.emulate("print", prefers_color_scheme="dark")
+    reader.wait(lambda: reader.run(findings) == [1, 1])
+    for selector in (".controls", "#theme", "nav", ".numbers"):
+        assert not reader.find(selector).is_displayed(), selector
+    assert reader.layout("#reward .plot", "paper_bgcolor") == "#ffffff"
+    assert reader.layout("#reward .plot", "width") == 640
+    reader.emulate(prefers_color_scheme="dark")
+    reader.wait(lambda: reader.layout("#reward .plot", "paper_bgcolor") == "#16181b")
+    assert reader.layout("#reward .plot", "width") < 640
+
+    reader.open()
+    pdf = reader.driver.execute_cdp_cmd("Page.printToPDF", {"landscape": True})
+    assert base64.b64decode(pdf["data"]).startswith(b"%PDF")
+    assert reader.run(findings) == [1, 1]
+
+
+def test_the_policy_is_in_force(driver: webdriver.Chrome, address: str) -> None:
+    reader = Reader(driver, address)
+    reader.open()
+    blocked = reader.driver.execute_async_script(
+        """
+        const done = arguments[arguments.length - 1], seen = [];
+        addEventListener("securitypolicyviolation", (event) => {
+          seen.push(event.effectiveDirective);
+          if (seen.length === 3) done(seen.sort());
+        });
+        fetch("data:text/plain,hello").catch(() => {});
+        document.body.append(Object.assign(new Image(), { src: "http://localhost:9/picture.png" }));
+        const script = document.createElement("script");
+        document.body.append(Object.assign(script, { textContent: "window.injected = true" }));
+        """
+    )
+    assert blocked == ["connect-src", "img-src", "script-src-elem"]
+    assert reader.run("return window.injected ?? null") is None
+    reader.complaints()  # it did complain, and rightly
