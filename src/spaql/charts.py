@@ -9,12 +9,38 @@ A `Chart` has series over one x axis; a `Mosaic` is a partition of the plane.  B
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+# Okabe and Ito's colours, safe for colour-blind readers, without their yellow, which vanishes on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+GREY = "#7F7F7F"
+INK = "#222222"
+KNOWN = {"spaql": PALETTE[0], "aql": PALETTE[1], "spaql published": PALETTE[2], "random": GREY, "optimum": INK}
+
+
+def colours(looks: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """A colour for every look, and how many looks had that colour before it.
+
+    Fixed for the looks we know; others choose by a hash of their name, so that pictures agree, and take the colour of
+    a known look only when no other is left.  The order of the looks does not matter.
+    """
+    uses: Counter[str] = Counter()
+    reserved = set(KNOWN.values())
+    found: dict[str, tuple[str, int]] = {}
+    for look in sorted(set(looks), key=lambda look: (look.casefold() not in KNOWN, look)):
+        start = zlib.crc32(look.encode())
+        ring = [PALETTE[(start + step) % len(PALETTE)] for step in range(len(PALETTE))]
+        colour = KNOWN.get(look.casefold()) or min(ring, key=lambda colour: (uses[colour], colour in reserved))
+        found[look] = colour, uses[colour]
+        uses[colour] += 1
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,15 @@ import importlib.resources
 import importlib.util
 import json
 import re
-import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from typing import Any
 
-# The looks of `spaql.figures` (a test compares them), each colour with a lighter one for the dark page.
-_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-_INK = "#222222"
-_GREY = "#7F7F7F"
-_KNOWN = {"spaql": "#0072B2", "aql": "#D55E00", "spaql published": "#009E73", "random": _GREY, "optimum": _INK}
-_COLOURS = (*_PALETTE, _GREY, _INK)
+from spaql.charts import GREY, INK, PALETTE, colours
+
+# Each colour with a lighter one for the dark page, and with its symbol.
+_COLOURS = (*PALETTE, GREY, INK)
 _LIGHTER = dict(
     zip(
         _COLOURS,
@@ -158,27 +154,22 @@ def _charts(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _looks(content: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """A look for every name in the charts: fixed for names we know, by a hash for others, as in the figures.
+    """A look for every name in the charts, as in the figures.
 
     A series or level that does not say its look has its name for one.
     """
     names = {
         part["look"] or part["name"] for chart in _charts(content) for part in [*chart["series"], *chart["levels"]]
     }
-    uses: Counter[str] = Counter()
-    looks = {}
-    for name in sorted(names, key=lambda name: (name.casefold() not in _KNOWN, name)):
-        start = zlib.crc32(name.encode())
-        ring = [_PALETTE[(start + step) % len(_PALETTE)] for step in range(len(_PALETTE))]
-        colour = _KNOWN.get(name.casefold()) or min(ring, key=lambda colour: uses[colour])
-        looks[name] = {
+    return {
+        name: {
             "light": colour,
             "dark": _LIGHTER[colour],
             "symbol": _SYMBOLS[colour],
-            "dash": _DASHES[uses[colour] % len(_DASHES)],
+            "dash": _DASHES[before % len(_DASHES)],
         }
-        uses[colour] += 1
-    return looks
+        for name, (colour, before) in colours(names).items()
+    }
 
 
 def _paragraphs(texts: Sequence[str]) -> str:

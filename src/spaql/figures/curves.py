@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spaql import stats
+from spaql.charts import INK
 from spaql.figures import marks
-from spaql.figures.looks import GRID, INK, Curve, Floats, Look, head, looks, new_figure, settle
+from spaql.figures.looks import GRID, Curve, Floats, Look, head, looks, new_figure, settle
 
 # A curve of at least this many points whose ups and downs add up to this many times its range is a scribble.
 _LONG = 200

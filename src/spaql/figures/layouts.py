@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from spaql.charts import INK
 from spaql.figures import legends, rulers
-from spaql.figures.looks import INK, QUIET, Sizes, new_figure
+from spaql.figures.looks import QUIET, Sizes, new_figure
 from spaql.figures.panel import EDGE, PAD, Panel
 
 _DPI = 150

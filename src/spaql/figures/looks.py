@@ -5,8 +5,6 @@ A name keeps its colour from figure to figure, so that a reader learns it once.
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,26 +16,18 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, Normal, Stroke
 from numpy.typing import ArrayLike, NDArray
 
+from spaql.charts import GREY, INK, PALETTE, colours
+
 Floats = NDArray[np.float64]
 Curve = tuple[ArrayLike, ArrayLike]
 
-INK = "#222222"
 QUIET = "#666666"
 GRID = "#E6E6E6"
 POLICY = "#E3120B"
 STYLES = ("-", "--", ":", "-.")
 DASHES = (0, (5, 3))
 
-# Okabe and Ito's colours, safe for colour-blind readers, without their yellow, which vanishes on white.
-_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-_KNOWN = {
-    "spaql": "#0072B2",
-    "aql": "#D55E00",
-    "spaql published": "#009E73",
-    "random": "#7F7F7F",
-    "optimum": INK,
-}
-_MARKERS = {**dict(zip(_PALETTE, "os^DvP", strict=True)), "#7F7F7F": "p", INK: "X"}
+_MARKERS = {**dict(zip(PALETTE, "os^DvP", strict=True)), GREY: "p", INK: "X"}
 
 
 class Look(NamedTuple):
@@ -67,19 +57,11 @@ PANEL = Sizes(title=10, note=8, label=8.5, tick=8, legend=9, line=1.5, marker=3.
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for every name: fixed for names we know, by a hash for others, so that figures agree.
-
-    Sorted, so that the order of the names does not matter; known names first, so that nobody takes their colour.
-    """
-    uses: Counter[str] = Counter()
-    found: dict[str, Look] = {}
-    for name in sorted(set(names), key=lambda name: (name.casefold() not in _KNOWN, name)):
-        start = zlib.crc32(name.encode())
-        ring = [_PALETTE[(start + step) % len(_PALETTE)] for step in range(len(_PALETTE))]
-        colour = _KNOWN.get(name.casefold()) or min(ring, key=lambda colour: uses[colour])
-        found[name] = Look(colour, STYLES[uses[colour] % len(STYLES)], _MARKERS[colour])
-        uses[colour] += 1
-    return found
+    """A look for every name; its colour is that of `spaql.charts.colours`."""
+    return {
+        name: Look(colour, STYLES[before % len(STYLES)], _MARKERS[colour])
+        for name, (colour, before) in colours(names).items()
+    }
 
 
 def new_figure(width: float, height: float, *, dpi: int = 160, constrained: bool = False) -> Figure:

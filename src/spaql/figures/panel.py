@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.markers import TICKDOWN
 from matplotlib.ticker import NullLocator
 
+from spaql.charts import INK
 from spaql.figures import legends, rulers, scales
-from spaql.figures.looks import INK, QUIET, Sizes
+from spaql.figures.looks import QUIET, Sizes
 
 EDGE = 0.1  # around the figure
 PAD = 0.05  # between things that belong together

@@ -61,7 +61,7 @@ def reward(measured: Measured, setting: Setting, axis: Axis) -> Chart:
     return Chart(
         f"Reward over training: {setting.name}",
         _X[axis],
-        "return of the policy that would be returned",
+        "return",
         tuple(series),
         (_optimum(measured, setting),),
         "linear" if axis == "iterations" else "log",

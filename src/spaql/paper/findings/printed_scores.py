@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spaql.charts import Chart, Level
-from spaql.paper.cells import Cell, distances
+from spaql.paper.cells import REWARD_SLACK, Cell, distances
 from spaql.paper.findings.base import (
     ROUNDED,
     Finding,
@@ -44,9 +44,9 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     mean = combination(samples, weights)
     shift = mean.mean - float(np.mean([cell.printed for cell in learners]))
     sentence = (
-        f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards agree with the printed ones "
-        f"(within the wider of the two intervals plus 0.03), the furthest off by {max(off):.3f}; {len(arms)} of "
-        f"{len(learners)} mean numbers of arms are within a quarter of the printed ones, the furthest being "
+        f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards and {len(arms)} of {len(learners)} "
+        f"mean numbers of arms agree with the printed ones: rewards within the wider of the two intervals plus "
+        f"{REWARD_SLACK:g}, the furthest {max(off):.3f} off; arms within a quarter, the furthest being "
         f"{LABELS[furthest.algorithm]} on {setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} "
         "times as many."
     )
@@ -70,7 +70,7 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         "",
         "difference of mean rewards",
         series,
-        (Level("no difference", 0.0),),
+        (Level("no difference", 0.0, look="optimum"),),
         "category",
         "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them",
     )
