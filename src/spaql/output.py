@@ -7,13 +7,15 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from spaql import figures
 from spaql.errors import OutputError
 
-Content = str | bytes | Figure
+#: what a file holds; a function draws its figure when its turn comes, so that not all of them are in memory at once
+Content = str | bytes | Figure | Callable[[], Figure]
 # The temporary names of `write` and of `figures.save`.
 _LEFT_BEHIND = re.compile(r"\.\d+-.+\.(md|csv|tex|json|html|png|svg)|\.[0-9a-f]{32}\.tmp")
 
@@ -51,6 +53,7 @@ def write(
     file, for progress.
     """
     staged = {folder / name: (folder / name).with_name(f".{os.getpid()}-{Path(name).name}") for name in files}
+    drawn: tuple[Any, Any] = None, None
     try:
         for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
             if path.is_dir():
@@ -61,7 +64,9 @@ def write(
             elif isinstance(content, bytes):
                 temporary.write_bytes(content)
             else:
-                figures.save(content, temporary)
+                if content is not drawn[0]:  # the same figure often is two files, one behind the other
+                    drawn = content, content if isinstance(content, Figure) else content()
+                figures.save(drawn[1], temporary)
             advance()
         for path, temporary in staged.items():
             os.replace(temporary, path)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -180,11 +181,11 @@ def _files(measured: Measured, cells: Sequence[Cell], findings: Sequence[Finding
         "report.html": page.page(measured, cells, findings),
     }
     for name, (title, panels, note) in pictures.sheets(measured).items():
-        drawn = figures.panels(panels, title=title, note=note)
-        files |= {f"figures/{name}.{kind}": drawn for kind in _KINDS}
+        draw = partial(figures.panels, panels, title=title, note=note)
+        files |= {f"figures/{name}.{kind}": draw for kind in _KINDS}
     for finding in findings:
-        drawn = figures.chart(finding.chart)
-        files |= {f"figures/finding-{finding.id}.{kind}": drawn for kind in _KINDS}
+        draw = partial(figures.chart, finding.chart)
+        files |= {f"figures/finding-{finding.id}.{kind}": draw for kind in _KINDS}
     return files
 
 

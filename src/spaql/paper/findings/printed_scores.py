@@ -44,9 +44,9 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     mean = combination(samples, weights)
     shift = mean.mean - float(np.mean([cell.printed for cell in learners]))
     sentence = (
-        f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards and {len(arms)} of {len(learners)} "
-        f"mean numbers of arms agree with the printed ones: rewards within the wider of the two intervals plus "
-        f"{REWARD_SLACK:g}, the furthest {max(off):.3f} off; arms within a quarter, the furthest being "
+        f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards and {len(arms)} of "
+        f"{len(learners)} mean numbers of arms agree with the printed ones: rewards within the wider of the two "
+        f"intervals plus {REWARD_SLACK:g}, the furthest {max(off):.3f} off; arms within a quarter, the furthest being "
         f"{LABELS[furthest.algorithm]} on {setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} "
         "times as many."
     )
