@@ -228,7 +228,13 @@ def test_the_page_is_below_its_limit_of_size() -> None:
 
 def test_no_string_leaves_its_place() -> None:
     assert len(OUTLINE.scripts) == 3
-    assert json.loads(OUTLINE.scripts[0])["problems"] == STUDY["problems"]
+    for drawn, given in zip(json.loads(OUTLINE.scripts[0])["problems"], STUDY["problems"], strict=True):
+        assert [drawn[key] for key in ("id", "name", "partitions")] == [
+            given[key] for key in ("id", "name", "partitions")
+        ]
+        charts = [problem["charts"]["reward"]["steps"] for problem in (drawn, given)]
+        names = [[(series["name"], series["y"]) for series in chart["series"]] for chart in charts]
+        assert names[0] == names[1]
     assert not OUTLINE.named("b")
     for raw in ("</", "<!--", "\u2028", "&"):
         assert raw not in OUTLINE.scripts[0]
@@ -302,7 +308,7 @@ def test_plotly_is_not_imported() -> None:
 def test_looks_are_those_of_the_figures() -> None:
     names = ["SPAQL", "AQL", "SPAQL published", "Random", "optimum", "a", "b", "c", "d", "e", "f"]
     chart = Chart("", "", "", tuple(Series(name, [1], [1]) for name in names)).to_dict()
-    found = report._looks({"problems": [], "findings": [{"chart": chart}]})
+    found = {series["name"]: series["look"] for series in report._dressed(chart)["series"]}
     dashes = dict(zip(looks.STYLES, ("solid", "dash", "dot", "dashdot"), strict=True))
     expected = {name: (look.colour, dashes[look.line]) for name, look in looks.looks(names).items()}
     assert {name: (look["light"], look["dash"]) for name, look in found.items()} == expected

@@ -16,7 +16,7 @@ import importlib.resources
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from typing import Any
@@ -136,40 +136,40 @@ def _json(value: Any) -> str:
 def _drawn(content: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the content that JavaScript draws, and how it looks."""
     return {
-        "problems": content["problems"],
-        "findings": {finding["id"]: finding["chart"] for finding in content["findings"]},
-        "looks": _looks(content),
+        "problems": [{**problem, "charts": _dressed_all(problem["charts"])} for problem in content["problems"]],
+        "findings": {finding["id"]: _dressed(finding["chart"]) for finding in content["findings"]},
     }
 
 
-def _charts(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for problem in content["problems"]:
-        charts = problem["charts"]
-        yield from charts["reward"].values()
-        yield from charts["arms"].values()
-        if charts["scaling"] is not None:
-            yield charts["scaling"]
-    for finding in content["findings"]:
-        yield finding["chart"]
+def _dressed_all(charts: Mapping[str, Any]) -> dict[str, Any]:
+    """The charts of a problem: by axis, or one, or none."""
+    scaling = charts["scaling"]
+    return {
+        **{name: {axis: _dressed(chart) for axis, chart in charts[name].items()} for name in ("reward", "arms")},
+        "scaling": None if scaling is None else _dressed(scaling),
+    }
 
 
-def _looks(content: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """A look for every name in the charts, as in the figures.
+def _dressed(chart: Mapping[str, Any]) -> dict[str, Any]:
+    """The chart with a colour, a symbol and a dash for every look, as in the figures.
 
     A series or level that does not say its look has its name for one.
     """
-    names = {
-        part["look"] or part["name"] for chart in _charts(content) for part in [*chart["series"], *chart["levels"]]
-    }
-    return {
-        name: {
+    parts = [*chart["series"], *chart["levels"]]
+    looks = {
+        look: {
             "light": colour,
             "dark": _LIGHTER[colour],
             "symbol": _SYMBOLS[colour],
             "dash": _DASHES[before % len(_DASHES)],
         }
-        for name, (colour, before) in colours(names).items()
+        for look, (colour, before) in colours(part["look"] or part["name"] for part in parts).items()
     }
+    dressed = {
+        kind: [{**part, "look": looks[part["look"] or part["name"]]} for part in chart[kind]]
+        for kind in ("series", "levels")
+    }
+    return {**chart, **dressed}
 
 
 def _paragraphs(texts: Sequence[str]) -> str:

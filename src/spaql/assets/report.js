@@ -12,7 +12,7 @@
 
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
-  const { problems, findings, looks } = JSON.parse(byId("data").textContent);
+  const { problems, findings } = JSON.parse(byId("data").textContent);
 
   const FONT = getComputedStyle(root).getPropertyValue("--plain");
   const THEMES = {
@@ -173,9 +173,7 @@
 
   // ---- From a chart to Plotly's traces and layout
 
-  const lookOf = ({ look, name }) => looks[look || name];
-
-  const colourOf = (part, { name }) => lookOf(part)[name];
+  const colourOf = (part, { name }) => part.look[name];
 
   /** The names of a category axis, in the order of their first appearance; null for a numeric axis. */
   function categoriesOf(chart) {
@@ -253,7 +251,7 @@
 
   /** A series as one trace, or as two where a line has a band. */
   function seriesTraces(series, trace, colour) {
-    const { symbol, dash: usual } = lookOf(series);
+    const { symbol, dash: usual } = series.look;
     if (series.style === "points") {
       const marker = { color: colour, size: 8, symbol };
       return [{ ...trace, mode: "markers", marker, ...(series.low && { error_y: errorBars(series, colour) }) }];
