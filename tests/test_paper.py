@@ -190,7 +190,11 @@ def test_the_three_tables_say_the_same(cells):
         assert (f"\\textbf{{{tex}}}" if cell.fresh_leading else f" {tex} ") in latex
     for line in markdown.splitlines():
         if line.startswith("|"):
-            assert line.count("|") == 3 + len(tables.COLUMNS)
+            assert line.count("|") in (3 + len(tables.COLUMNS), 9)
+    for line in latex.splitlines():
+        if line.endswith("\\\\"):
+            assert line.replace("\\&", "").count("&") == 1 + len(tables.COLUMNS)
+            assert line.count("{") == line.count("}")
     assert latex.count("\\begin{tabular}") == latex.count("\\end{tabular}") == len(tables.groups(cells))
 
 

@@ -18,6 +18,11 @@ NOTE = (
     "Plus-minus is half a 95% interval. Bold: the better of AQL and SPAQL, or both where Welch's test at 5% finds no "
     "difference. Steps: environment steps per agent, spent on learning and on choosing which policy to keep."
 )
+BRIEF_NOTE = (
+    "Printed: the paper's mean reward, by the agents' own scores. Fresh: mean reward on new episodes, at a scaling "
+    "chosen on other agents, with the arms of those agents. Bold: the better of the two, or both where Welch's test at "
+    "5% finds no difference."
+)
 UNIFORM_NOTE = (
     "The rows printed as Uniform are reproduced by Beta arrivals, not by Uniform ones: what Beta gives stands in "
     "brackets."
@@ -100,9 +105,29 @@ def notes(members: Sequence[Setting], cells: Sequence[Cell]) -> str:
     return NOTE + (" " + UNIFORM_NOTE if swapped else "")
 
 
+def brief(cells: Sequence[Cell]) -> str:
+    """One line for each problem: what is printed, what is true."""
+    ours = {(cell.problem, cell.algorithm): cell for cell in cells}
+    heads = ["problem", "SPAQL printed", "SPAQL fresh", "AQL printed", "AQL fresh", "optimum", "SPAQL arms", "AQL arms"]
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
+    for setting in settings_of(cells):
+        texts = []
+        for cell in (ours[setting.id, "spaql"], ours[setting.id, "aql"]):
+            for value, leading, decimals in (
+                (cell.printed, cell.printed_leading, 2),
+                (cell.fresh, cell.fresh_leading, 3),
+            ):
+                text = "" if value is None else f"{value:.{decimals}f}"
+                texts.append(f"**{text}**" if leading else text)
+        arms = [f"{ours[setting.id, algorithm].fresh_arms or 0:.0f}" for algorithm in ("spaql", "aql")]
+        optimum = f"{ours[setting.id, 'aql'].optimum:.3f}"
+        lines.append("| " + " | ".join([setting.name, *texts, optimum, *arms]) + " |")
+    return "\n".join(lines)
+
+
 def markdown(cells: Sequence[Cell]) -> str:
     """Tables for people and for GitHub."""
-    parts = ["# The paper's tables, and what is true\n"]
+    parts = ["# The paper's tables, and what is true\n", "## In short\n", brief(cells) + "\n", BRIEF_NOTE + "\n"]
     for caption, members in groups(cells):
         parts.append(f"## {caption}\n")
         lines = ["| problem | agent | " + " | ".join(COLUMNS) + " |", "|---|---|" + "---:|" * len(COLUMNS)]
@@ -150,7 +175,7 @@ def latex(cells: Sequence[Cell]) -> str:
     for caption, members in groups(cells):
         lines = [
             "\\begin{table}",
-            "\\centering\\footnotesize",
+            "\\centering\\scriptsize\\setlength{\\tabcolsep}{3pt}",
             f"\\caption{{{_tex(caption.split('. ')[-1])}. {_tex(notes(members, cells))}}}",
             "\\begin{tabular}{ll" + "r" * len(COLUMNS) + "}",
             "\\toprule",
