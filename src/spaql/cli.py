@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -198,9 +199,12 @@ def _paper(options: argparse.Namespace) -> int:
         return 0
     print(tables.plain(outcome.cells))
     for finding in outcome.findings:
-        print(f"\n{finding.title}: {finding.number}\n{finding.sentence}")
+        print(f"\n{finding.title}: {finding.number}\n{textwrap.fill(finding.sentence, 120)}")
     print(f"\n{outcome.cost}")
-    print(f"wrote {len(outcome.files)} files to {options.out}; open {os.path.join(options.out, 'report.html')}")
+    print(
+        f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; "
+        f"open {os.path.join(options.out, 'report.html')}"
+    )
     return 0
 
 

@@ -66,6 +66,7 @@ class Outcome:
     findings: list[Finding]
     files: list[Path]
     cost: Cost
+    seconds: float  # from start to end, with tables, figures and report
 
     def rows(self) -> list[dict[str, Any]]:
         """The cells, ready for JSON."""
@@ -125,6 +126,7 @@ def reproduce(
     progress_bar
         Whether to show progress; None shows it on a terminal.
     """
+    begun = time.perf_counter()
     path = check_folder(folder)
     workers = threads or _processors()
     with Store(path / STORE, code=code()) as store:
@@ -140,7 +142,7 @@ def reproduce(
         files = _files(measured, cells, findings)
         with tqdm(total=len(files), unit="file", desc="files", disable=not shown(progress_bar), delay=0.5) as done:
             written = write(path, files, _known(), lambda: done.update())
-    return Outcome(plan, cells, findings, written, cost)
+    return Outcome(plan, cells, findings, written, cost, time.perf_counter() - begun)
 
 
 def _processors() -> int:
