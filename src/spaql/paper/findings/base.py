@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -101,6 +101,17 @@ def points(algorithm: str, settings: Sequence[Setting], estimates: Sequence[Esti
     """One point with its interval for each problem."""
     label = LABELS.get(algorithm, algorithm)
     return estimates_series(name or label, label, [setting.tick for setting in settings], estimates, "points")
+
+
+def learners_points(
+    cells: Sequence[Cell], settings: Sequence[Setting], estimate: Callable[[Cell], Estimate]
+) -> tuple[Series, ...]:
+    """A series for each learner: what `estimate` makes of its cell of each problem."""
+    ours = by_problem(cells)
+    return tuple(
+        points(algorithm, settings, [estimate(ours[setting.id, algorithm]) for setting in settings])
+        for algorithm in LEARNERS
+    )
 
 
 def around(mean: float, half_width: float) -> Estimate:

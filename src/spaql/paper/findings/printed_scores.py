@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,8 +17,8 @@ from spaql.paper.findings.base import (
     by_problem,
     estimates_series,
     learner_cells,
+    learners_points,
     make,
-    points,
     setting_of,
     short,
 )
@@ -36,13 +37,14 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     arms = [cell for cell in learners if cell.arms_reproduced]
     off = [abs(cell.reward_difference or 0.0) for cell in learners]
     furthest = max(learners, key=lambda cell: abs((cell.arms_ratio or 1.0) - 1.0))
-    ours = by_problem(cells)
-    samples = [
-        measured.as_published(setting_of(measured, cell.counterpart or ""), cell.algorithm).own for cell in learners
-    ]
-    weights = np.full(len(samples), 1 / len(samples))
-    mean = combination(samples, weights)
+    # Where the Uniform rows are Beta's, the same agents stand for two rows: one sample, twice the weight.
+    weights: Counter[tuple[str, str]] = Counter()
+    for cell in learners:
+        weights[cell.counterpart or cell.problem, cell.algorithm] += 1
+    samples = [measured.as_published(setting_of(measured, key), algorithm).own for key, algorithm in weights]
+    mean = combination(samples, [count / len(learners) for count in weights.values()])
     shift = mean.mean - float(np.mean([cell.printed for cell in learners]))
+    theirs = math.hypot(*(cell.printed_half_width or 0.0 for cell in learners)) / len(learners)
     sentence = (
         f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards and {len(arms)} of "
         f"{len(learners)} mean numbers of arms agree with the printed ones: rewards within the wider of the two "
@@ -50,20 +52,12 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         f"{LABELS[furthest.algorithm]} on {setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} "
         "times as many."
     )
-    settings = short(cells)
-    series = tuple(
-        points(
-            algorithm,
-            settings,
-            [
-                around(
-                    cell.reward_difference or 0.0, max(cell.printed_half_width or 0, cell.counterpart_half_width or 0)
-                )
-                for setting in settings
-                for cell in [ours[setting.id, algorithm]]
-            ],
-        )
-        for algorithm in LEARNERS
+    series = learners_points(
+        cells,
+        short(cells),
+        lambda cell: around(
+            cell.reward_difference or 0.0, max(cell.printed_half_width or 0.0, cell.counterpart_half_width or 0.0)
+        ),
     )
     chart = Chart(
         "Ours minus printed, scored alike",
@@ -74,7 +68,7 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         "category",
         "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them",
     )
-    number = Estimate(shift, shift - mean.half_width, shift + mean.half_width, math.nan, mean.count)
+    number = around(shift, math.hypot(mean.half_width, theirs))
     return make(
         "reproduction",
         "Reproducing the printed tables",
@@ -108,19 +102,10 @@ def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         f"printed for, which no policy can earn on average; with each row compared to the arrivals that reproduce it, "
         f"{len(real)} still do{f' ({names})' if real else ''}."
     )
-    settings = short(cells)
-    ours = by_problem(cells)
-    series = tuple(
-        points(
-            algorithm,
-            settings,
-            [
-                around(excess(cell, cell.counterpart or cell.problem), (cell.printed_half_width or 0.0) + ROUNDED)
-                for setting in settings
-                for cell in [ours[setting.id, algorithm]]
-            ],
-        )
-        for algorithm in LEARNERS
+    series = learners_points(
+        cells,
+        short(cells),
+        lambda cell: around(excess(cell, cell.counterpart or cell.problem), (cell.printed_half_width or 0.0) + ROUNDED),
     )
     chart = Chart(
         "Printed mean minus exact optimum",
@@ -157,7 +142,7 @@ def uniform(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     # The difference of the mean distances; the signs make each distance its absolute value.
     gap = combination(samples, weights)
     value = mean["uniform"] - mean["beta"]
-    number = Estimate(value, value - gap.half_width, value + gap.half_width, math.nan, gap.count)
+    number = around(value, gap.half_width)
     winner = "Beta(5, 2)" if mean["beta"] < mean["uniform"] else "Uniform"
     sentence = (
         f"The rows printed for Uniform arrivals are reproduced by {winner} arrivals: over their {len(keys)} means the "

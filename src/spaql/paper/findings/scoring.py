@@ -21,6 +21,8 @@ from spaql.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, LEARNERS, Setting
 from spaql.paper.printed import ROLLOUTS
 from spaql.stats import Estimate, combination
 
+_NOTICEABLE = 0.005  # in return: what a table of two decimals can show
+
 
 def running_maximum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     """How far the score that SPAQL keeps lies above what its policy earns."""
@@ -89,7 +91,7 @@ def myopic(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     loses = [
         setting.tick
         for setting in settings
-        if measured.optima[setting.id].myopic < measured.optima[setting.id].value - 0.005
+        if measured.optima[setting.id].myopic < measured.optima[setting.id].value - _NOTICEABLE
     ]
     same = low == high == 1.0
     sentence = (
@@ -116,7 +118,7 @@ def myopic(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     number = Estimate((low + high) / 2, low, high, math.nan, updates)
     return make(
         "myopic",
-        "V is the horizon",
+        "The value of the next state",
         sentence,
         number,
         "V / H in SPAQL's updates; in brackets the smallest and the largest value seen",
