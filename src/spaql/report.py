@@ -1,9 +1,9 @@
 """The report of a study: one HTML file that needs no network and no server.
 
 `page` puts words and tables into the page here, as static text, so that they can be read without JavaScript; charts
-travel as JSON, and ``assets/report.js`` draws them with the copy of plotly.js that plotly brings along.  All of it is
-inside the file, and its content security policy forbids every request: the page looks the same in ten years, and opens
-from a mail attachment.
+travel as JSON, and the scripts in ``assets`` draw them with the copy of plotly.js that plotly brings along.  All of it
+is inside the file, and its content security policy forbids every request: the page looks the same in ten years, and
+opens from a mail attachment.
 
 Every string of the content is plain text.  The same content gives the same bytes.
 """
@@ -23,6 +23,7 @@ from typing import Any
 
 from spaql.charts import GREY, INK, PALETTE, colours
 
+_SCRIPTS = ("charts.js", "partitions.js", "page.js")
 # Each colour with a lighter one for the dark page, and with its symbol.
 _COLOURS = (*PALETTE, GREY, INK)
 _LIGHTER = dict(
@@ -75,7 +76,7 @@ def page(content: Mapping[str, Any]) -> str:
     ValueError
         When a row of a table does not fit its columns, or a number is not finite.
     """
-    scripts = {"plotly": _plotly(), "script": _script(_asset("report.js"))}
+    scripts = {"plotly": _plotly(), "script": _program()}
     return _fill(
         _asset("report.html"),
         policy=_policy(scripts.values()),
@@ -110,6 +111,12 @@ def _plotly() -> str:
         raise ModuleNotFoundError("the report needs the package plotly, for the plotly.js in it", name="plotly")
     package = importlib.resources.files(importlib.util.module_from_spec(spec))
     return _script((package / "package_data" / "plotly.min.js").read_text("utf-8"))
+
+
+def _program() -> str:
+    """Our own scripts joined inside one function, so that none of their names is global."""
+    parts = "\n".join(_asset(name) for name in _SCRIPTS)
+    return _script(f'(() => {{\n"use strict";\n{parts}}})();\n')
 
 
 def _script(source: str) -> str:

@@ -1,0 +1,457 @@
+/*
+ * Charts: from plain data to Plotly, and the numbers behind them.
+ *
+ * The scripts charts.js, partitions.js and page.js are one program: the page joins them in this order inside one
+ * function.  The words and tables of the page are static HTML; these read the JSON in #data and draw with Plotly, which
+ * is loaded before them.  Three rules hold everywhere:
+ *   - a string of the data is plain text: it reaches the page through textContent, and Plotly through plain();
+ *   - all that can be seen is a function of `state`: handlers change it and call a draw function;
+ *   - a chart is a "view" with draw(), so that a new theme, a new width or the printer redraws everything alike.
+ */
+
+const root = document.documentElement;
+const byId = (id) => document.getElementById(id);
+const { problems, findings } = JSON.parse(byId("data").textContent);
+
+const FONT = getComputedStyle(root).getPropertyValue("--plain");
+const THEMES = {
+  light: {
+    name: "light", paper: "#ffffff", ink: "#1d1f21", quiet: "#565b61",
+    line: "#e4e4e1", edge: "#85898e", empty: "#d9d9d9",
+  },
+  dark: {
+    name: "dark", paper: "#16181b", ink: "#e8e6e3", quiet: "#a9adb3",
+    line: "#30343a", edge: "#7d828a", empty: "#4a4e55",
+  },
+};
+const THEME_NAMES = { auto: "automatic", light: "light", dark: "dark" };
+const CONFIG = {
+  displaylogo: false,
+  responsive: true,
+  displayModeBar: matchMedia("(hover: none)").matches ? false : "hover", // without a mouse it would never go
+  modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+  doubleClick: "reset",
+  showTips: false,
+};
+const DASHED = "5px,3px";
+const DODGE = 0.02; // points at one x stand this share of the axis apart,
+const CROWDED = 0.6; // or of the gap to the next x where that is narrower
+const MARGIN = { l: 56, r: 28, t: CONFIG.displayModeBar ? 30 : 12, b: 48 }; // room for Plotly's buttons
+const LEGEND_ROW = 29; // pixels
+const POLICY_RED = "#e3120b";
+const PRINT_WIDTH = 640; // pixels: what A4 and Letter both have room for
+const FRAME_PAUSE = 150; // milliseconds between two frames of a replay
+const HINT = "Point at a cell, tap it, or move from cell to cell with the arrow keys.";
+
+const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+const coarsePointer = matchMedia("(pointer: coarse)");
+const views = [];
+const state = {
+  problem: 0,
+  axis: "iterations",
+  partition: 0,
+  frame: 0,
+  field: "q",
+  cursor: null, // the point [state, action] that the arrow keys move, or null
+  looked: null, // the point last pointed at or moved to, or null
+  byKeys: false, // whether the arrow keys moved last, and not the mouse
+  timer: null, // of the replay, or null
+  printing: false,
+};
+
+// ---- Small helpers
+
+function make(tag, className = "", text = "") {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.textContent = text;
+  return node;
+}
+
+/** Text for Plotly, which reads tags and entities in every string it shows. */
+function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+const formats = new Map();
+
+function number(value, digits = 4) {
+  if (value === null || value === undefined) return "none";
+  if (!formats.has(digits)) formats.set(digits, new Intl.NumberFormat("en", { maximumSignificantDigits: digits }));
+  return formats.get(digits).format(value);
+}
+
+/** "0.5 to 0.75", with as many decimals as tell the two ends apart. */
+function span(low, high) {
+  const decimals = Math.min(15, Math.max(4, 1 + Math.ceil(-Math.log10(high - low))));
+  const short = (value) => String(Number(value.toFixed(decimals)));
+  return `${short(low)} to ${short(high)}`;
+}
+
+function count(n, noun) {
+  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value === null || value === undefined) continue;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low > high) return [0, 1];
+  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+}
+
+function fade(colour, alpha) {
+  const channel = (at) => parseInt(colour.slice(at, at + 2), 16);
+  return `rgba(${channel(1)},${channel(3)},${channel(5)},${alpha})`;
+}
+
+const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
+
+/** What `compute` returns for an object, computed once. */
+function remembered(compute) {
+  const known = new WeakMap();
+  return (key) => {
+    if (!known.has(key)) known.set(key, compute(key));
+    return known.get(key);
+  };
+}
+
+function currentTheme() {
+  if (state.printing) return THEMES.light;
+  const chosen = root.dataset.theme;
+  return THEMES[chosen === "auto" ? (darkSystem.matches ? "dark" : "light") : chosen];
+}
+
+// ---- The numbers behind a chart
+
+/** A <details> whose table is built when it is opened; `rows` gives the head and the body. */
+function numbersView(details, rows) {
+  const fill = () => {
+    details.querySelector(".scroll")?.remove();
+    if (details.open) details.append(numbersTable(rows()));
+  };
+  details.addEventListener("toggle", fill);
+  return { refresh: fill };
+}
+
+function numbersTable({ head, body }) {
+  const table = make("table");
+  const heads = table.createTHead().insertRow();
+  for (const name of head) heads.append(Object.assign(make("th", "", name), { scope: "col" }));
+  const rows = table.createTBody();
+  for (const values of body) {
+    const row = rows.insertRow();
+    for (const value of values) row.insertCell().textContent = value ?? "";
+  }
+  const box = make("div", "scroll");
+  box.tabIndex = 0;
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", "The numbers");
+  box.append(table);
+  return box;
+}
+
+function chartRows(chart) {
+  const body = [];
+  for (const { name, x, y, low, high } of chart.series) {
+    x.forEach((at, i) => body.push([name, at, y[i], low?.[i], high?.[i]]));
+  }
+  for (const { name, y, low, high } of chart.levels) body.push([name, "all", y, low, high]);
+  return { head: ["series", chart.x_label, chart.y_label, "low", "high"], body };
+}
+
+function mosaicRows(frame) {
+  const body = frame.q.map((q, i) => [
+    frame.low[i][0], frame.high[i][0], frame.low[i][1], frame.high[i][1], q, frame.visits[i], frame.depth[i],
+  ]);
+  return { head: ["state from", "state to", "action from", "action to", "Q", "visits", "depth"], body };
+}
+
+// ---- From a chart to Plotly's traces and layout
+
+const colourOf = (part, { name }) => part.look[name];
+
+/** The names of a category axis, in the order of their first appearance; null for a numeric axis. */
+function categoriesOf(chart) {
+  return chart.x_scale === "category" ? [...new Set(chart.series.flatMap((series) => series.x))] : null;
+}
+
+/** A chart with numbers along x: names become places, and points of several series at one x stand side by side. */
+function placed(chart, categories) {
+  const series = chart.series.map((one) => (categories ? byPlace(one, categories) : { ...one, at: one.x }));
+  const beside = series.filter((one) => one.style === "points" && one.x.length);
+  const every = sorted(beside.flatMap((one) => one.at));
+  if (beside.reduce((total, one) => total + new Set(one.at).size, 0) === every.length) return series;
+  const seen = chart.x_scale === "log" ? every.map(Math.log10) : every;
+  const extent = categories ? categories.length : seen[seen.length - 1] - seen[0] || 1;
+  const gap = Math.min(...seen.slice(1).map((value, i) => value - seen[i]), categories ? 1 : extent);
+  const step = Math.min(DODGE * extent, (CROWDED * gap) / beside.length);
+  beside.forEach((one, i) => {
+    const shift = step * (i - (beside.length - 1) / 2);
+    one.at = one.at.map((x) => (chart.x_scale === "log" ? x * 10 ** shift : x + shift));
+  });
+  return series;
+}
+
+/** A series over names, sorted by the order of the names on the axis, `at` being their places. */
+function byPlace(series, categories) {
+  const places = series.x.map((name) => categories.indexOf(name));
+  const order = places.map((_, i) => i).sort((i, j) => places[i] - places[j]);
+  const pick = (values) => values && order.map((i) => values[i]);
+  const [x, y, low, high] = [series.x, series.y, series.low, series.high].map(pick);
+  return { ...series, at: pick(places), x, y, low, high };
+}
+
+function intervalText(series, i) {
+  const value = number(series.y[i]);
+  if (!series.low || series.low[i] === null) return value;
+  return `${value} [${number(series.low[i])}, ${number(series.high[i])}]`;
+}
+
+function pointTexts(chart, series, unified) {
+  return series.x.map((x, i) => {
+    if (unified) return intervalText(series, i);
+    const where = typeof x === "string" ? plain(x) : `${plain(chart.x_label)} ${number(x, 6)}`;
+    return `${where}<br>${plain(series.name)}: ${intervalText(series, i)}`;
+  });
+}
+
+/** The area between low and high: one closed outline for each stretch without gaps. */
+function bandTrace(series, common, colour) {
+  const outline = { x: [], y: [] };
+  let stretch = [];
+  const close = () => {
+    const back = [...stretch].reverse();
+    outline.x.push(...stretch.map((i) => series.at[i]), ...back.map((i) => series.at[i]), null);
+    outline.y.push(...stretch.map((i) => series.high[i]), ...back.map((i) => series.low[i]), null);
+    stretch = [];
+  };
+  series.at.forEach((_, i) => {
+    if (series.low[i] !== null && series.high[i] !== null) stretch.push(i);
+    else if (stretch.length) close();
+  });
+  if (stretch.length) close();
+  return {
+    ...common, ...outline, mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: fade(colour, 0.2),
+    hoverinfo: "skip", showlegend: false,
+  };
+}
+
+function errorBars(series, colour) {
+  const distance = (ends) => series.y.map((y, i) => (y === null || ends[i] === null ? null : Math.abs(ends[i] - y)));
+  return {
+    type: "data", symmetric: false, array: distance(series.high), arrayminus: distance(series.low),
+    color: colour, thickness: 1.5, width: 4,
+  };
+}
+
+/** A series as one trace, or as two where a line has a band. */
+function seriesTraces(series, trace, colour) {
+  const { symbol, dash: usual } = series.look;
+  if (series.style === "points") {
+    const marker = { color: colour, size: 8, symbol };
+    return [{ ...trace, mode: "markers", marker, ...(series.low && { error_y: errorBars(series, colour) }) }];
+  }
+  const dash = series.style === "dashed" ? DASHED : usual;
+  const mode = series.y.length === 1 ? "lines+markers" : "lines"; // a line of one point cannot be seen
+  const line = { ...trace, mode, line: { color: colour, width: 2, dash } };
+  const { type, name, legendgroup } = trace;
+  return series.low ? [bandTrace(series, { type, name, legendgroup }, colour), line] : [line];
+}
+
+function chartTraces(chart, theme, { categories, unified }) {
+  const named = new Set();
+  return placed(chart, categories).flatMap((series) => {
+    const trace = {
+      type: "scatter", x: series.at, y: series.y,
+      name: plain(series.name), legendgroup: `series ${series.name}`,
+      showlegend: series.name !== "" && !named.has(series.name),
+      customdata: pointTexts(chart, series, unified),
+      hovertemplate: unified ? "%{customdata}" : "%{customdata}<extra></extra>",
+    };
+    named.add(series.name);
+    return seriesTraces(series, trace, colourOf(series, theme));
+  });
+}
+
+function levelName(level) {
+  const value = number(level.y);
+  return level.name.includes(value) ? level.name : `${level.name} ${value}`;
+}
+
+function levelShapes(level, index, theme) {
+  const colour = colourOf(level, theme);
+  const common = { xref: "paper", x0: 0, x1: 1, legendgroup: `level ${index}`, layer: "below" };
+  const line = {
+    ...common, type: "line", y0: level.y, y1: level.y, layer: "above",
+    line: { color: colour, width: 1.4, dash: DASHED }, name: plain(levelName(level)), showlegend: true,
+  };
+  if (level.low === null || level.high === null) return [line];
+  const range = { type: "rect", y0: level.low, y1: level.high, fillcolor: fade(colour, 0.15), line: { width: 0 } };
+  return [{ ...common, ...range }, line];
+}
+
+function axis(theme, title) {
+  return {
+    title: { text: title, font: { size: 13, color: theme.quiet }, standoff: 8 },
+    automargin: true,
+    color: theme.quiet,
+    gridcolor: theme.line,
+    linecolor: theme.edge,
+    tickfont: { size: 12 },
+    exponentformat: "none",
+    separatethousands: true,
+    zeroline: false,
+    fixedrange: coarsePointer.matches,
+  };
+}
+
+function baseLayout(theme) {
+  const font = { family: FONT, size: 13, color: theme.ink };
+  return {
+    autosize: true,
+    paper_bgcolor: theme.paper,
+    plot_bgcolor: theme.paper,
+    font,
+    hoverlabel: { bgcolor: theme.paper, bordercolor: theme.edge, font, namelength: -1, align: "left" },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: theme.quiet, activecolor: theme.ink },
+    dragmode: coarsePointer.matches ? false : "zoom", // on a touch screen a drag scrolls the page
+  };
+}
+
+function xAxis(chart, theme, categories, width) {
+  const slant = categories && crowded(categories, width) ? -40 : 0;
+  const ticks = categories && {
+    tickvals: categories.map((_, i) => i), ticktext: categories.map(plain), tickangle: slant,
+    range: [-0.6, categories.length - 0.4],
+  };
+  return {
+    ...axis(theme, plain(chart.x_label)),
+    type: chart.x_scale === "log" ? "log" : "linear",
+    showgrid: chart.x_scale === "log",
+    showline: true,
+    ticks: "outside",
+    ticklen: 4,
+    hoverformat: ",.6~r",
+    ...ticks,
+  };
+}
+
+/** From the lowest to the highest thing drawn, and a little more, so that no line lies on the frame. */
+function yRange(chart) {
+  const values = [...chart.series, ...chart.levels].flatMap(({ y, low, high }) => [y, low, high].flat());
+  const [low, high] = extent(values);
+  return [low - 0.05 * (high - low), high + 0.05 * (high - low)];
+}
+
+function chartLayout(chart, theme, { categories, unified, revision, width }) {
+  return {
+    ...baseLayout(theme),
+    margin: MARGIN,
+    xaxis: xAxis(chart, theme, categories, width),
+    yaxis: { ...axis(theme, plain(chart.y_label)), range: yRange(chart) },
+    shapes: chart.levels.flatMap((level, index) => (level.y === null ? [] : levelShapes(level, index, theme))),
+    showlegend: true,
+    legend: {
+      orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
+      font: { size: 12.5 }, bgcolor: "rgba(0,0,0,0)",
+    },
+    hovermode: unified ? "x unified" : "closest",
+    uirevision: revision,
+  };
+}
+
+/** Rows that the legend will take, by the usual width of a letter. */
+function legendRows(chart, width) {
+  const names = new Set([...chart.series.map((series) => series.name), ...chart.levels.map(levelName)]);
+  const room = width - MARGIN.l - MARGIN.r;
+  let [rows, used] = [1, 0];
+  for (const name of names) {
+    const wanted = 45 + 6.6 * name.length;
+    if (used > 0 && used + wanted > room) [rows, used] = [rows + 1, 0];
+    used += wanted;
+  }
+  return rows;
+}
+
+const longest = (names) => Math.max(...names.map((name) => name.length));
+
+/** Whether the names of a category axis do not fit beside each other. */
+function crowded(categories, width) {
+  return 8 * longest(categories) > (width - MARGIN.l - MARGIN.r) / categories.length;
+}
+
+function chartHeight(chart, width) {
+  const categories = categoriesOf(chart);
+  const slanted = categories && crowded(categories, width) ? Math.min(160, 5 * longest(categories)) : 0;
+  return Math.round(Math.min(340, Math.max(270, width * 0.6)) + LEGEND_ROW * legendRows(chart, width) + slanted);
+}
+
+// ---- Views
+
+/** Give a plot its size: the column's on screen, the paper's in print. */
+function fit(plot, height) {
+  plot.style.width = state.printing ? `${PRINT_WIDTH}px` : "";
+  plot.style.height = `${height(plot.clientWidth)}px`;
+}
+
+/** Redraw a view when the width of its plot changes. */
+function watchWidth(plot, view) {
+  let width = null;
+  new ResizeObserver(() => {
+    const changed = width !== null && width !== plot.clientWidth;
+    width = plot.clientWidth;
+    if (changed && view.drawn && !state.printing) view.draw();
+  }).observe(plot);
+}
+
+/** A chart in a <figure>: heading, note, plot and numbers. */
+function chartView(figure) {
+  const title = make("h4");
+  const note = make("p", "note");
+  const plot = make("div", "plot");
+  const details = make("details", "numbers");
+  const caption = make("figcaption");
+  caption.append(title, note);
+  details.append(make("summary", "", "The numbers"));
+  figure.append(caption, plot, details);
+  plot.setAttribute("role", "group");
+
+  const view = { figure, chart: null, drawn: false, revision: 0 };
+  const numbers = numbersView(details, () => chartRows(view.chart));
+  view.show = (chart) => {
+    view.chart = chart;
+    view.revision += 1;
+    title.textContent = chart.title;
+    note.textContent = chart.note;
+    note.hidden = !chart.note;
+    plot.setAttribute("aria-label", `Chart: ${chart.title}. The numbers follow it as a table.`);
+    numbers.refresh();
+  };
+  view.draw = () => {
+    const { chart } = view;
+    if (!chart || figure.hidden) return Promise.resolve();
+    view.drawn = true;
+    fit(plot, (width) => chartHeight(chart, width));
+    const theme = currentTheme();
+    const categories = categoriesOf(chart);
+    const unified = !categories && chart.series.some((series) => series.style !== "points");
+    const setting = { categories, unified, revision: view.revision, width: plot.clientWidth };
+    return Plotly.react(plot, chartTraces(chart, theme, setting), chartLayout(chart, theme, setting), CONFIG);
+  };
+  views.push(view);
+  watchWidth(plot, view);
+  return view;
+}
+
+function redraw() {
+  return Promise.all(views.filter((view) => view.drawn).map((view) => view.draw()));
+}
+
+/** Draw every view now, also those the reader has not reached. */
+function drawAll() {
+  return Promise.all(views.map((view) => view.draw()));
+}
