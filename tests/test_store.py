@@ -145,7 +145,7 @@ def test_an_array_that_was_damaged_is_told(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE arrays SET data = X'00' WHERE run = 'a'")
     connection.close()
-    with Store(path, code=CODE) as store, pytest.raises(StoreError, match=r"is damaged \(run a"):
+    with Store(path, code=CODE) as store, pytest.raises(StoreError, match=r"is damaged \(array x of run a"):
         store.arrays("a")
 
 

@@ -18,6 +18,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import llvmlite
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,7 @@ _NUMERICS = (
     "problems/*.py",
     "rng.py",
     "spaces.py",
+    "stats.py",
     "training.py",
 )
 _COMMIT_SECONDS = 0.25
@@ -60,8 +63,8 @@ PLAYED = np.dtype([("iteration", np.int32), ("step", np.int32), ("from", np.floa
 
 
 def code() -> str:
-    """Version of the library and a hash of the code that computes runs."""
-    digest = hashlib.sha256()
+    """Version of the library and a hash of the code that computes runs, ours and what compiles it."""
+    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
     root = Path(__file__).parent
     for path in sorted(path for pattern in _NUMERICS for path in root.glob(pattern)):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())

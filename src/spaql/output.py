@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -14,14 +15,16 @@ from matplotlib.figure import Figure
 from spaql import figures
 from spaql.errors import OutputError
 
+FIGURES = "figures"  # the subfolder for pictures
 #: what a file holds; a function draws its figure when its turn comes, so that not all of them are in memory at once
 Content = str | bytes | Figure | Callable[[], Figure]
-# The temporary names of `write` and of `figures.save`.
-_LEFT_BEHIND = re.compile(r"\.\d+-.+\.(md|csv|tex|json|html|png|svg)|\.[0-9a-f]{32}\.tmp")
+_LEFT_BEHIND = re.compile(re.escape(figures.PART) + r"(\d+-.+|[0-9a-f]{32}\.tmp)")
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
     """The folder, made if it is missing, or a sentence about why it cannot be written."""
+    if not str(folder):
+        raise OutputError("output folder: the name is empty; name a folder")
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -34,8 +37,8 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
 def clean(folder: Path) -> None:
     """Remove what a killed process left half-written; only for who knows that no other process is writing there."""
-    for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
-        for path in place.iterdir():
+    for place in (folder, folder / FIGURES):
+        for path in place.iterdir() if place.is_dir() else ():
             if _LEFT_BEHIND.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
@@ -52,7 +55,9 @@ def write(
     that this one does not have are removed, so that a folder always tells of one.  `advance` is called after each
     file, for progress.
     """
-    staged = {folder / name: (folder / name).with_name(f".{os.getpid()}-{Path(name).name}") for name in files}
+    staged = {
+        folder / name: (folder / name).with_name(f"{figures.PART}{os.getpid()}-{Path(name).name}") for name in files
+    }
     drawn: tuple[Any, Any] = None, None
     try:
         for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
@@ -79,5 +84,6 @@ def write(
         raise OutputError(f"files in {str(folder)!r} cannot be written: {error.strerror or error}") from None
     finally:
         for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # no error here may hide the one above
+                temporary.unlink()
     return list(staged)

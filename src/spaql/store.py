@@ -1,17 +1,20 @@
 """The store of finished runs: one SQLite file, in which a run is there whole or not at all.
 
 Two tables: `runs` (id, specification and scalars as JSON) and `arrays` (run, name, and the array as the bytes of a
-.npy file, deflated).  The id is the hash of the specification, so that a finished run is found again whatever else
-the study has become, and never stored twice.  Everything that one `add` brings is one transaction: a process may
-be killed at any moment, and what was added before stays.
+.npy file, deflated), each row with a digest of all it says, checked whenever it is read.  The id is the hash of the
+specification, so that a finished run is found again whatever else the study has become, and never stored twice.
+Everything that one `add` brings is one transaction: a process may be killed at any moment, and what was added before
+stays.
 
-One process writes at a time; it holds a lock beside the file, which the system frees when the process ends, however
-it ends.  `PRAGMA user_version` is the version of this format.  `about` says which code computed the runs, because
-results of two versions of an algorithm must not meet in one table.
+Beside the file stand its write-ahead log, as long as it is open or where its process was killed, and a lock: whoever
+moves the store moves all that begins with its name.  One process writes at a time; the system frees its lock when it
+ends, however it ends.  `PRAGMA user_version` is the version of this format.  `about` says which code computed the
+runs, because results of two versions of an algorithm must not meet in one table.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -34,9 +37,12 @@ FORMAT = 1
 _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
 _SCHEMA = """
     CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE runs (id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE arrays (run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run, name))
-        WITHOUT ROWID;
+    CREATE TABLE runs (
+        id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL, digest TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE arrays (
+        run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, name)
+    ) WITHOUT ROWID;
 """
 _QUESTIONS = 500  # values bound at once; SQLite takes at most 999 in its older versions
 
@@ -62,7 +68,7 @@ class Store:
     Raises
     ------
     StoreError
-        Where the store is in use, damaged, of another format or of other code, or cannot be written.  Nothing in it
+        Where the store is in use, damaged, of another format or of other code, or cannot be written.  No run in it
         is changed then.
     """
 
@@ -107,7 +113,7 @@ class Store:
                 "use the version that made it, or choose another folder"
             )
         if not empty and ask("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise StoreError(f"{self._name} is damaged; restore a copy of it, or move it away to start anew")
+            raise self._damaged("its pages do not fit together")
         ask("PRAGMA journal_mode = WAL")
         ask("PRAGMA synchronous = NORMAL")
         if empty:
@@ -123,34 +129,45 @@ class Store:
                 "its runs must not be mixed with new ones; choose another folder, or move it away to start anew"
             )
 
+    def _damaged(self, how: str) -> StoreError:
+        return StoreError(
+            f"{self._name} is damaged ({' '.join(how.split())}); restore a copy of it, or move it away, with all that "
+            "begins with its name, to start anew"
+        )
+
     @contextmanager
     def _sentences(self) -> Iterator[None]:
         """Turn SQLite's errors into ours."""
         try:
             yield
+        except sqlite3.ProgrammingError:
+            raise  # ours, not the file's
         except sqlite3.OperationalError as error:
-            code = error.sqlite_errorcode & 0xFF
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            if code == sqlite3.SQLITE_CORRUPT:
+                raise self._damaged(str(error)) from None
             if code == sqlite3.SQLITE_FULL:
                 raise StoreError(f"{self._name}: the disk is full; what was stored before is safe") from None
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise StoreError(f"{self._name} is locked by another program; close that and try again") from None
             raise StoreError(f"{self._name} cannot be used: {error}; what was stored before is safe") from None
-        except sqlite3.DatabaseError as error:
-            raise StoreError(
-                f"{self._name} is damaged ({error}); restore a copy of it, or move it away to start anew"
-            ) from None
+        except (sqlite3.DatabaseError, ValueError, zlib.error, EOFError) as error:
+            raise self._damaged(str(error)) from None
 
     def add(self, entries: Iterable[tuple[str, str, Record]]) -> None:
         """Store finished runs, each as (id, specification, record), all of them in one transaction."""
         runs, arrays = [], []
         for key, specification, record in entries:
-            runs.append((key, specification, json.dumps(record.scalars, allow_nan=False)))
-            arrays += [(key, name, _packed(array)) for name, array in record.arrays.items()]
+            said = key, specification, json.dumps(record.scalars, allow_nan=False)
+            runs.append((*said, _digest(*said)))
+            for name, array in record.arrays.items():
+                held = key, name, _packed(array)
+                arrays.append((*held, _digest(*held)))
         with self._sentences():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", runs)
-                self._connection.executemany("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?)", arrays)
+                self._connection.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", runs)
+                self._connection.executemany("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?, ?)", arrays)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -169,22 +186,21 @@ class Store:
             for first in range(0, len(wanted), _QUESTIONS):
                 some = wanted[first : first + _QUESTIONS]
                 marks = ",".join("?" * len(some))
-                rows = self._connection.execute(f"SELECT id, scalars FROM runs WHERE id IN ({marks})", some)
-                found.update((key, json.loads(text)) for key, text in rows)
+                for *said, digest in self._connection.execute(f"SELECT * FROM runs WHERE id IN ({marks})", some):
+                    if _digest(*said) != digest:
+                        raise ValueError(f"run {said[0]} is not what was stored")
+                    found[said[0]] = json.loads(said[2])
         return found
 
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """Arrays of one run by name; empty where it has none or is not here."""
+        found: dict[str, NDArray[Any]] = {}
         with self._sentences():
-            rows = self._connection.execute(
-                "SELECT name, data FROM arrays WHERE run = ? ORDER BY name", (key,)
-            ).fetchall()
-        try:
-            return {name: np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) for name, data in rows}
-        except (zlib.error, ValueError) as error:
-            raise StoreError(
-                f"{self._name} is damaged (run {key}: {error}); restore a copy of it, or move it away to start anew"
-            ) from None
+            for *held, digest in self._connection.execute("SELECT * FROM arrays WHERE run = ? ORDER BY name", (key,)):
+                if _digest(*held) != digest:
+                    raise ValueError(f"array {held[1]} of run {key} is not what was stored")
+                found[held[1]] = np.load(io.BytesIO(zlib.decompress(held[2])), allow_pickle=False)
+        return found
 
     def close(self) -> None:
         """Close the file and let others use it."""
@@ -198,6 +214,15 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _digest(*parts: str | bytes) -> str:
+    """Hash of all parts, each with its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:32]
 
 
 def _packed(array: NDArray[Any]) -> bytes:

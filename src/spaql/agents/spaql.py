@@ -223,7 +223,8 @@ class SPAQL(Trained):
     @classmethod
     def published(cls, problem: Problem, **parameters: Any) -> SPAQL:
         """The agent of the paper, with its constants (N = 20, tau from 0.01 to 10, u = 2, d = 0.8) unless given."""
-        return cls(problem, **parameters)
+        constants = {"rollouts": 20, "coldest": 0.01, "hottest": 10.0, "heat": 2.0, "heat_decay": 0.8}
+        return cls(problem, **{**constants, "splits_before_reset": 2, **parameters})
 
     @property
     def training_steps(self) -> int:

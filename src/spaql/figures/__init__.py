@@ -9,7 +9,7 @@ display, and several threads may draw at once.  Whoever wants a window or a note
 from spaql.figures.curves import learning_curves
 from spaql.figures.looks import Curve
 from spaql.figures.pictures import partition_picture
-from spaql.figures.saving import save
+from spaql.figures.saving import PART, save
 from spaql.figures.sheets import chart, panels
 
-__all__ = ["Curve", "chart", "learning_curves", "panels", "partition_picture", "save"]
+__all__ = ["PART", "Curve", "chart", "learning_curves", "panels", "partition_picture", "save"]

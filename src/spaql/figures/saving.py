@@ -19,6 +19,8 @@ from PIL import Image
 # are random without a salt.  Its text stays text, which can be searched and takes fewer bytes than outlines of letters.
 _SVG: dict[Any, str] = {"svg.hashsalt": "spaql", "svg.fonttype": "none"}
 _SVG_LOCK = threading.Lock()
+#: how the names of half-written files begin
+PART = ".spaql-"
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
@@ -50,7 +52,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     if kind not in (".png", ".svg"):
         raise ValueError(f"a figure is saved as .png or .svg, and '{target}' ends in neither.")
     # In the same directory, because a rename is atomic only within one file system.
-    temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
+    temporary = target.with_name(f"{PART}{uuid.uuid4().hex}.tmp")
     try:
         (_write_png if kind == ".png" else _write_svg)(figure, temporary)
         temporary.replace(target)

@@ -8,6 +8,7 @@ not find the other learner better, which is how the paper sets its bold type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,8 @@ from spaql.paper.plan import LABELS, LEARNERS, Setting
 from spaql.stats import Estimate, mean_interval, welch
 
 SIGNIFICANT = 0.05
-REWARD_SLACK = 0.03
+REWARD_SLACK = 0.03  # how far a rewrite may be off beside the intervals
+ROUNDING = 0.01  # a printed mean and its half width have two decimals each
 ARMS_SLACK = 0.25
 
 
@@ -71,12 +73,11 @@ class Cell:
             return None
         return self.counterpart_as_published - self.printed
 
-    @property
-    def reward_reproduced(self) -> bool | None:
-        """Whether ours and the printed mean differ by no more than the wider of the two intervals and a little."""
+    def reward_within(self, slack: float) -> bool | None:
+        """Whether ours and the printed mean differ by no more than the wider of the two intervals plus `slack`."""
         if self.reward_difference is None or self.printed_half_width is None or self.counterpart_half_width is None:
             return None
-        return abs(self.reward_difference) <= max(self.printed_half_width, self.counterpart_half_width) + REWARD_SLACK
+        return abs(self.reward_difference) <= max(self.printed_half_width, self.counterpart_half_width) + slack
 
     @property
     def arms_ratio(self) -> float | None:
@@ -101,26 +102,67 @@ def cells_of(measured: Measured) -> list[Cell]:
     return _with_counterparts(cells)
 
 
-def distances(cells: Sequence[Cell], arrivals: str) -> dict[tuple[str, str], float]:
-    """Ours minus printed for the rows printed as Uniform, where ours come from these arrivals."""
+@dataclass(frozen=True)
+class Arrivals:
+    """How far the rows printed as Uniform are from ours under two laws of arrivals.
+
+    Attributes
+    ----------
+    keys
+        Problem and algorithm of each printed mean.
+    uniform, beta
+        Mean distance of ours to the printed means under Uniform and under Beta arrivals.
+    half_width
+        Of the interval of their difference; generous, for it counts the printed interval in both.
+    """
+
+    keys: list[tuple[str, str]]
+    uniform: float
+    beta: float
+    half_width: float
+
+    @property
+    def nearer(self) -> str | None:
+        """Which arrivals reproduce the rows, or None where that cannot be told."""
+        if abs(self.uniform - self.beta) <= self.half_width:
+            return None
+        return "beta" if self.beta < self.uniform else "uniform"
+
+
+def beta_twin(problem: str) -> str:
+    """The same problem with Beta arrivals."""
+    return problem.replace("uniform", "beta")
+
+
+def arrivals_of(cells: Sequence[Cell]) -> Arrivals | None:
+    """The comparison, over the rows for which both laws were run; None where there is none."""
     ours = {(cell.problem, cell.algorithm): cell for cell in cells}
-    found = {}
+    off: dict[str, list[float]] = {"uniform": [], "beta": []}
+    keys, widths = [], []
     for cell in cells:
-        other = ours.get((cell.problem.replace("uniform", arrivals), cell.algorithm))
-        if "uniform" in cell.problem and cell.printed is not None and other is not None:
-            found[cell.problem, cell.algorithm] = other.as_published - cell.printed
-    return found
+        twin = ours.get((beta_twin(cell.problem), cell.algorithm))
+        if cell.printed is None or cell.printed_half_width is None or twin in (None, cell):
+            continue
+        keys.append((cell.problem, cell.algorithm))
+        for name, each in (("uniform", cell), ("beta", twin)):
+            assert each is not None
+            off[name].append(abs(each.as_published - cell.printed))
+            widths += [(each.as_published_high - each.as_published_low) / 2, cell.printed_half_width]
+    if not keys:
+        return None
+    return Arrivals(keys, float(np.mean(off["uniform"])), float(np.mean(off["beta"])), math.hypot(*widths) / len(keys))
 
 
 def _with_counterparts(cells: list[Cell]) -> list[Cell]:
-    """Say which agents reproduce each printed number: for the Uniform rows the arrivals that are nearer decide."""
-    off = {arrivals: list(distances(cells, arrivals).values()) for arrivals in ("uniform", "beta")}
-    beta = len(off["beta"]) == len(off["uniform"]) and np.abs(off["beta"]).sum() < np.abs(off["uniform"]).sum()
+    """Say which agents reproduce each printed number: Beta's for the Uniform rows, where the comparison says so."""
+    found = arrivals_of(cells)
+    swapped = set(found.keys) if found is not None and found.nearer == "beta" else set()
     ours = {(cell.problem, cell.algorithm): cell for cell in cells}
     paired = []
     for cell in cells:
         if cell.printed is not None:
-            other = ours[cell.problem.replace("uniform", "beta") if beta else cell.problem, cell.algorithm]
+            key = cell.problem, cell.algorithm
+            other = ours[beta_twin(cell.problem), cell.algorithm] if key in swapped else cell
             cell = replace(
                 cell,
                 counterpart=other.problem,

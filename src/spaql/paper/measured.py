@@ -227,7 +227,9 @@ def measure(plan: Plan, store: Store, *, threads: int, progress: Progress) -> Me
     _perform(first, store, threads, progress)
     measured.load(first)
     curves = [run for group in measured.chosen_groups for run in plan.curves(*group)]
-    progress.begin(sizes[0] + sum(run.cost for run in curves))
+    # A portrait costs what its original does, whichever agent it will be.
+    last = sum(plan.study(s, a, plan.scalings[0])[0].cost for s in plan.settings for a in LEARNERS)
+    progress.begin(sizes[0] + sum(run.cost for run in curves) + last)
     _perform(sorted(curves, key=lambda run: -run.cost), store, threads, progress)
     _perform([measured.portrait(s, a) for s in plan.settings for a in LEARNERS], store, threads, progress)
     return measured

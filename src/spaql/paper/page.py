@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from spaql import report
@@ -11,8 +12,8 @@ from spaql.paper.cells import Cell
 from spaql.paper.findings.base import Finding
 from spaql.paper.measured import Measured
 from spaql.paper.pictures import page_problem
-from spaql.paper.plan import BIAS_SCALING, LABELS, LEARNERS, Plan, Setting
-from spaql.paper.printed import ROLLOUTS, SCALINGS
+from spaql.paper.plan import BIAS_SCALING, LABELS, LEARNERS, Plan, Setting, full
+from spaql.paper.printed import ROLLOUTS
 from spaql.paper.tables import page_tables
 
 TITLE = "Single-partition adaptive Q-learning: the paper's tables, and what is true"
@@ -23,13 +24,11 @@ def subtitle(plan: Plan) -> str:
     """The size of the study in one sentence."""
     sizes = {setting.problem: plan.agents[setting.problem] for setting in plan.settings}
     agents = " and ".join(f"{count} agents ({problem})" for problem, count in sizes.items())
-    reduced = len(plan.scalings) < len(SCALINGS) or any(
-        plan.agents[problem] < paper for problem, paper in (("oil", 25), ("ambulance", 50)) if problem in sizes
-    )
-    kind = "Reduced study" if reduced else "The whole study"
+    whole = replace(plan, seed=0) == full()
+    problems = "1 problem" if len(plan.settings) == 1 else f"{len(plan.settings)} problems"
     return (
-        f"{kind} of Araújo, Figueiredo and Ayala Botto (2020), run anew: {len(plan.settings)} problems, "
-        f"{len(plan.scalings)} scalings, {agents} each, seed {plan.seed}; spaql {__version__}."
+        f"{'The whole study' if whole else 'A part of the study'} of Araújo, Figueiredo and Ayala Botto (2020), run "
+        f"anew: {problems}, {len(plan.scalings)} scalings, {agents} each, seed {plan.seed}; spaql {__version__}."
     )
 
 
@@ -46,9 +45,13 @@ def method(plan: Plan) -> list[str]:
         for problem, count in plan.tuning_agents.items()
         if any(setting.problem == problem for setting in plan.settings)
     )
+    trained = " or ".join(
+        f"{iterations:,} ({problem})"
+        for problem, iterations in sorted({(s.problem, s.iterations) for s in plan.settings}, reverse=True)
+    )
     return [
-        f"Every agent is the published one, with N = {ROLLOUTS} rollouts, trained for K = 5000 iterations (oil) or "
-        "2000 (ambulance). A run's seed is a hash of the study's seed and of its place in the study, so no two runs "
+        f"Every agent is the published one, with N = {ROLLOUTS} rollouts, trained for K = {trained} iterations. "
+        "A run's seed is a hash of the study's seed and of its place in the study, so no two runs "
         "share random numbers; training, selection and evaluation draw from separate streams.",
         "Scored alike: for every scaling the agents' own final scores are averaged, and the best scaling is reported "
         "on the same agents, as in the paper. SPAQL's own score is the running maximum of its rollouts, AQL's is the "

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 from tqdm import tqdm
 
 from spaql import figures
 from spaql.episodes import simulate
 from spaql.experiment import Run, code, prepare, problem_of
-from spaql.output import Content, check_folder, clean, write
+from spaql.output import FIGURES, Content, check_folder, clean, write
 from spaql.paper import page, pictures, tables
 from spaql.paper.cells import Cell, cells_of
 from spaql.paper.findings import FINDINGS, findings_of
@@ -73,15 +76,43 @@ class Outcome:
         return [asdict(cell) for cell in self.cells]
 
 
+@contextmanager
+def _heard() -> Iterator[Callable[[], None]]:
+    """A function that raises KeyboardInterrupt where Ctrl-C was pressed before.
+
+    Python drops the exception where it meets a callback of the compiler; a flag it cannot drop.
+    """
+    pressed = threading.Event()
+
+    def check() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    def press(number: int, frame: object) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # which alone can hear signals
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Bar(Progress, AbstractContextManager["_Bar"]):
     """One bar with an ETA for the whole study, and the steps taken by problem."""
 
-    def __init__(self, visible: bool) -> None:
+    def __init__(self, visible: bool, check: Callable[[], None]) -> None:
+        self._check = check
         self._bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05) if visible else None
         self.runs = 0
         self.steps: Counter[Problem] = Counter()
 
     def begin(self, total: int) -> None:
+        self._check()
         if self._bar is not None:
             self._bar.total = total
             self._bar.refresh()
@@ -97,6 +128,7 @@ class _Bar(Progress, AbstractContextManager["_Bar"]):
         self.steps[problem_of(run)] += run.cost
         if self._bar is not None:
             self._bar.update(run.cost)
+        self._check()
 
     def __enter__(self) -> Self:
         return self
@@ -128,12 +160,13 @@ def reproduce(
     """
     begun = time.perf_counter()
     path = check_folder(folder)
+    check_folder(path / FIGURES)
     workers = threads or _processors()
-    with Store(path / STORE, code=code()) as store:
+    with _heard() as check, Store(path / STORE, code=code()) as store:
         clean(path)
         prepare(plan.first(), progress_bar)
         started, cpu = time.perf_counter(), time.process_time()
-        with _Bar(shown(progress_bar)) as bar:
+        with _Bar(shown(progress_bar), check) as bar:
             measured = measure(plan, store, threads=workers, progress=bar)
         spent = time.perf_counter() - started, time.process_time() - cpu
         cost = Cost(bar.runs, bar.steps.total(), *spent, _simulation_seconds(bar.steps, workers))
@@ -141,7 +174,12 @@ def reproduce(
         findings = findings_of(measured, cells)
         files = _files(measured, cells, findings)
         with tqdm(total=len(files), unit="file", desc="files", disable=not shown(progress_bar), delay=0.5) as done:
-            written = write(path, files, _known(), lambda: done.update())
+
+            def advance() -> None:
+                done.update()
+                check()
+
+            written = write(path, files, _known(), advance)
     return Outcome(plan, cells, findings, written, cost, time.perf_counter() - begun)
 
 
@@ -165,17 +203,27 @@ def _simulation_seconds(steps: Counter[Problem], threads: int) -> float:
     with ThreadPoolExecutor(threads) as pool:
         for problem, count in steps.items():
             play(problem)  # compiled and warm
-            start = time.process_time()
-            played = sum(pool.map(play, [problem] * threads))
-            total += (time.process_time() - start) / played * count
+            total += count * float(np.median([_seconds_per_step(pool, play, problem, threads) for _ in range(3)]))
     return total
+
+
+def _seconds_per_step(
+    pool: ThreadPoolExecutor, play: Callable[[Problem], int], problem: Problem, threads: int
+) -> float:
+    start = time.process_time()
+    played = sum(pool.map(play, [problem] * threads))
+    return (time.process_time() - start) / played
 
 
 def _files(measured: Measured, cells: Sequence[Cell], findings: Sequence[Finding]) -> dict[str, Content]:
     """Everything but the store."""
-    told = [finding.to_dict() for finding in findings]
+    told = {
+        "study": page.subtitle(measured.plan),
+        "code": code(),
+        "findings": [finding.to_dict() for finding in findings],
+    }
     files: dict[str, Content] = {
-        "tables.md": tables.markdown(cells),
+        "tables.md": tables.markdown(cells, page.subtitle(measured.plan)),
         "tables.csv": tables.comma_separated(cells),
         "tables.tex": tables.latex(cells),
         "findings.md": page.text(measured.plan, findings),
@@ -184,10 +232,10 @@ def _files(measured: Measured, cells: Sequence[Cell], findings: Sequence[Finding
     }
     for name, (title, panels, note) in pictures.sheets(measured).items():
         draw = partial(figures.panels, panels, title=title, note=note)
-        files |= {f"figures/{name}.{kind}": draw for kind in _KINDS}
+        files |= {f"{FIGURES}/{name}.{kind}": draw for kind in _KINDS}
     for finding in findings:
         draw = partial(figures.chart, finding.chart)
-        files |= {f"figures/finding-{finding.id}.{kind}": draw for kind in _KINDS}
+        files |= {f"{FIGURES}/finding-{finding.id}.{kind}": draw for kind in _KINDS}
     return files
 
 
@@ -196,4 +244,4 @@ def _known() -> list[str]:
     names = [setting.id for setting in SETTINGS]
     names += [f"{problem}-scaling{suffix}" for problem in ("oil", "ambulance") for suffix in ("", "-fresh")]
     names += [f"finding-{key}" for key in FINDINGS]
-    return [f"figures/{name}.{kind}" for name in names for kind in _KINDS]
+    return [f"{FIGURES}/{name}.{kind}" for name in names for kind in _KINDS]

@@ -16,8 +16,10 @@ NOTE = (
     "the scaling that is best by that mean; for SPAQL that is a running maximum. Fresh: what the returned policies "
     "earn on new episodes, at a scaling chosen on other agents; where that is another, it stands behind the semicolon. "
     "Plus-minus is half a 95% interval. Bold: the better of AQL and SPAQL, or both where Welch's test at 5% finds no "
-    "difference. Steps: environment steps per agent, spent on learning and on choosing which policy to keep."
+    "difference. Arms and steps are those of the agents scored alike; steps: environment steps per agent, spent on "
+    "learning and on choosing which policy to keep."
 )
+LONG_NOTE = "The scalings are those of H = 5."
 BRIEF_NOTE = (
     "Printed: the paper's mean reward, by the agents' own scores. Fresh: mean reward on new episodes, at a scaling "
     "chosen on other agents, with the arms of those agents. Bold: the better of the two, or both where Welch's test at "
@@ -102,7 +104,7 @@ def notes(members: Sequence[Setting], cells: Sequence[Cell]) -> str:
     """What to know about a table."""
     ids = {setting.id for setting in members}
     swapped = any(cell.counterpart not in (None, cell.problem) for cell in cells if cell.problem in ids)
-    return NOTE + (" " + UNIFORM_NOTE if swapped else "")
+    return NOTE + (" " + UNIFORM_NOTE if swapped else "") + (" " + LONG_NOTE if LONG in ids else "")
 
 
 def brief(cells: Sequence[Cell]) -> str:
@@ -125,9 +127,10 @@ def brief(cells: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-def markdown(cells: Sequence[Cell]) -> str:
+def markdown(cells: Sequence[Cell], study: str = "") -> str:
     """Tables for people and for GitHub."""
-    parts = ["# The paper's tables, and what is true\n", "## In short\n", brief(cells) + "\n", BRIEF_NOTE + "\n"]
+    parts = ["# The paper's tables, and what is true\n", *([study + "\n"] if study else [])]
+    parts += ["## In short\n", brief(cells) + "\n", BRIEF_NOTE + "\n"]
     for caption, members in groups(cells):
         parts.append(f"## {caption}\n")
         lines = ["| problem | agent | " + " | ".join(COLUMNS) + " |", "|---|---|" + "---:|" * len(COLUMNS)]

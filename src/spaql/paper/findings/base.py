@@ -18,7 +18,6 @@ from spaql.paper.tables import settings_of
 from spaql.stats import Estimate
 
 Floats = NDArray[np.float64]
-ROUNDED = 0.005  # printed numbers have two decimals
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,13 @@ def arms(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     samples, weights = [], []
     for setting in settings:
         for algorithm, sign in (("aql", 1), ("spaql", -1)):
-            samples.append(np.log(measured.apart(setting, algorithm).arms))
+            samples.append(np.log(measured.as_published(setting, algorithm).arms))
             weights.append(sign / len(settings))
     logs = combination(samples, weights)
     ratio = Estimate(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), math.nan, logs.count)
     ours = by_problem(cells)
     least, most = (
-        pick((ours[s.id, "aql"].fresh_arms or 0) / (ours[s.id, "spaql"].fresh_arms or 1) for s in settings)
-        for pick in (min, max)
+        pick((ours[s.id, "aql"].arms or 0) / (ours[s.id, "spaql"].arms or 1) for s in settings) for pick in (min, max)
     )
     sentence = (
         f"AQL keeps {ratio.mean:.1f} times as many arms as SPAQL (geometric mean over the "

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from spaql.charts import Chart, Level
-from spaql.paper.cells import REWARD_SLACK, Cell, distances
+from spaql.paper.cells import REWARD_SLACK, ROUNDING, Cell, arrivals_of, beta_twin
 from spaql.paper.findings.base import (
-    ROUNDED,
     Finding,
     around,
     by_problem,
@@ -23,7 +22,7 @@ from spaql.paper.findings.base import (
     short,
 )
 from spaql.paper.measured import Measured
-from spaql.paper.plan import LABELS, LEARNERS
+from spaql.paper.plan import LABELS, LEARNERS, Setting
 from spaql.stats import Estimate, combination
 
 
@@ -33,7 +32,11 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     if not printed:
         return None
     learners = [cell for cell in printed if cell.algorithm in LEARNERS]
-    rewards = [cell for cell in learners if cell.reward_reproduced]
+    rewards = [cell for cell in learners if cell.reward_within(REWARD_SLACK)]
+    strictly = [cell for cell in learners if cell.reward_within(ROUNDING)]
+    swapped = {cell.problem for cell in learners if cell.counterpart != cell.problem}
+    settings, ours = short(cells), by_problem(cells)
+    agreed = [setting for setting in settings if _same_leaders(setting, ours)]
     arms = [cell for cell in learners if cell.arms_reproduced]
     off = [abs(cell.reward_difference or 0.0) for cell in learners]
     furthest = max(learners, key=lambda cell: abs((cell.arms_ratio or 1.0) - 1.0))
@@ -48,13 +51,15 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     sentence = (
         f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards and {len(arms)} of "
         f"{len(learners)} mean numbers of arms agree with the printed ones: rewards within the wider of the two "
-        f"intervals plus {REWARD_SLACK:g}, the furthest {max(off):.3f} off; arms within a quarter, the furthest being "
-        f"{LABELS[furthest.algorithm]} on {setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} "
-        "times as many."
+        f"intervals plus {REWARD_SLACK:g}, the furthest {max(off):.3f} off ({len(strictly)} within interval and rounding "
+        f"alone); arms within a quarter, the furthest {LABELS[furthest.algorithm]} on "
+        f"{setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} times as many. The same agent is in "
+        f"bold on {len(agreed)} of {len(settings)} problems"
+        + (f"; {len(swapped)} rows printed as Uniform are compared with Beta arrivals." if swapped else ".")
     )
     series = learners_points(
         cells,
-        short(cells),
+        settings,
         lambda cell: around(
             cell.reward_difference or 0.0, max(cell.printed_half_width or 0.0, cell.counterpart_half_width or 0.0)
         ),
@@ -79,6 +84,13 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     )
 
 
+def _same_leaders(setting: Setting, ours: dict[tuple[str, str], Cell]) -> bool:
+    """Whether Welch's test puts in bold whom the paper puts in bold."""
+    here = [ours[setting.id, algorithm] for algorithm in LEARNERS]
+    there = [ours[cell.counterpart or cell.problem, cell.algorithm] for cell in here]
+    return [cell.printed_leading for cell in here] == [cell.as_published_leading for cell in there]
+
+
 def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     """Printed means that no policy can have."""
     learners = learner_cells(cells)
@@ -90,22 +102,27 @@ def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         return (cell.printed or 0.0) - optima[problem]
 
     def above(cell: Cell, problem: str) -> bool:
-        return excess(cell, problem) > (cell.printed_half_width or 0.0) + ROUNDED
+        return excess(cell, problem) > (cell.printed_half_width or 0.0) + ROUNDING
 
     labelled = [cell for cell in learners if above(cell, cell.problem)]
     real = [cell for cell in learners if above(cell, cell.counterpart or cell.problem)]
     largest = max(learners, key=lambda cell: excess(cell, cell.counterpart or cell.problem))
     over = excess(largest, largest.counterpart or largest.problem)
     names = " and ".join(sorted({LABELS[cell.algorithm] for cell in real}))
+    swapped = any(cell.counterpart != cell.problem for cell in learners)
     sentence = (
         f"{len(labelled)} of the {len(learners)} printed means lie above the exact optimum of the problem they are "
-        f"printed for, which no policy can earn on average; with each row compared to the arrivals that reproduce it, "
-        f"{len(real)} still do{f' ({names})' if real else ''}."
+        "printed for, which no policy can earn on average"
+        + ("; with the rows printed as Uniform compared to Beta arrivals, " if swapped else ": ")
+        + (f"{len(real)} still do" if swapped else f"{len(real)} in all")
+        + (f" ({names})." if real else ".")
     )
     series = learners_points(
         cells,
         short(cells),
-        lambda cell: around(excess(cell, cell.counterpart or cell.problem), (cell.printed_half_width or 0.0) + ROUNDED),
+        lambda cell: around(
+            excess(cell, cell.counterpart or cell.problem), (cell.printed_half_width or 0.0) + ROUNDING
+        ),
     )
     chart = Chart(
         "Printed mean minus exact optimum",
@@ -116,44 +133,29 @@ def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         "category",
         "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
     )
-    number = around(over, (largest.printed_half_width or 0.0) + ROUNDED)
-    meaning = f"largest excess: {LABELS[largest.algorithm]}, {setting_of(measured, largest.problem).name}"
+    number = around(over, (largest.printed_half_width or 0.0) + ROUNDING)
+    meaning = f"largest of the {len(learners)} differences: {LABELS[largest.algorithm]}, {setting_of(measured, largest.problem).name}"
     return make("above-optimum", "Printed scores above the optimum", sentence, number, meaning, chart)
 
 
 def uniform(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     """Which arrivals reproduce the rows printed as Uniform."""
-    off = {arrivals: distances(cells, arrivals) for arrivals in ("uniform", "beta")}
-    if not off["uniform"] or len(off["uniform"]) != len(off["beta"]):
+    found = arrivals_of(cells)
+    if found is None:
         return None
-    keys = list(off["uniform"])
-    mean = {arrivals: float(np.mean(np.abs(list(each.values())))) for arrivals, each in off.items()}
-    nearer = sum(abs(off["beta"][key]) < abs(off["uniform"][key]) for key in keys)
-    ours = by_problem(cells)
-    samples, weights = [], []
-    for key in keys:
-        for arrivals, sign in (("uniform", 1.0), ("beta", -1.0)):
-            setting = setting_of(measured, key[0].replace("uniform", arrivals))
-            if key[1] in LEARNERS:
-                samples.append(measured.as_published(setting, key[1]).own)
-            else:
-                samples.append(measured.baseline(setting, key[1], fresh=False))
-            weights.append(sign * math.copysign(1.0, off[arrivals][key]) / len(keys))
-    # The difference of the mean distances; the signs make each distance its absolute value.
-    gap = combination(samples, weights)
-    value = mean["uniform"] - mean["beta"]
-    number = around(value, gap.half_width)
-    winner = "Beta(5, 2)" if mean["beta"] < mean["uniform"] else "Uniform"
+    keys, ours = found.keys, by_problem(cells)
+    number = around(found.uniform - found.beta, found.half_width)
+    verdicts = {"beta": "are reproduced by Beta(5, 2) arrivals", "uniform": "are reproduced by Uniform arrivals"}
     sentence = (
-        f"The rows printed for Uniform arrivals are reproduced by {winner} arrivals: over their {len(keys)} means the "
-        f"printed numbers are {mean['uniform']:.3f} away from ours under Uniform arrivals and {mean['beta']:.3f} under "
-        f"Beta(5, 2), and the latter are nearer for {nearer} of {len(keys)}."
+        f"The rows printed for Uniform arrivals {verdicts.get(found.nearer or '', 'fit both laws of arrivals')}: over "
+        f"their {len(keys)} means ours are {found.uniform:.3f} away from the printed numbers under Uniform arrivals and "
+        f"{found.beta:.3f} under Beta(5, 2)."
     )
     ticks = [f"{LABELS[algorithm]}, c = {problem.rsplit('-', 1)[1]}" for problem, algorithm in keys]
 
     def of(arrivals: str) -> list[Estimate]:
-        found = [ours[problem.replace("uniform", arrivals), algorithm] for problem, algorithm in keys]
-        return [Estimate(c.as_published, c.as_published_low, c.as_published_high, math.nan, c.agents) for c in found]
+        picked = [ours[problem if arrivals == "uniform" else beta_twin(problem), name] for problem, name in keys]
+        return [Estimate(c.as_published, c.as_published_low, c.as_published_high, math.nan, c.agents) for c in picked]
 
     printed = [around(ours[key].printed or 0.0, ours[key].printed_half_width or 0.0) for key in keys]
     chart = Chart(

@@ -49,7 +49,7 @@ def running_maximum(measured: Measured, cells: Sequence[Cell]) -> Finding | None
     }
     others = ", ".join(f"{overall[n].mean:.3f} with N = {n}" for n in BIAS_ROLLOUTS if n != ROLLOUTS)
     sentence = (
-        "SPAQL's own score is the largest of thousands of noisy means. It exceeds what the returned policy earns by "
+        "SPAQL's own score is the largest of all the noisy means it saw. It exceeds what the returned policy earns by "
         f"{overall[ROLLOUTS].mean:.3f} with the paper's N = {ROLLOUTS} rollouts, on average over {len(settings)} "
         f"problems ({others}); the policies so chosen earn {fresh[ROLLOUTS]:.1f}% of the optimum ("
         + ", ".join(f"{fresh[n]:.1f}% with N = {n}" for n in BIAS_ROLLOUTS if n != ROLLOUTS)
