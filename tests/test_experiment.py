@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -128,6 +132,17 @@ def test_names_that_do_not_exist():
         execute(Run("gas", {}, "aql", {}, 0, 1, 2))
     with pytest.raises(ParameterError, match="algorithm: 'dqn' is not one of"):
         execute(run(algorithm="dqn"))
+
+
+def test_every_module_that_a_run_uses_is_part_of_the_code():
+    script = "import sys, spaql.experiment; print(*(m for m in sys.modules if m.startswith('spaql.')))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    harmless = {"spaql._version", "spaql.errors", "spaql.registration", "spaql.store"}
+    root = Path(experiment.__file__).parent
+    covered = {path.relative_to(root) for pattern in experiment._NUMERICS for path in root.glob(pattern)}
+    for name in set(loaded) - harmless:
+        path = Path(*name.split(".")[1:])
+        assert path.with_suffix(".py") in covered or path / "__init__.py" in covered, name
 
 
 def test_the_code_is_known_by_its_sources(monkeypatch, tmp_path):

@@ -168,3 +168,32 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be locked"):
         Store(tmp_path / "file" / "runs.sqlite", code=CODE)
+
+
+def test_one_flipped_bit_is_told_or_does_no_harm(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    keys = [f"{i:03}" for i in range(20)]
+    fill(path, keys)
+    with Store(path, code=CODE) as store:
+        expected = store.scalars(keys), {key: store.arrays(key)["x"].tolist() for key in keys}
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    told = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        data[random.integers(len(data))] ^= 1 << random.integers(8)
+        path.write_bytes(data)
+        try:
+            with Store(path, code=CODE) as store:
+                found = store.scalars(keys), {key: store.arrays(key) for key in keys}
+        except StoreError:
+            told += 1
+            continue
+        finally:
+            for beside in tmp_path.glob("runs.sqlite-*"):
+                beside.unlink()
+        for key, scalars in found[0].items():  # a run may be missing, and is then done again; it is never another
+            assert scalars == expected[0][key]
+        for key, arrays in found[1].items():
+            assert all(array.tolist() == expected[1][key] for array in arrays.values())
+    assert told > 20

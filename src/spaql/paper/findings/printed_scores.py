@@ -51,10 +51,10 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     sentence = (
         f"Scored as the paper scores, {len(rewards)} of {len(learners)} mean rewards and {len(arms)} of "
         f"{len(learners)} mean numbers of arms agree with the printed ones: rewards within the wider of the two "
-        f"intervals plus {REWARD_SLACK:g}, the furthest {max(off):.3f} off ({len(strictly)} within interval and rounding "
-        f"alone); arms within a quarter, the furthest {LABELS[furthest.algorithm]} on "
-        f"{setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} times as many. The same agent is in "
-        f"bold on {len(agreed)} of {len(settings)} problems"
+        f"intervals plus {REWARD_SLACK:g}, the furthest {max(off):.3f} off ({len(strictly)} within interval and "
+        f"rounding alone); arms within a quarter, the furthest {LABELS[furthest.algorithm]} on "
+        f"{setting_of(measured, furthest.problem).name} with {furthest.arms_ratio:.2f} times as many. The same agent "
+        f"is in bold on {len(agreed)} of {len(settings)} problems"
         + (f"; {len(swapped)} rows printed as Uniform are compared with Beta arrivals." if swapped else ".")
     )
     series = learners_points(
@@ -134,7 +134,8 @@ def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
     )
     number = around(over, (largest.printed_half_width or 0.0) + ROUNDING)
-    meaning = f"largest of the {len(learners)} differences: {LABELS[largest.algorithm]}, {setting_of(measured, largest.problem).name}"
+    where = setting_of(measured, largest.problem).name
+    meaning = f"largest of the {len(learners)} differences: {LABELS[largest.algorithm]}, {where}"
     return make("above-optimum", "Printed scores above the optimum", sentence, number, meaning, chart)
 
 
@@ -148,8 +149,8 @@ def uniform(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     verdicts = {"beta": "are reproduced by Beta(5, 2) arrivals", "uniform": "are reproduced by Uniform arrivals"}
     sentence = (
         f"The rows printed for Uniform arrivals {verdicts.get(found.nearer or '', 'fit both laws of arrivals')}: over "
-        f"their {len(keys)} means ours are {found.uniform:.3f} away from the printed numbers under Uniform arrivals and "
-        f"{found.beta:.3f} under Beta(5, 2)."
+        f"their {len(keys)} means ours are {found.uniform:.3f} away from the printed numbers under Uniform arrivals "
+        f"and {found.beta:.3f} under Beta(5, 2)."
     )
     ticks = [f"{LABELS[algorithm]}, c = {problem.rsplit('-', 1)[1]}" for problem, algorithm in keys]
 
