@@ -6,13 +6,17 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper demo test lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper docs-study demo test lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 paper: .venv/.stamp ## The paper's whole study: tables, figures, report and findings in results/paper
 	$(BIN)/spaql paper --out results/paper
+
+docs-study: paper ## Put the study's tables, findings and some figures into docs/study
+	cp results/paper/tables.md results/paper/tables.csv results/paper/findings.json docs/study/
+	for name in docs/study/*.png; do cp results/paper/figures/$$(basename $$name) docs/study/; done
 
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 	$(BIN)/spaql demo --out results/demo

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
+from spaql import __version__
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+STUDY = json.loads((ROOT / "docs" / "study" / "findings.json").read_text())
 FINDINGS = (ROOT / "docs" / "findings.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
@@ -43,7 +46,7 @@ def test_the_main_table_is_the_one_that_the_study_wrote(text):
 def test_the_story_quotes_the_findings_of_the_study():
     """Every number of the study that the story rests on stands in it, as the study computed it."""
     story = " ".join(FINDINGS.split())
-    found = {each["id"]: each for each in json.loads((ROOT / "docs" / "study" / "findings.json").read_text())}
+    found = {each["id"]: each for each in STUDY["findings"]}
     quoted = {
         "reproduction": "24 of 24 mean rewards",
         "above-optimum": found["above-optimum"]["number"],
@@ -53,6 +56,31 @@ def test_the_story_quotes_the_findings_of_the_study():
         "ranking": "By the printed tables SPAQL is ahead on 4 problems, AQL on 6, with no difference on 2",
         "all-steps": "at 90.4%",
     }
+    assert "ahead on none of the twelve problems, AQL on six" in " ".join(README.split())
+    assert "SPAQL is ahead on 0, AQL on 6" in found["ranking"]["sentence"]
     for key, words in quoted.items():
         assert words in story, words
         assert words in found[key]["sentence"] + found[key]["number"], words
+
+
+def _known(text):
+    """Whether a decimal of the docs is one of the study's, to as many digits."""
+    decimals = len(text.split(".")[1])
+    numbers = [abs(each[name]) for each in STUDY["findings"] for name in ("value", "low", "high")]
+    words = " ".join(each["sentence"] + " " + each["number"] for each in STUDY["findings"])
+    return text in re.findall(r"\d+\.\d+", words) or any(f"{number:.{decimals}f}" == text for number in numbers)
+
+
+def test_every_decimal_of_the_story_is_one_of_the_study():
+    prose = "\n".join(line for line in FINDINGS.split("## How it was done")[0].splitlines() if not line.startswith("|"))
+    said = {"0.25"}  # a value of c
+    said |= {"0.11"}  # what the paper prints for AQL on Laplace 50
+    unknown = {text for text in re.findall(r"\d+\.\d+", prose) if text not in said and not _known(text)}
+    assert not unknown
+    paragraph = README.split("Scored as the paper scores")[1].split("## Use it")[0]
+    assert all(_known(text) for text in re.findall(r"\d+\.\d+", paragraph))
+
+
+def test_the_study_in_the_docs_was_made_by_this_version():
+    assert STUDY["study"].endswith(f"spaql {__version__}.")
+    assert STUDY["study"].startswith("The whole study")
