@@ -528,7 +528,7 @@ def test_problems_by_their_beginning():
     assert [s.id for s in plans.choose_settings([plans.LONG])] == ["oil-laplace-1", plans.LONG]
     assert len(plans.choose_settings(["ambulance"])) == 6
     assert len(plans.choose_settings(["oil-laplace"])) == 4
-    with pytest.raises(ParameterError, match="nor the beginning of any"):
+    with pytest.raises(ParameterError, match="nor whole words that one begins with"):
         plans.choose_settings(["oil-"])
 
 

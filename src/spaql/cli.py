@@ -7,6 +7,7 @@ after Ctrl-C.  Everything heavy is imported inside the commands, so that `--help
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -83,10 +84,17 @@ def _add_train(commands: Any) -> None:
 
 def _add_paper(commands: Any) -> None:
     paper = commands.add_parser("paper", help="the whole study of the SPAQL paper: tables, figures, report, findings")
-    paper.add_argument("--out", default="results/paper", metavar="DIR", help="where everything goes (%(default)s)")
-    paper.add_argument("--quick", action="store_true", help="a reduced study: fewer agents, four scalings")
     paper.add_argument(
-        "--problems", nargs="+", metavar="ID", help="only these, such as oil-laplace-10, or a beginning: oil (all)"
+        "--out", metavar="DIR", help="where everything goes (results/paper; results/paper-part for less than all of it)"
+    )
+    paper.add_argument(
+        "--quick", action="store_true", help="a reduced study: 5 agents (oil), 10 (ambulance), four scalings"
+    )
+    paper.add_argument(
+        "--problems",
+        nargs="+",
+        metavar="ID",
+        help="only these, such as oil-laplace-10, or all that begin so: oil (all)",
     )
     paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
     paper.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
@@ -189,6 +197,9 @@ def _paper(options: argparse.Namespace) -> int:
         check_whole(options.threads, "--threads", 1, 1024)
     settings = plan.choose_settings(options.problems)
     chosen = (plan.quick if options.quick else plan.full)(settings, options.agents, options.seed)
+    if options.out is None:  # a part must not take the place of the whole
+        part = options.quick or options.problems or options.agents is not None or options.seed
+        options.out = "results/paper-part" if part else "results/paper"
     try:
         outcome = reproduce(options.out, chosen, threads=options.threads, progress_bar=not options.quiet)
     except KeyboardInterrupt:
@@ -222,6 +233,9 @@ def _say(sentence: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows a question mark
+            stream.reconfigure(errors="replace")
     options = _parser().parse_args(arguments)
     try:
         code = int(options.run(options))

@@ -139,6 +139,8 @@ def _canonical(value: Any) -> Any:
         return {str(key): _canonical(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(each) for each in value]
+    if isinstance(value, np.generic):
+        return _canonical(value.item())
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

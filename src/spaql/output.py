@@ -1,4 +1,4 @@
-"""Files of a result: a folder that always tells of one result, and never half of one."""
+"""Files of a result: written under other names first and then all renamed, so that a folder tells of one result."""
 
 from __future__ import annotations
 

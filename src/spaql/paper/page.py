@@ -25,7 +25,8 @@ def subtitle(plan: Plan) -> str:
     sizes = {setting.problem: plan.agents[setting.problem] for setting in plan.settings}
     agents = " and ".join(f"{count} agents ({problem})" for problem, count in sizes.items())
     whole = replace(plan, seed=0) == full()
-    problems = "1 problem" if len(plan.settings) == 1 else f"{len(plan.settings)} problems"
+    problems = "1 problem" if len(plan.short) == 1 else f"{len(plan.short)} problems"
+    problems += " and H = 50" if len(plan.settings) > len(plan.short) else ""
     return (
         f"{'The whole study' if whole else 'A part of the study'} of Araújo, Figueiredo and Ayala Botto (2020), run "
         f"anew: {problems}, {len(plan.scalings)} scalings, {agents} each, seed {plan.seed}; spaql {__version__}."
@@ -70,12 +71,12 @@ def summary(setting: Setting, cells: Sequence[Cell]) -> str:
     """One problem in a sentence."""
     ours = {cell.algorithm: cell for cell in cells if cell.problem == setting.id}
     parts = [
-        f"{LABELS[algorithm]} earns {ours[algorithm].fresh:.3f} fresh "
-        f"({100 * ours[algorithm].fraction_of_optimum:.1f}% of the optimum) where {ours[algorithm].as_published:.3f} "
-        "is its score as published"
+        f"{LABELS[algorithm]} earns {ours[algorithm].fresh:.3f} on fresh episodes "
+        f"({100 * ours[algorithm].fraction_of_optimum:.1f}% of the optimum, ξ = {ours[algorithm].fresh_scaling:g}); "
+        f"scored as the paper scores it has {ours[algorithm].as_published:.3f} (ξ = {ours[algorithm].scaling:g})"
         for algorithm in LEARNERS
     ]
-    return f"The optimum is {ours['aql'].optimum:.3f}. " + "; ".join(parts) + "."
+    return f"The optimum is {ours['aql'].optimum:.3f}. " + ". ".join(parts) + ". The curves are those of the latter."
 
 
 def content(measured: Measured, cells: Sequence[Cell], findings: Sequence[Finding]) -> dict[str, Any]:

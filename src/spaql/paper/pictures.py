@@ -120,7 +120,7 @@ def partitions(measured: Measured, setting: Setting) -> list[Growth]:
     return [growth for algorithm in ("spaql", "aql") for growth in measured.growth(setting, algorithm)]
 
 
-def partition_name(growth: Growth, setting: Setting) -> str:
+def partition_name(growth: Growth) -> str:
     """How a partition is called."""
     if growth.algorithm == "spaql":
         return f"SPAQL (ξ = {growth.scaling:g})"
@@ -139,7 +139,7 @@ def sheets(measured: Measured) -> dict[str, Sheet]:
             arms(measured, setting, "iterations"),
         ]
         for growth in partitions(measured, setting):
-            shown.append((partition_name(growth, setting), growth.frames[-1]))
+            shown.append((partition_name(growth), growth.frames[-1]))
         agents = measured.plan.agents[setting.problem]
         found[setting.id] = (
             setting.name,
@@ -176,7 +176,7 @@ def page_problem(measured: Measured, setting: Setting, summary: str) -> dict[str
         },
         "partitions": [
             {
-                "label": partition_name(growth, setting),
+                "label": partition_name(growth),
                 "note": "of the agent with the best own score"
                 + (", the partition it would return" if growth.algorithm == "spaql" else ""),
                 "iterations": growth.iterations,

@@ -26,6 +26,7 @@ from spaql.errors import ParameterError
 from spaql.experiment import Run, problem_of
 from spaql.paper.printed import HORIZON, ROLLOUTS, ROWS, SCALINGS, Row
 from spaql.problems import Problem
+from spaql.spaces import check_whole
 
 LEARNERS = ("aql", "spaql")
 LABELS = {
@@ -111,7 +112,7 @@ _BY_ID = {setting.id: setting for setting in SETTINGS}
 
 
 def choose_settings(names: Iterable[str] | None) -> tuple[Setting, ...]:
-    """The settings of these ids, or of those that begin with them ("oil", "ambulance-beta"); all for None.
+    """The settings of these ids, or of those that begin with these words ("oil", "ambulance-beta"); all for None.
 
     H = 50 takes its scaling from H = 5, which it brings along.
     """
@@ -121,7 +122,9 @@ def choose_settings(names: Iterable[str] | None) -> tuple[Setting, ...]:
     for name in names:
         found = {key for key in _BY_ID if key == name} or {key for key in _BY_ID if key.startswith(f"{name}-")}
         if not found:
-            raise ParameterError(f"--problems: {name!r} is not one of {', '.join(_BY_ID)}, nor the beginning of any")
+            raise ParameterError(
+                f"--problems: {name!r} is not one of {', '.join(_BY_ID)}, nor whole words that one begins with"
+            )
         wanted |= found
     if not wanted:
         raise ParameterError(f"--problems: name at least one of {', '.join(_BY_ID)}")
@@ -158,6 +161,11 @@ class Plan:
     moment_episodes: int = 100
     frames: int = 36
     _made: dict[tuple[Any, ...], list[Run]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for sizes in (self.agents, self.tuning_agents, self.bias_agents):
+            for count in sizes.values():
+                check_whole(count, "agents", 2)  # one says nothing about the spread
 
     # Runs that the plan alone decides --------------------------------------------------------------------------
 
@@ -240,13 +248,13 @@ class Plan:
 
 def full(settings: Sequence[Setting] = SETTINGS, agents: int | None = None, seed: int = 0) -> Plan:
     """The paper's own size, or another number of agents."""
-    sizes = {"oil": agents or 25, "ambulance": agents or 50}
+    sizes = {"oil": 25, "ambulance": 50} if agents is None else dict.fromkeys(("oil", "ambulance"), agents)
     fewer = {name: max(2, 2 * size // 5) for name, size in sizes.items()}
     return Plan(tuple(settings), SCALINGS, sizes, fewer, fewer, seed)
 
 
 def quick(settings: Sequence[Setting] = SETTINGS, agents: int | None = None, seed: int = 0) -> Plan:
     """A reduced study: fewer agents, four scalings."""
-    sizes = {"oil": agents or 5, "ambulance": agents or 10}
+    sizes = {"oil": 5, "ambulance": 10} if agents is None else dict.fromkeys(("oil", "ambulance"), agents)
     fewer = {name: max(2, size // 2) for name, size in sizes.items()}
     return Plan(tuple(settings), (0.1, 0.5, 1.0, 2.0), sizes, fewer, fewer, seed, points=60, moments=12, frames=24)

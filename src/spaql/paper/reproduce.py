@@ -98,6 +98,9 @@ def _heard() -> Iterator[Callable[[], None]]:
     before = signal.signal(signal.SIGINT, press)
     try:
         yield check
+    except Exception:
+        check()  # what the compiler raises when it is interrupted is not the user's business
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -22,7 +22,7 @@ NOTE = (
 LONG_NOTE = "The scalings are those of H = 5."
 BRIEF_NOTE = (
     "Printed: the paper's mean reward, by the agents' own scores. Fresh: mean reward on new episodes, at a scaling "
-    "chosen on other agents, with the arms of those agents. Bold: the better of the two, or both where Welch's test at "
+    "chosen on other agents; arms: of the agents that earn it. Bold: the better of the two, or both where Welch's test at "
     "5% finds no difference."
 )
 UNIFORM_NOTE = (

@@ -158,7 +158,7 @@ def ranking(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         f"{fresh['aql']}, with no difference on {fresh['neither']} (Welch, 5%)."
     )
     series = (
-        points("own", settings, [difference(setting, "own") for setting in settings], "scored as published"),
+        points("own", settings, [difference(setting, "own") for setting in settings], "scored as the paper scores"),
         points("fresh", settings, [difference(setting, "fresh") for setting in settings], "fresh"),
     )
     chart = Chart(
