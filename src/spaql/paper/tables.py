@@ -22,8 +22,8 @@ NOTE = (
 LONG_NOTE = "The scalings are those of H = 5."
 BRIEF_NOTE = (
     "Printed: the paper's mean reward, by the agents' own scores. Fresh: mean reward on new episodes, at a scaling "
-    "chosen on other agents; arms: of the agents that earn it. Bold: the better of the two, or both where Welch's test at "
-    "5% finds no difference."
+    "chosen on other agents; arms: of the agents that earn it. Bold: the better of the two, or both where Welch's test "
+    "at 5% finds no difference."
 )
 UNIFORM_NOTE = (
     "The rows printed as Uniform are reproduced by Beta arrivals, not by Uniform ones: what Beta gives stands in "
