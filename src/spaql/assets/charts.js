@@ -59,7 +59,7 @@ const state = {
   printing: false,
 };
 
-// ---- Small helpers
+// ---- Small things
 
 function make(tag, className = "", text = "") {
   const node = document.createElement(tag);
