@@ -280,7 +280,10 @@ class TestChart:
         assert np.isfinite(axes.get_ylim()).all()
 
     def test_nothing_but_gaps_is_an_empty_chart_with_axes(self, tmp_path: Path) -> None:
-        figures.save(figures.chart(a_chart(series("a", [1, 2], [NAN, NAN]))), tmp_path / "a.png")
+        figure = figures.chart(a_chart(series("a", [1, 2], [NAN, NAN])))
+        assert np.isnan(np.asarray(lines(figure.axes[0])["a"].get_ydata(), dtype=float)).all()
+        assert np.isfinite([figure.axes[0].get_xlim(), figure.axes[0].get_ylim()]).all()
+        assert figures.save(figure, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
     @pytest.mark.parametrize("scale", ["linear", "log", "category"])
     @pytest.mark.parametrize("style", ["line", "dashed", "points"])
@@ -319,7 +322,10 @@ class TestChart:
 
     def test_dollars_are_no_mathematics(self) -> None:
         chart = a_chart(series("$a_1", ["$x$", "y_$"], [1, 2]), title="$ and $", note="$\\bad$", x_scale="category")
-        figures.chart(chart).canvas.draw()
+        figure = figures.chart(chart)
+        figure.canvas.draw()  # where it would be read as mathematics, and the note refused
+        assert figure.axes[0].get_title("left") == "$ and $"
+        assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["$x$", "y_$"]
 
     @pytest.mark.parametrize(
         ("chart", "message"),

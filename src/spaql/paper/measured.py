@@ -78,6 +78,8 @@ class Measured:
         self.plan = plan
         self._store = store
         self._rows: dict[str, dict[str, Any]] = {}
+        self._curves: dict[Group, Curves] = {}
+        self._growths: dict[tuple[str, str], list[Growth]] = {}
 
     # Groups of agents ------------------------------------------------------------------------------------------
 
@@ -174,7 +176,13 @@ class Measured:
     # Curves and partitions -------------------------------------------------------------------------------------
 
     def curves(self, setting: Setting, algorithm: str, scaling: float) -> Curves:
-        """Curves of a chosen group."""
+        """Curves of a chosen group; read once, for figures, findings and page all ask for them."""
+        key = setting.id, algorithm, scaling
+        if key not in self._curves:
+            self._curves[key] = self._read_curves(setting, algorithm, scaling)
+        return self._curves[key]
+
+    def _read_curves(self, setting: Setting, algorithm: str, scaling: float) -> Curves:
         runs = [self._store.arrays(run.id) for run in self.plan.curves(setting, algorithm, scaling)]
         first = runs[0]
         stacked = {name: np.stack([run[name] for run in runs]).astype(np.float64) for name in ("own", "arms", "fresh")}
@@ -190,10 +198,13 @@ class Measured:
         return self.plan.portrait(setting, algorithm, scaling, best)
 
     def growth(self, setting: Setting, algorithm: str) -> list[Growth]:
-        """How the partitions of the best agent grew, by time step."""
-        run = self.portrait(setting, algorithm)
-        arrays = self._store.arrays(run.id)
-        return [_growth(algorithm, run, arrays, step) for step in run.watch]
+        """How the partitions of the best agent grew, by time step; read once, as the curves are."""
+        key = setting.id, algorithm
+        if key not in self._growths:
+            run = self.portrait(setting, algorithm)
+            arrays = self._store.arrays(run.id)
+            self._growths[key] = [_growth(algorithm, run, arrays, step) for step in run.watch]
+        return self._growths[key]
 
 
 def _growth(algorithm: str, run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from spaql.charts import Chart, Series
 from spaql.paper.cells import Cell
 from spaql.paper.measured import Measured
-from spaql.paper.plan import LABELS, LEARNERS, LONG, Setting
-from spaql.paper.tables import settings_of
+from spaql.paper.plan import LABELS, LEARNERS, Setting
 from spaql.stats import Estimate
 
 Floats = NDArray[np.float64]
@@ -79,11 +78,6 @@ def by_problem(cells: Sequence[Cell]) -> dict[tuple[str, str], Cell]:
     return {(cell.problem, cell.algorithm): cell for cell in cells}
 
 
-def short(cells: Sequence[Cell]) -> list[Setting]:
-    """The problems of the paper's tables, all but H = 50."""
-    return [setting for setting in settings_of(cells) if setting.id != LONG]
-
-
 def estimates_series(
     name: str,
     look: str,
@@ -114,7 +108,7 @@ def learners_points(
 
 
 def around(mean: float, half_width: float) -> Estimate:
-    """A printed number and its interval."""
+    """A number and the half width of its interval, where there is no sample behind them."""
     return Estimate(mean, mean - half_width, mean + half_width, math.nan, 0)
 
 

@@ -19,7 +19,6 @@ from spaql.paper.findings.base import (
     learners_points,
     make,
     setting_of,
-    short,
 )
 from spaql.paper.measured import Measured
 from spaql.paper.plan import LABELS, LEARNERS, Setting
@@ -28,14 +27,13 @@ from spaql.stats import Estimate, combination
 
 def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     """Whether we land where the paper does, scored as it scores."""
-    printed = [cell for cell in cells if cell.reward_difference is not None]
-    if not printed:
+    learners = learner_cells(cells)
+    if not learners:
         return None
-    learners = [cell for cell in printed if cell.algorithm in LEARNERS]
     rewards = [cell for cell in learners if cell.reward_within(REWARD_SLACK)]
     strictly = [cell for cell in learners if cell.reward_within(ROUNDING)]
     swapped = {cell.problem for cell in learners if cell.counterpart != cell.problem}
-    settings, ours = short(cells), by_problem(cells)
+    settings, ours = measured.plan.short, by_problem(cells)
     agreed = [setting for setting in settings if _same_leaders(setting, ours)]
     arms = [cell for cell in learners if cell.arms_reproduced]
     off = [abs(cell.reward_difference or 0.0) for cell in learners]
@@ -119,7 +117,7 @@ def above_optimum(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     )
     series = learners_points(
         cells,
-        short(cells),
+        measured.plan.short,
         lambda cell: around(
             excess(cell, cell.counterpart or cell.problem), (cell.printed_half_width or 0.0) + ROUNDING
         ),
