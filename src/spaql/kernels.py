@@ -1,4 +1,4 @@
-"""Every compiled function that touches cells: best, sample, play, update, split, locate, snapshot, tidy.
+"""Every compiled function that touches cells: best, sample, play, update, split, halve, locate, snapshot, tidy.
 
 The partition of the unit state-action cube is filed by *state*.  A binary tree over the state cube has one node per
 dyadic state box; a cell hangs on the node that equals its own state box, in a list, newest first.  The cells relevant
@@ -17,7 +17,8 @@ Ties go to the coarser cell, then to the newer one; of the children of one split
 the newest.  Kernels trust their arguments; `spaql.partition` checks them.
 
 The published split halves every side at once, so a cell of depth k hangs on a node of level k * states, and a node
-of level l cuts dimension l mod states.  A discrete action is a cell whose action box has no width and never splits.
+of level l cuts dimension l mod states.  `halve` cuts one side: of the cells that hang on a node, the first to be cut
+along a state decides the node's dimension.  A discrete action is a cell whose action box has no width and never splits.
 
 In signatures: f a `Forest`; `points` [rows, states] states in the unit cube, of which row `row` is meant.
 """
@@ -271,32 +272,42 @@ def assign(f, cell, q):
 
 
 @kernel()
-def middle(f, node, states):
-    """Threshold of a fresh node: the middle of its box along its own dimension.
+def middle(f, node, dim):
+    """The middle of a node's box along one dimension.
 
-    The box was last halved along that dimension `states` levels up, at an ancestor of level l whose box was
-    2^-(l div states) wide; from its threshold the middle of either half is a quarter of that away.
+    After k halvings along that dimension the box is 2^-k wide, and its middle lies half of that from the last threshold.
     """
     nodes = f.nodes
-    level = nodes[node].level - states
-    if level < 0:
-        return 0.5
+    halvings = 0
+    last = NONE
+    upper = False
     child = node
-    while nodes[f.links[child].parent].level > level:
-        child = f.links[child].parent
-    ancestor = f.links[child].parent
-    quarter = 0.5 ** (level // states + 2)
-    return nodes[ancestor].cut + (quarter if child == nodes[ancestor].child + 1 else -quarter)
+    parent = f.links[node].parent
+    while parent >= 0:
+        if nodes[parent].dim == dim:
+            if halvings == 0:
+                last = parent
+                upper = child == nodes[parent].child + 1
+            halvings += 1
+        child = parent
+        parent = f.links[parent].parent
+    if halvings == 0:
+        return 0.5
+    half = 0.5 ** (halvings + 1)
+    return nodes[last].cut + (half if upper else -half)
 
 
 @kernel()
-def open_node(f, parent):
-    """Give a leaf its two children."""
+def open_node(f, parent, dim):
+    """Give a leaf its two children, the halves of its box along one dimension."""
     nodes = f.nodes
     states = f.used[2]
     left = f.used[0]
     f.used[0] += 2
     nodes[parent].child = left
+    if nodes[parent].dim != dim:
+        nodes[parent].dim = dim
+        nodes[parent].cut = middle(f, parent, dim)
     for node in range(left, left + 2):
         nodes[node].top_q = -np.inf
         nodes[node].child = NONE
@@ -307,7 +318,7 @@ def open_node(f, parent):
         f.links[node].parent = parent
         nodes[node].level = nodes[parent].level + 1
         nodes[node].dim = nodes[node].level % states
-        nodes[node].cut = middle(f, node, states)
+        nodes[node].cut = middle(f, node, nodes[node].dim)
 
 
 @kernel()
@@ -367,7 +378,7 @@ def split(f, cell):
         at = node
         for d in range(states):
             if f.nodes[at].child < 0:
-                open_node(f, at)
+                open_node(f, at, d)
             at = f.nodes[at].child + ((s >> d) & 1)
         for a in range(corners - 1, -1, -1):
             for d in range(actions):
@@ -380,6 +391,52 @@ def split(f, cell):
             f.used[1] += 1
     f.used[1] -= 1
     settle(f, root, node, np.inf)
+
+
+@kernel()
+def halve(f, cell, side):
+    """Cut a cell in two along one side, a state dimension or `states` + an action dimension; the upper half's number.
+
+    Both halves inherit its Q and visits; the lower takes its place in the arrays.  A state box is cut once: a cell on
+    a node that is open already can only be cut along that node's own dimension.  The caller has made room.
+    """
+    states = f.used[2]
+    node = f.cells[cell].node
+    q = f.cells[cell].q
+    visits = f.cells[cell].visits
+    depth = f.cells[cell].depth + 1
+    root = f.cells[cell].root
+    upper = f.used[1]
+    f.used[1] += 1
+    detach(f, cell)
+    for d in range(f.boxes.shape[2]):
+        f.boxes[upper, 0, d] = f.boxes[cell, 0, d]
+        f.boxes[upper, 1, d] = f.boxes[cell, 1, d]
+    above = node
+    below = node
+    if side < states:
+        if f.nodes[node].child < 0:
+            open_node(f, node, side)
+        below = f.nodes[node].child
+        above = below + 1
+    else:
+        d = side - states
+        half = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
+        f.boxes[cell, 1, d] = half
+        f.boxes[upper, 0, d] = half
+    file_cell(f, upper, above, q, visits, depth, root)
+    file_cell(f, cell, below, q, visits, depth, root)
+    settle(f, root, node, np.inf)
+    return upper
+
+
+@kernel()
+def refresh(f):
+    """Bring the whole index up to date after Q of many cells changed at once."""
+    for node in range(f.used[0]):
+        rank(f, node)
+    for root in range(f.grid.shape[0]):
+        settle(f, root, root, np.inf)
 
 
 @kernel(inline=True)

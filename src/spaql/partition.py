@@ -163,6 +163,13 @@ class Partition:
         """Make room for whatever fits into `other`: the target of a snapshot must hold its source."""
         self._enlarge(len(other.forest.nodes), len(other.forest.cells))
 
+    def hold(self, nodes: int, cells: int) -> None:
+        """Make room for so many nodes and cells in all, and leave those in use where they stand in the arrays."""
+        if nodes > len(self.forest.nodes) or cells > len(self.forest.cells):
+            new = self._allocate(max(nodes, len(self.forest.nodes)), max(cells, len(self.forest.cells)))
+            kernels.snapshot(self.forest, new)
+            self.forest = new
+
     def _enlarge(self, nodes: int, cells: int) -> None:
         """Hold at least so many nodes and cells."""
         old = self.forest

@@ -1,16 +1,17 @@
-"""Agents: the published ones, and the baselines they are measured against."""
+"""Agents: SPAQL, the published ones, and the baselines they are measured against."""
 
 from collections.abc import Callable
 
 from spaql.agents.aql import AQL
 from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
+from spaql.agents.published import Published
 from spaql.agents.spaql import SPAQL
 
 #: the algorithms by name: called with a problem and keywords, each makes an agent
 ALGORITHMS: dict[str, Callable[..., Agent]] = {
     "spaql": SPAQL,
-    "spaql-published": SPAQL.published,
+    "spaql-published": Published,
     "aql": AQL,
     "random": Random,
     "no-movement": NoMovement,
@@ -18,4 +19,16 @@ ALGORITHMS: dict[str, Callable[..., Agent]] = {
     "median": Median,
 }
 
-__all__ = ["ALGORITHMS", "AQL", "SPAQL", "Agent", "Evaluation", "Mean", "Median", "NoMovement", "Random", "Trained"]
+__all__ = [
+    "ALGORITHMS",
+    "AQL",
+    "SPAQL",
+    "Agent",
+    "Evaluation",
+    "Mean",
+    "Median",
+    "NoMovement",
+    "Published",
+    "Random",
+    "Trained",
+]

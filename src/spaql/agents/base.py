@@ -71,6 +71,8 @@ class Agent:
 
     #: whether the policy changes with the time step
     time_variant: ClassVar[bool] = False
+    #: whether the policy is to play the middle of the chosen cell; else a uniform draw inside it, as published
+    plays_middle: ClassVar[bool] = False
     #: how a first use calls the kernel that evaluates
     _evaluation: ClassVar[str] = "evaluation"
 
@@ -172,7 +174,7 @@ class Agent:
         episodes: int = 1000,
         *,
         seed: int | None = None,
-        deterministic: bool = False,
+        deterministic: bool | None = None,
         progress_bar: bool | None = None,
     ) -> Evaluation:
         """Score the policy on fresh random numbers.
@@ -184,12 +186,14 @@ class Agent:
         seed
             Of the evaluation's own streams; None uses the agent's.  The same call always gives the same numbers.
         deterministic
-            Play the middle of each chosen cell instead of the published uniform draw inside it.
+            Play the middle of each chosen cell, or a uniform draw inside it; None does what the agent's own rule says:
+            the middle for SPAQL, the draw for the published agents.
         progress_bar
             Whether to say that something is compiled first; None does so on a terminal.
         """
         episodes = check_whole(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
+        middle = self.plays_middle if deterministic is None else bool(deterministic)
         self._require_training()
         agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
         frame = self.problem.frame(min(episodes, _BATCH))
@@ -197,7 +201,7 @@ class Agent:
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
             with training.announced(self._evaluation, progress_bar):
-                status, played = self._play(frame, count, deterministic, agent, world)
+                status, played = self._play(frame, count, middle, agent, world)
             self.problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played

@@ -1,183 +1,188 @@
-"""Single-partition adaptive Q-learning, exactly as published (algorithms 1 and 2 of the paper).
+"""SPAQL past the paper: one partition, everything remembered, splits where the experiences call for them.
 
-One partition P' is trained; P keeps the best one found.  In every iteration k one episode of H steps is played with
+The agent of the paper is myopic, forgets what a split cell had learned, splits by counting visits, and spends twenty of
+twenty-one steps on choosing between its own snapshots (`docs/beyond.md`).  This one keeps the single partition and the
+time-invariant greedy policy, and otherwise
 
-    B_sel   ~  exp(Q(B) / (tau max Q)) over RELEVANT(x)          (Boltzmann sample)
-    a       ~  uniform inside B_sel
-    n(B_sel) <- v = n(B_sel) + 1,      alpha_v = (H + 1) / (H + v)                                (eq. 7)
-    Q(B_sel) <- (1 - alpha_v) Q(B_sel) + alpha_v (r + V(x') + xi / sqrt(v))                       (eq. 6, 9)
-    V(x')   =  min(H, max Q over RELEVANT(x')),  at the last step too                             (eq. 8)
-    split B_sel when n(B_sel) >= (d_max / r(B_sel))^2
-
-and then the mean return of N greedy rollouts decides: not worse than the best so far, P' becomes P, tau returns to
-tau_min and u becomes u^d; else tau rises to min(tau_max, u tau) once something has split since, and after splits in
-two iterations P' goes back to P and tau to tau_min.  Where the text leaves a choice, `docs/paper.md` says which
-reading this is and why.
+* values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
+* remembers every experience and revises all Q from them, whenever the memory has grown by half;
+* splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
+* explores with steps of every size: three actions of four are drawn inside the greedy cell, every fourth from an interval
+  around its middle whose width is a power of two, from that of the cell to the whole action space, each as likely;
+* selects nothing: the returned policy is the last revision's, of everything remembered, and plays the middle of its cells;
+* returns few arms: cells that decide nothing are merged (`spaql.merging`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, Trained
+from spaql.agents.base import Trained
+from spaql.agents.published import Published
 from spaql.compiling import borrow, kernel
-from spaql.episodes import advance_all, begin_all, rollouts
-from spaql.kernels import best, lend, play, sample, snapshot, update
+from spaql.episodes import advance_all, begin_all
+from spaql.errors import ParameterError
+from spaql.kernels import best, lend, locate, play
+from spaql.memory import (
+    ENDED,
+    FIRST,
+    NEXT,
+    PENDING,
+    SPLITS,
+    USED,
+    WHOLE,
+    Ledger,
+    Memory,
+    Rule,
+    allocate,
+    bins,
+    chain,
+    lend_ledger,
+    lend_memory,
+    longer_ledger,
+    longer_memory,
+    open_ledger,
+    revise,
+)
 from spaql.partition import Partition
-from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
-from spaql.rng import Purpose, stream
-from spaql.spaces import check_number, check_whole
+from spaql.problems.base import RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.rng import Purpose, stream, uniform
+from spaql.spaces import Box, Finite, check_number, check_whole
+
+TRAINING, STATUS, FINISHED = 0, 1, 2
+_GROWTH = 1.5  # of the memory from one revision to the next
+_FIRST_ROOM = 64
 
 
-class Rules(NamedTuple):
-    """Constants of a run."""
+class Conduct(NamedTuple):
+    """How the agent acts while it learns."""
 
-    horizon: int  # H
-    rollouts: int  # N
-    scaling: float  # xi
-    coldest: float  # tau_min
-    hottest: float  # tau_max
-    heat_decay: float  # d
-    patience: int  # iterations with splits before a reset
-
-
-class Mood(NamedTuple):
-    """What changes from iteration to iteration, as arrays so that kernels can write to them."""
-
-    numbers: NDArray[np.float64]  # [3] temperature tau, heat u, best score
-    counts: NDArray[np.int64]  # [6] see the names below
-
-
-TEMPERATURE, HEAT, BEST = 0, 1, 2
-# iterations with splits since the last change; environment steps; what the problem reported; iterations finished
-SPLITS, TRAINING, SELECTION, STATUS, STARTED, FINISHED = 0, 1, 2, 3, 4, 5
+    horizon: int
+    exploration: float
+    local: bool  # steps of every size, else of the whole action space only
+    choices: int  # number of finite actions, 0 for a box
 
 
 @kernel(inline=True)
-def train_episode(f, world, frame, rules, temperature, counts, row, agent_random, world_random):
-    """One training episode (algorithm 2, lines 6-16); fills the row's V range and splits; the problem's status."""
-    cap = float(rules.horizon)
+def wander(f, cell, conduct, random, actions, row):
+    """Draw an exploring action into `actions[row]`; whether any action could have come of it.
+
+    With 2^-k the narrowest side of the greedy cell, the action is drawn from the interval that reaches 1, 1/2, ..., or
+    2^-k to either side of the cell's middle, each as likely, as far as it lies in the action space.
+    """
+    if conduct.choices > 0:
+        actions[row, 0] = np.floor(uniform(random) * conduct.choices)
+        return True
+    size = 0
+    if conduct.local:
+        narrowest = 1.0
+        for d in range(f.boxes.shape[2]):
+            narrowest = min(narrowest, f.boxes[cell, 1, d] - f.boxes[cell, 0, d])
+        size = int(uniform(random) * (2 - math.frexp(narrowest)[1]))
+    reach = math.ldexp(1.0, -size)
+    for d in range(f.boxes.shape[2]):
+        middle = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
+        low = max(0.0, middle - reach)
+        actions[row, d] = low + uniform(random) * (min(1.0, middle + reach) - low)
+    return size == 0
+
+
+@kernel(inline=True)
+def act(f, conduct, frame, random):
+    """Choose the training action of the first row; its cell, and whether any action could have come of it."""
+    cell = best(f, 0, frame.points, 0)
+    if uniform(random) < conduct.exploration:
+        whole = wander(f, cell, conduct, random, frame.actions, 0)
+        return locate(f, 0, frame.points, 0, frame.actions), whole
+    play(f, cell, random, frame.actions, 0)
+    return cell, conduct.choices == 0 and f.cells[cell].depth == 0
+
+
+@kernel(inline=True)
+def train_episode(f, m, g, rule, conduct, world, frame, counts, row, agent_random, world_random):
+    """Play one episode and remember it; fills the row's return; the problem's status."""
+    states = m.states.shape[1]
     status = begin_all(world, frame, 1, world_random)
-    low = np.inf
-    high = -np.inf
-    splits = 0
-    for _ in range(rules.horizon):
-        if status != RAN:  # a fault: its state must not be looked up; or the episode's end
+    mark = FIRST
+    total = 0.0
+    for _ in range(conduct.horizon):
+        if status != RAN:
             break
-        cell = sample(f, 0, frame.points, 0, temperature, agent_random)
-        play(f, cell, agent_random, frame.actions, 0)
+        i = m.counts[USED]
+        cell, whole = act(f, conduct, frame, agent_random)
+        for d in range(states):
+            m.states[i, d] = frame.points[0, d]
+        for d in range(m.actions.shape[1]):
+            m.actions[i, d] = frame.actions[0, d]
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
         if failed(status):
             break
-        value = 0.0
-        if not status & SOME_ENDED:
-            value = min(cap, f.cells[best(f, 0, frame.points, 0)].q)
-        low = min(low, value)
-        high = max(high, value)
-        splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rules.scaling)
-    row.value_low = low
-    row.value_high = high
-    row.splits = splits
+        for d in range(states):
+            m.following[i, d] = frame.points[0, d]
+        m.rewards[i] = frame.outcomes[0, 0]
+        total += frame.outcomes[0, 0]
+        m.place[i] = 0
+        m.marks[i] = mark | (ENDED if status & SOME_ENDED else 0) | (WHOLE if whole else 0)
+        mark = 0
+        m.counts[USED] = i + 1
+        chain(f, m, g, rule, i, cell)
+    row.score = total
+    row.best = total
     return status
 
 
-@kernel(inline=True)
-def score(f, world, frame, rules, counts, agent_random, world_random):
-    """Mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT)."""
-    count = rules.rollouts
-    status, steps = rollouts(f, world, frame, rules.horizon, count, False, agent_random, world_random)
-    counts[SELECTION] += steps
-    counts[STATUS] = status
-    total = 0.0
-    for i in range(count):
-        total += frame.returns[i]
-    return total / count
-
-
-@kernel(inline=True)
-def adapt(work, kept, rules, mood, result, row):
-    """Keep, heat or reset after an iteration's score (algorithm 2, lines 18-26)."""
-    numbers, counts = mood.numbers, mood.counts
-    if row.splits > 0:
-        counts[SPLITS] += 1
-    if result >= numbers[BEST]:
-        numbers[BEST] = result
-        snapshot(work, kept)
-        numbers[TEMPERATURE] = rules.coldest
-        numbers[HEAT] = numbers[HEAT] ** rules.heat_decay
-        counts[SPLITS] = 0
-    elif counts[SPLITS] >= rules.patience:
-        snapshot(kept, work)
-        numbers[TEMPERATURE] = rules.coldest
-        counts[SPLITS] = 0
-        row.resets = 1
-    elif counts[SPLITS] > 0:
-        numbers[TEMPERATURE] = min(rules.hottest, numbers[TEMPERATURE] * numbers[HEAT])
-
-
 @kernel()
-def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserve):
-    """Up to `len(rows)` iterations of algorithm 2, counted in `counts[FINISHED]`.
+def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget):
+    """Up to `len(rows)` episodes, and the revisions that fall due before them, counted in `counts[FINISHED]`.
 
-    Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
-    nodes and cells that one iteration can add), or at a fault of the problem, which `counts[STATUS]` then tells.
+    Stops early where an episode might pass the step budget, where forest or memory have no room, or at a fault of the
+    problem, which `counts[STATUS]` then tells.
     """
-    work, kept, world, frame = lend(work), lend(kept), lend_world(world), lend_frame(frame)
-    mood = Mood(borrow(mood.numbers), borrow(mood.counts))
-    numbers, counts = mood.numbers, mood.counts
-    training_agent, training_world = borrow(streams[0]), borrow(streams[1])
-    selection_agent, selection_world = borrow(streams[2]), borrow(streams[3])
-    most = rules.horizon * (1 + rules.rollouts)
-    if counts[STARTED] == 0 and rows.shape[0] > 0:
-        numbers[BEST] = score(work, world, frame, rules, counts, selection_agent, selection_world)
-        snapshot(work, kept)
-        counts[STARTED] = 1
+    f, m, g, world, frame = lend(f), lend_memory(m), lend_ledger(g), lend_world(world), lend_frame(frame)
+    counts, agent_random, world_random = borrow(counts), borrow(streams[0]), borrow(streams[1])
     for k in range(rows.shape[0]):
-        if failed(counts[STATUS]) or counts[TRAINING] + counts[SELECTION] > budget - most:
+        if failed(counts[STATUS]) or counts[TRAINING] > budget - conduct.horizon:
             return
-        if work.used[0] + reserve[0] > work.nodes.shape[0] or work.used[1] + reserve[1] > work.cells.shape[0]:
+        if m.counts[USED] + conduct.horizon > m.rewards.shape[0]:
             return
+        if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
+            if m.counts[PENDING] == 0:
+                m.counts[NEXT] = max(m.counts[USED] + conduct.horizon, int(_GROWTH * m.counts[USED]))
+            if not revise(f, m, g, rule):
+                return
         row = rows[k]
-        row.temperature = numbers[TEMPERATURE]
-        row.heat = numbers[HEAT]
-        status = train_episode(
-            work, world, frame, rules, numbers[TEMPERATURE], counts, row, training_agent, training_world
-        )
-        if failed(status):
-            counts[STATUS] = status
-            return
-        row.score = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        before = m.counts[SPLITS]
+        counts[STATUS] = train_episode(f, m, g, rule, conduct, world, frame, counts, row, agent_random, world_random)
         if failed(counts[STATUS]):
             return
-        adapt(work, kept, rules, mood, row.score, row)
-        row.best = numbers[BEST]
-        row.arms = kept.used[1]
+        row.splits = m.counts[SPLITS] - before
+        row.arms = f.used[1]
         row.training_steps = counts[TRAINING]
-        row.selection_steps = counts[SELECTION]
         counts[FINISHED] += 1
 
 
 class SPAQL(Trained):
-    """Single-partition adaptive Q-learning (Araujo, Figueiredo, Ayala Botto, 2020).
+    """Single-partition adaptive Q-learning that remembers, plans and splits by what it has seen; nothing to tune.
 
     Parameters
     ----------
     problem
         A compiled problem.
-    scaling
-        xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
-    rollouts
-        N, greedy rollouts by which each iteration is judged.
-    coldest, hottest
-        tau_min and tau_max, the range of the Boltzmann temperature.
-    heat, heat_decay
-        u > 1, by which the temperature rises, and d in (0, 1], by whose power u itself falls at every improvement.
-    splits_before_reset
-        Iterations with splits and no improvement after which the agent goes back to its best.
+    discount
+        Of the value of the next state, in [0, 1); None for 1 - 1/H.
+    exploration
+        Share of the training actions that are steps of a random size away from the greedy one.
+    confidence
+        Standard errors by which the parts of a cell must differ for it to split.
+    tolerance
+        The least effect of a split worth a cell: difference times share of the experiences, in units of the spread.
+    memory
+        Experiences to remember at most; when it is full every second one is forgotten.
     seed
         Of everything random about the agent.
 
@@ -185,93 +190,114 @@ class SPAQL(Trained):
     --------
     >>> import spaql
     >>> agent = spaql.SPAQL(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=200)
-    >>> agent.evaluate(episodes=100).mean > 3.5
+    >>> agent.evaluate(episodes=100).mean > 4.1
     True
     """
+
+    plays_middle = True
 
     def __init__(
         self,
         problem: Problem,
         *,
-        scaling: float = 0.5,
-        rollouts: int = 20,
-        coldest: float = 0.01,
-        hottest: float = 10.0,
-        heat: float = 2.0,
-        heat_decay: float = 0.8,
-        splits_before_reset: int = 2,
+        discount: float | None = None,
+        exploration: float = 0.25,
+        confidence: float = 3.0,
+        tolerance: float = 0.001,
+        memory: int = 1_000_000,
         seed: int = 0,
     ) -> None:
         super().__init__(problem, seed=seed)
-        self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
-        self.rollouts = check_whole(rollouts, "rollouts", 1, MOST_ROLLOUTS)
-        self.coldest = check_number(coldest, "coldest", least=0.0, above=True)
-        self.hottest = check_number(hottest, "hottest", least=self.coldest)
-        self.heat = check_number(heat, "heat", least=1.0, above=True)
-        self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
-        self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
-        horizon = problem.horizon
-        self._rules = Rules(
-            horizon, self.rollouts, self.scaling, self.coldest, self.hottest, self.heat_decay, self.splits_before_reset
+        self.discount = None if discount is None else check_number(discount, "discount", least=0.0, most=1.0)
+        if self.discount == 1.0:
+            raise ParameterError("discount: must be below 1, or the value of an episode without end has no bound")
+        self.exploration = check_number(exploration, "exploration", least=0.0, most=1.0, above=True)
+        self.confidence = check_number(confidence, "confidence", least=0.0)
+        self.tolerance = check_number(tolerance, "tolerance", least=0.0)
+        self.memory = check_whole(memory, "memory", 2 * problem.horizon)
+        states, actions = problem.states.dimensions, problem.actions
+        sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
+        self._rule = Rule(
+            discount=1.0 - 1.0 / problem.horizon if self.discount is None else self.discount,
+            confidence=self.confidence,
+            tolerance=self.tolerance,
+            sides=sides,
+            middles=True,
+            diagonals=True,
+            promising=True,
         )
-        self._work = Partition(problem.states, problem.actions, initial=float(horizon))
-        self._kept = self._work.copy()
-        self._mood = Mood(np.array([self.coldest, self.heat, -np.inf]), np.array([0, 0, 0, RAN, 0, 0]))
-        self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
-        self._frame = problem.frame(self.rollouts)
+        choices = actions.count if isinstance(actions, Finite) else 0
+        self._conduct = Conduct(problem.horizon, self.exploration, True, choices)
+        self._work = Partition(problem.states, actions, initial=0.0)
+        self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
+        room = len(self._work.forest.nodes), len(self._work.forest.cells)
+        self._memory = allocate(states, actions.dimensions, min(self.memory, max(1024, 2 * problem.horizon)))
+        self._ledger = open_ledger(*room, states, bins(states, sides - states))
+        self._counts = np.array([0, RAN, 0])
+        self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
+        self._frame = problem.frame(1)
+        self._returned: tuple[int, Partition] | None = None
 
-    @classmethod
-    def published(cls, problem: Problem, **parameters: Any) -> SPAQL:
-        """The agent of the paper, with its constants (N = 20, tau from 0.01 to 10, u = 2, d = 0.8) unless given."""
-        constants = {"rollouts": 20, "coldest": 0.01, "hottest": 10.0, "heat": 2.0, "heat_decay": 0.8}
-        return cls(problem, **{**constants, "splits_before_reset": 2, **parameters})
+    @staticmethod
+    def published(problem: Problem, **parameters: Any) -> Published:
+        """The agent of the paper, exactly; see `spaql.agents.Published` for its parameters."""
+        return Published(problem, **parameters)
 
     @property
     def training_steps(self) -> int:
         """Environment steps spent on learning."""
-        return int(self._mood.counts[TRAINING])
-
-    @property
-    def selection_steps(self) -> int:
-        """Environment steps spent on rollouts that chose which partition to keep."""
-        return int(self._mood.counts[SELECTION])
+        return int(self._counts[TRAINING])
 
     @property
     def finished(self) -> int:
-        """Iterations that the kernel has finished."""
-        return int(self._mood.counts[FINISHED])
+        """Iterations, that is episodes, that the kernel has finished."""
+        return int(self._counts[FINISHED])
 
     @property
     def steps_per_iteration(self) -> int:
-        """The most steps one iteration can take; the first also scores the untrained agent."""
-        first = 0 if self._mood.counts[STARTED] else self.rollouts
-        return self.problem.horizon * (1 + self.rollouts + first)
-
-    @property
-    def selection_score(self) -> float | None:
-        """The running maximum by which the returned partition was kept: biased up."""
-        return float(self._mood.numbers[BEST]) if self.iterations else None
-
-    def _policy(self) -> Partition:
-        return self._kept
+        """The most steps that one episode can take."""
+        return self.problem.horizon
 
     def make_room(self) -> None:
-        """Grow both partitions so that an iteration fits."""
-        self._work.reserve(self.problem.horizon)
-        self._kept.match(self._work)
+        """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
+        size, used = len(self._memory.rewards), int(self._memory.counts[USED])
+        if used + self.problem.horizon > size:
+            self._memory = longer_memory(self._memory, min(self.memory, 2 * size))
+        self._work, self._ledger = _roomier(self._work, self._ledger, bool(self._memory.counts[PENDING]))
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
         iterate(
             self._work.forest,
-            self._kept.forest,
+            self._memory,
+            self._ledger,
+            self._rule,
+            self._conduct,
             self.problem.world,
             self._frame,
-            self._rules,
-            self._mood,
+            self._counts,
             self._streams,
             rows,
             budget,
-            self._work.growth(self.problem.horizon),
         )
-        self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.finished + 1}")
+        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")
+
+    def _policy(self) -> Partition:
+        """A revision of everything remembered, merged; on copies, so that asking changes nothing."""
+        if self._returned is None or self._returned[0] != self.finished:
+            work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
+            memory = self._memory._replace(
+                **{name: getattr(self._memory, name).copy() for name in ("counts", "codes", "cell", "place", "later")}
+            )
+            while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
+                work, ledger = _roomier(work, ledger, True)
+            self._returned = self.finished, work
+        return self._returned[1]
+
+
+def _roomier(work: Partition, ledger: Ledger, waiting: bool) -> tuple[Partition, Ledger]:
+    """Forest and ledger with twice the room if a revision waits for it."""
+    if waiting:
+        work.hold(2 * len(work.forest.nodes), 2 * len(work.forest.cells))
+        ledger = longer_ledger(ledger, len(work.forest.nodes), len(work.forest.cells))
+    return work, ledger

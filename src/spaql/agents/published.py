@@ -1,0 +1,271 @@
+"""Single-partition adaptive Q-learning, exactly as published (algorithms 1 and 2 of the paper).
+
+One partition P' is trained; P keeps the best one found.  In every iteration k one episode of H steps is played with
+
+    B_sel   ~  exp(Q(B) / (tau max Q)) over RELEVANT(x)          (Boltzmann sample)
+    a       ~  uniform inside B_sel
+    n(B_sel) <- v = n(B_sel) + 1,      alpha_v = (H + 1) / (H + v)                                (eq. 7)
+    Q(B_sel) <- (1 - alpha_v) Q(B_sel) + alpha_v (r + V(x') + xi / sqrt(v))                       (eq. 6, 9)
+    V(x')   =  min(H, max Q over RELEVANT(x')),  at the last step too                             (eq. 8)
+    split B_sel when n(B_sel) >= (d_max / r(B_sel))^2
+
+and then the mean return of N greedy rollouts decides: not worse than the best so far, P' becomes P, tau returns to
+tau_min and u becomes u^d; else tau rises to min(tau_max, u tau) once something has split since, and after splits in
+two iterations P' goes back to P and tau to tau_min.  Where the text leaves a choice, `docs/paper.md` says which
+reading this is and why.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.agents.base import MOST_ROLLOUTS, Trained
+from spaql.compiling import borrow, kernel
+from spaql.episodes import advance_all, begin_all, rollouts
+from spaql.kernels import best, lend, play, sample, snapshot, update
+from spaql.partition import Partition
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.rng import Purpose, stream
+from spaql.spaces import check_number, check_whole
+
+
+class Rules(NamedTuple):
+    """Constants of a run."""
+
+    horizon: int  # H
+    rollouts: int  # N
+    scaling: float  # xi
+    coldest: float  # tau_min
+    hottest: float  # tau_max
+    heat_decay: float  # d
+    patience: int  # iterations with splits before a reset
+
+
+class Mood(NamedTuple):
+    """What changes from iteration to iteration, as arrays so that kernels can write to them."""
+
+    numbers: NDArray[np.float64]  # [3] temperature tau, heat u, best score
+    counts: NDArray[np.int64]  # [6] see the names below
+
+
+TEMPERATURE, HEAT, BEST = 0, 1, 2
+# iterations with splits since the last change; environment steps; what the problem reported; iterations finished
+SPLITS, TRAINING, SELECTION, STATUS, STARTED, FINISHED = 0, 1, 2, 3, 4, 5
+
+
+@kernel(inline=True)
+def train_episode(f, world, frame, rules, temperature, counts, row, agent_random, world_random):
+    """One training episode (algorithm 2, lines 6-16); fills the row's V range and splits; the problem's status."""
+    cap = float(rules.horizon)
+    status = begin_all(world, frame, 1, world_random)
+    low = np.inf
+    high = -np.inf
+    splits = 0
+    for _ in range(rules.horizon):
+        if status != RAN:  # a fault: its state must not be looked up; or the episode's end
+            break
+        cell = sample(f, 0, frame.points, 0, temperature, agent_random)
+        play(f, cell, agent_random, frame.actions, 0)
+        status = advance_all(world, frame, 1, world_random)
+        counts[TRAINING] += 1
+        if failed(status):
+            break
+        value = 0.0
+        if not status & SOME_ENDED:
+            value = min(cap, f.cells[best(f, 0, frame.points, 0)].q)
+        low = min(low, value)
+        high = max(high, value)
+        splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rules.scaling)
+    row.value_low = low
+    row.value_high = high
+    row.splits = splits
+    return status
+
+
+@kernel(inline=True)
+def score(f, world, frame, rules, counts, agent_random, world_random):
+    """Mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT)."""
+    count = rules.rollouts
+    status, steps = rollouts(f, world, frame, rules.horizon, count, False, agent_random, world_random)
+    counts[SELECTION] += steps
+    counts[STATUS] = status
+    total = 0.0
+    for i in range(count):
+        total += frame.returns[i]
+    return total / count
+
+
+@kernel(inline=True)
+def adapt(work, kept, rules, mood, result, row):
+    """Keep, heat or reset after an iteration's score (algorithm 2, lines 18-26)."""
+    numbers, counts = mood.numbers, mood.counts
+    if row.splits > 0:
+        counts[SPLITS] += 1
+    if result >= numbers[BEST]:
+        numbers[BEST] = result
+        snapshot(work, kept)
+        numbers[TEMPERATURE] = rules.coldest
+        numbers[HEAT] = numbers[HEAT] ** rules.heat_decay
+        counts[SPLITS] = 0
+    elif counts[SPLITS] >= rules.patience:
+        snapshot(kept, work)
+        numbers[TEMPERATURE] = rules.coldest
+        counts[SPLITS] = 0
+        row.resets = 1
+    elif counts[SPLITS] > 0:
+        numbers[TEMPERATURE] = min(rules.hottest, numbers[TEMPERATURE] * numbers[HEAT])
+
+
+@kernel()
+def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserve):
+    """Up to `len(rows)` iterations of algorithm 2, counted in `counts[FINISHED]`.
+
+    Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
+    nodes and cells that one iteration can add), or at a fault of the problem, which `counts[STATUS]` then tells.
+    """
+    work, kept, world, frame = lend(work), lend(kept), lend_world(world), lend_frame(frame)
+    mood = Mood(borrow(mood.numbers), borrow(mood.counts))
+    numbers, counts = mood.numbers, mood.counts
+    training_agent, training_world = borrow(streams[0]), borrow(streams[1])
+    selection_agent, selection_world = borrow(streams[2]), borrow(streams[3])
+    most = rules.horizon * (1 + rules.rollouts)
+    if counts[STARTED] == 0 and rows.shape[0] > 0:
+        numbers[BEST] = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        snapshot(work, kept)
+        counts[STARTED] = 1
+    for k in range(rows.shape[0]):
+        if failed(counts[STATUS]) or counts[TRAINING] + counts[SELECTION] > budget - most:
+            return
+        if work.used[0] + reserve[0] > work.nodes.shape[0] or work.used[1] + reserve[1] > work.cells.shape[0]:
+            return
+        row = rows[k]
+        row.temperature = numbers[TEMPERATURE]
+        row.heat = numbers[HEAT]
+        status = train_episode(
+            work, world, frame, rules, numbers[TEMPERATURE], counts, row, training_agent, training_world
+        )
+        if failed(status):
+            counts[STATUS] = status
+            return
+        row.score = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        if failed(counts[STATUS]):
+            return
+        adapt(work, kept, rules, mood, row.score, row)
+        row.best = numbers[BEST]
+        row.arms = kept.used[1]
+        row.training_steps = counts[TRAINING]
+        row.selection_steps = counts[SELECTION]
+        counts[FINISHED] += 1
+
+
+class Published(Trained):
+    """Single-partition adaptive Q-learning as published (Araujo, Figueiredo, Ayala Botto, 2020); `SPAQL.published`.
+
+    Parameters
+    ----------
+    problem
+        A compiled problem.
+    scaling
+        xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
+    rollouts
+        N, greedy rollouts by which each iteration is judged.
+    coldest, hottest
+        tau_min and tau_max, the range of the Boltzmann temperature.
+    heat, heat_decay
+        u > 1, by which the temperature rises, and d in (0, 1], by whose power u itself falls at every improvement.
+    splits_before_reset
+        Iterations with splits and no improvement after which the agent goes back to its best.
+    seed
+        Of everything random about the agent.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL.published(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=200)
+    >>> agent.evaluate(episodes=100).mean > 3.5
+    True
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        scaling: float = 0.5,
+        rollouts: int = 20,
+        coldest: float = 0.01,
+        hottest: float = 10.0,
+        heat: float = 2.0,
+        heat_decay: float = 0.8,
+        splits_before_reset: int = 2,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(problem, seed=seed)
+        self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
+        self.rollouts = check_whole(rollouts, "rollouts", 1, MOST_ROLLOUTS)
+        self.coldest = check_number(coldest, "coldest", least=0.0, above=True)
+        self.hottest = check_number(hottest, "hottest", least=self.coldest)
+        self.heat = check_number(heat, "heat", least=1.0, above=True)
+        self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
+        self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
+        horizon = problem.horizon
+        self._rules = Rules(
+            horizon, self.rollouts, self.scaling, self.coldest, self.hottest, self.heat_decay, self.splits_before_reset
+        )
+        self._work = Partition(problem.states, problem.actions, initial=float(horizon))
+        self._kept = self._work.copy()
+        self._mood = Mood(np.array([self.coldest, self.heat, -np.inf]), np.array([0, 0, 0, RAN, 0, 0]))
+        self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
+        self._frame = problem.frame(self.rollouts)
+
+    @property
+    def training_steps(self) -> int:
+        """Environment steps spent on learning."""
+        return int(self._mood.counts[TRAINING])
+
+    @property
+    def selection_steps(self) -> int:
+        """Environment steps spent on rollouts that chose which partition to keep."""
+        return int(self._mood.counts[SELECTION])
+
+    @property
+    def finished(self) -> int:
+        """Iterations that the kernel has finished."""
+        return int(self._mood.counts[FINISHED])
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most steps one iteration can take; the first also scores the untrained agent."""
+        first = 0 if self._mood.counts[STARTED] else self.rollouts
+        return self.problem.horizon * (1 + self.rollouts + first)
+
+    @property
+    def selection_score(self) -> float | None:
+        """The running maximum by which the returned partition was kept: biased up."""
+        return float(self._mood.numbers[BEST]) if self.iterations else None
+
+    def _policy(self) -> Partition:
+        return self._kept
+
+    def make_room(self) -> None:
+        """Grow both partitions so that an iteration fits."""
+        self._work.reserve(self.problem.horizon)
+        self._kept.match(self._work)
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
+        """Run the kernel; see `spaql.training.Learner`."""
+        iterate(
+            self._work.forest,
+            self._kept.forest,
+            self.problem.world,
+            self._frame,
+            self._rules,
+            self._mood,
+            self._streams,
+            rows,
+            budget,
+            self._work.growth(self.problem.horizon),
+        )
+        self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.finished + 1}")
