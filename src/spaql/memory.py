@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.compiling import borrow, kernel
-from spaql.kernels import MAX_DEPTH, NONE, halve, refresh
+from spaql.kernels import MAX_DEPTH, NONE, halve, lend, refresh
 
 ENDED, WHOLE, FIRST = 1, 2, 4  # marks: the episode ended; the action was any action; the episode, or what is left, began
 USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # counters: experiences; when to revise; whether splitting waits for room; splits
@@ -53,7 +53,7 @@ class Memory(NamedTuple):
     rewards: NDArray[np.float64]  # [m]
     following: NDArray[np.float64]  # [m, states] the state that followed, unit cube
     marks: NDArray[np.uint8]  # [m]
-    codes: NDArray[np.uint64]  # [m] two bits per side: the quarter of the cell
+    codes: NDArray[np.int64]  # [m] two bits per side: the quarter of the cell
     cell: NDArray[np.int32]  # [m] the cell that holds state and action
     place: NDArray[np.int32]  # [m] a node that holds the following state, the leaf when last looked
     later: NDArray[np.int32]  # [m] the next experience in the same cell, or NONE
@@ -98,7 +98,7 @@ def allocate(states: int, actions: int, size: int) -> Memory:
         rewards=np.zeros(size),
         following=np.zeros((size, states)),
         marks=np.zeros(size, np.uint8),
-        codes=np.zeros(size, np.uint64),
+        codes=np.zeros(size, np.int64),
         cell=np.zeros(size, np.int32),
         place=np.zeros(size, np.int32),
         later=np.zeros(size, np.int32),
@@ -173,7 +173,7 @@ def lend_ledger(g):
 @kernel(inline=True)
 def quarter(x, low, high):
     """Which quarter of an interval x lies in, 0 to 3."""
-    return np.uint64(min(3, max(0, int(4.0 * ((x - low) / (high - low))))))
+    return min(3, max(0, int(4.0 * ((x - low) / (high - low)))))
 
 
 @kernel(inline=True)
@@ -181,11 +181,11 @@ def encode(f, m, g, rule, i, cell):
     """The quarters of the cell's sides that experience i lies in, two bits each."""
     states = m.states.shape[1]
     node = f.cells[cell].node
-    code = np.uint64(0)
+    code = 0
     for d in range(states):
-        code |= quarter(m.states[i, d], g.edges[node, 0, d], g.edges[node, 1, d]) << np.uint64(2 * d)
+        code |= quarter(m.states[i, d], g.edges[node, 0, d], g.edges[node, 1, d]) << (2 * d)
     for d in range(rule.sides - states):
-        code |= quarter(m.actions[i, d], f.boxes[cell, 0, d], f.boxes[cell, 1, d]) << np.uint64(2 * (states + d))
+        code |= quarter(m.actions[i, d], f.boxes[cell, 0, d], f.boxes[cell, 1, d]) << (2 * (states + d))
     return code
 
 
@@ -193,12 +193,12 @@ def encode(f, m, g, rule, i, cell):
 def book(bins_of_cell, amount, code, states, sides):
     """Add an amount to the bins that an experience of this code belongs to."""
     for d in range(sides):
-        bins_of_cell[4 * d + ((code >> np.uint64(2 * d)) & np.uint64(3))] += amount
+        bins_of_cell[4 * d + ((code >> (2 * d)) & 3)] += amount
     at = 4 * sides
     for s in range(states):
-        row = (code >> np.uint64(2 * s + 1)) & np.uint64(1)
+        row = (code >> (2 * s + 1)) & 1
         for d in range(states, sides):
-            bins_of_cell[at + 2 * row + ((code >> np.uint64(2 * d + 1)) & np.uint64(1))] += amount
+            bins_of_cell[at + 2 * row + ((code >> (2 * d + 1)) & 1)] += amount
             at += 4
 
 
@@ -301,7 +301,7 @@ def contrast(low_count, low_sum, high_count, high_sum, squares, total):
     return square, square / max(error, 1e-300)
 
 
-@kernel()
+@kernel(inline=True)
 def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
     total = f.cells[cell].visits
@@ -357,7 +357,7 @@ def strongest(f, m, g, rule, cell):
     return side
 
 
-@kernel()
+@kernel(inline=True)
 def promising(f, m, g, rule, cell):
     """Whether a few experiences of the cell reached at least the value of the state they began in."""
     found = 0
@@ -372,7 +372,7 @@ def promising(f, m, g, rule, cell):
     return False
 
 
-@kernel()
+@kernel(inline=True)
 def part(f, m, g, rule, cell, side):
     """Cut a cell along a side and hand its experiences to the halves, with fresh targets."""
     states = m.states.shape[1]
@@ -400,10 +400,10 @@ def part(f, m, g, rule, cell, side):
         for k in range(g.sums.shape[1]):
             g.counts[half, k] = 0
             g.sums[half, k] = 0.0
-    bit = np.uint64(2 * side + 1)
+    bit = 2 * side + 1
     while i >= 0:
         later = m.later[i]
-        half = upper if (m.codes[i] >> bit) & np.uint64(1) else cell
+        half = upper if (m.codes[i] >> bit) & 1 else cell
         code = chain(f, m, g, rule, i, half)
         deviation = target(f, m, g, rule, i) - q
         g.squares[half] += deviation * deviation
@@ -426,7 +426,7 @@ def narrow(f, g, cell, side):
     return f.boxes[cell, 1, side - states] - f.boxes[cell, 0, side - states] < _NARROW
 
 
-@kernel()
+@kernel(inline=True)
 def refine(f, m, g, rule):
     """Split every cell that should be, and its halves; False where the arrays have no room left for it."""
     cell = 0
@@ -446,6 +446,7 @@ def refine(f, m, g, rule):
 @kernel()
 def revise(f, m, g, rule):
     """Sweep once and split where the experiences say so; False where it has to be called again with more room."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     if m.counts[PENDING] == 0:
         sweep(f, m, g, rule)
         refresh(f)
