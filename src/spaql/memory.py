@@ -18,9 +18,9 @@ adds up to over all later sweeps, discount / (1 - discount) times its size.
 
 A contrast of group means m0 and m1 counts where it is *significant*, |m0 - m1| > confidence * its standard error; where
 it is *relevant*, |m0 - m1| * (share of all experiences) > tolerance * spread; and where the cell is *promising*: a few
-of its experiences reached at least the value of the state they began in, t >= V(x).  `spread` is the deviation of the
-targets of actions drawn from the whole action space, what is at stake in a decision; it makes the rule indifferent to
-the unit and the zero of the rewards.  The cell is cut along the side of the largest contrast (the state side for
+of its experiences reached at least the value of the state they began in, t >= V(x).  `spread` is the
+deviation of targets over the whole space, each cell weighing as much as its volume: what there is to win and to lose.
+It makes the rule indifferent to the unit and the zero of the rewards.  The cell is cut along the side of the largest contrast (the state side for
 diagonals), and its halves are looked at in turn.
 
 Memory grows without shifting: experience i of the arrays below is the i-th that is still remembered; the experiences of
@@ -35,10 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.compiling import borrow, kernel
-from spaql.kernels import MAX_DEPTH, NONE, halve, lend, refresh
+from spaql.kernels import GRID, GRID_LEVELS, MAX_DEPTH, NONE, halve, lend, refresh
 
-ENDED, WHOLE, FIRST = 1, 2, 4  # marks: the episode ended; the action was any action; the episode, or what is left, began
-USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # counters: experiences; when to revise; whether splitting waits for room; splits
+USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # experiences; when to revise; whether splitting waits for room; splits so far
 _FEWEST = 16  # experiences of a cell that may split
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
 _FEW = 4  # of each group in a contrast; and that make a cell promising
@@ -52,10 +51,11 @@ class Memory(NamedTuple):
     actions: NDArray[np.float64]  # [m, actions] unit cube, or the number of a finite action
     rewards: NDArray[np.float64]  # [m]
     following: NDArray[np.float64]  # [m, states] the state that followed, unit cube
-    marks: NDArray[np.uint8]  # [m]
+    ended: NDArray[np.uint8]  # [m] 1 where the episode ended with it
     codes: NDArray[np.int64]  # [m] two bits per side: the quarter of the cell
     cell: NDArray[np.int32]  # [m] the cell that holds state and action
-    place: NDArray[np.int32]  # [m] a node that holds the following state, the leaf when last looked
+    origin: NDArray[np.int32]  # [m] a node that holds the state, the leaf when last looked
+    place: NDArray[np.int32]  # [m] the same for the state that followed
     later: NDArray[np.int32]  # [m] the next experience in the same cell, or NONE
 
 
@@ -66,10 +66,12 @@ class Ledger(NamedTuple):
     last: NDArray[np.int32]  # [cells]
     counts: NDArray[np.int32]  # [cells, bins] experiences per quarter of each side, then per quadrant of each pair
     sums: NDArray[np.float64]  # [cells, bins] targets minus Q of the cell, likewise
-    squares: NDArray[np.float64]  # [cells] of the same
+    squares: NDArray[np.float64]  # [cells] of targets around their mean in the cell
     edges: NDArray[np.float64]  # [nodes, 2, states] low and high of each node's state box
     value: NDArray[np.float64]  # [nodes] V where the state's leaf is that node
-    spread: NDArray[np.float64]  # [1] deviation of the targets of actions from the whole action space
+    greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
+    spots: NDArray[np.int32]  # [GRID] for one state dimension: where in the tree to look for a leaf, by place
+    spread: NDArray[np.float64]  # [1] deviation of targets over the whole space
 
 
 class Rule(NamedTuple):
@@ -97,9 +99,10 @@ def allocate(states: int, actions: int, size: int) -> Memory:
         actions=np.zeros((size, actions)),
         rewards=np.zeros(size),
         following=np.zeros((size, states)),
-        marks=np.zeros(size, np.uint8),
+        ended=np.zeros(size, np.uint8),
         codes=np.zeros(size, np.int64),
         cell=np.zeros(size, np.int32),
+        origin=np.zeros(size, np.int32),
         place=np.zeros(size, np.int32),
         later=np.zeros(size, np.int32),
     )
@@ -117,6 +120,8 @@ def open_ledger(nodes: int, cells: int, states: int, count: int) -> Ledger:
         squares=np.zeros(cells),
         edges=edges,
         value=np.zeros(nodes),
+        greedy=np.zeros(nodes, np.int32),
+        spots=np.zeros(GRID, np.int32),
         spread=np.zeros(1),
     )
 
@@ -128,10 +133,10 @@ def longer_memory(memory: Memory, size: int) -> Memory:
 
 def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:
     """The same ledger for a forest with room for so many nodes and cells."""
-    per_node = {name: _prolonged(getattr(ledger, name), nodes) for name in ("edges", "value")}
+    per_node = {name: _prolonged(getattr(ledger, name), nodes) for name in ("edges", "value", "greedy")}
     names = ("first", "last", "counts", "sums", "squares")
     per_cell = {name: _prolonged(getattr(ledger, name), cells) for name in names}
-    return Ledger(**per_cell, **per_node, spread=ledger.spread)
+    return Ledger(**per_cell, **per_node, spots=ledger.spots, spread=ledger.spread)
 
 
 def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
@@ -147,9 +152,10 @@ def lend_memory(m):
         borrow(m.actions),
         borrow(m.rewards),
         borrow(m.following),
-        borrow(m.marks),
+        borrow(m.ended),
         borrow(m.codes),
         borrow(m.cell),
+        borrow(m.origin),
         borrow(m.place),
         borrow(m.later),
     )
@@ -166,14 +172,16 @@ def lend_ledger(g):
         borrow(g.squares),
         borrow(g.edges),
         borrow(g.value),
+        borrow(g.greedy),
+        borrow(g.spots),
         borrow(g.spread),
     )
 
 
 @kernel(inline=True)
 def quarter(x, low, high):
-    """Which quarter of an interval x lies in, 0 to 3."""
-    return min(3, max(0, int(4.0 * ((x - low) / (high - low)))))
+    """Which quarter of an interval x lies in, 0 to 3; exact, as widths are powers of two."""
+    return min(3, max(0, int((x - low) * (4.0 / (high - low)))))
 
 
 @kernel(inline=True)
@@ -228,24 +236,42 @@ def leaf(f, node, points, row):
 
 
 @kernel(inline=True)
+def spot(f, g, points, row):
+    """The leaf of the state tree that holds a point."""
+    node = 0
+    if points.shape[1] == 1:
+        node = g.spots[min(int(points[row, 0] * GRID), GRID - 1)]
+    return leaf(f, node, points, row)
+
+
+@kernel(inline=True)
 def target(f, m, g, rule, i):
     """r + discount V(x') of experience i with the values of now."""
-    if m.marks[i] & ENDED:
+    if m.ended[i]:
         return m.rewards[i]
     node = leaf(f, m.place[i], m.following, i)
     m.place[i] = node
     return m.rewards[i] + rule.discount * g.value[node]
 
 
-@kernel(inline=True)
-def tell_values(f, g):
-    """V of every node: the largest Q on the way from the root to it; a child always stands behind its parent."""
+@kernel()
+def survey(f, g):
+    """V and greedy cell of every node, and where on the grid its leaves are; a child stands behind its parent."""
+    f, g = lend(f), lend_ledger(g)
     for node in range(f.used[0]):
         value = f.nodes[node].top_q
+        cell = f.nodes[node].top
         parent = f.links[node].parent
-        if parent >= 0:
-            value = max(value, g.value[parent])
+        if parent >= 0 and not value > g.value[parent]:
+            value = g.value[parent]
+            cell = g.greedy[parent]
         g.value[node] = value
+        g.greedy[node] = cell
+        level = f.nodes[node].level
+        if level <= GRID_LEVELS and (f.nodes[node].child < 0 or level == GRID_LEVELS):
+            first = int(g.edges[node, 0, 0] * GRID)
+            for k in range(first, first + (GRID >> level)):
+                g.spots[k] = node
 
 
 @kernel(inline=True)
@@ -260,24 +286,13 @@ def sweep(f, m, g, rule):
             g.sums[cell, k] = 0.0
     total = 0.0
     ended = 0
-    wholes = 0
-    mean = 0.0
-    scatter = 0.0
     for i in range(used):
-        t = target(f, m, g, rule, i)
         cell = m.cell[i]
-        deviation = t - f.cells[cell].q
+        deviation = target(f, m, g, rule, i) - f.cells[cell].q
         total += deviation
         g.squares[cell] += deviation * deviation
         book(g.sums[cell], deviation, m.codes[i], states, rule.sides)
-        mark = m.marks[i]
-        if mark & WHOLE:
-            wholes += 1
-            step = t - mean
-            mean += step / wholes
-            scatter += step * (t - mean)
-        ended += mark & ENDED
-    g.spread[0] = np.sqrt(scatter / wholes) if wholes else 0.0
+        ended += m.ended[i]
     residual = total / used
     lasting = rule.discount * (1.0 - ended / used)
     lift = residual * lasting / (1.0 - lasting)
@@ -286,18 +301,54 @@ def sweep(f, m, g, rule):
         change = residual
         if visits > 0:
             change = (g.sums[cell, 0] + g.sums[cell, 1] + g.sums[cell, 2] + g.sums[cell, 3]) / visits
+            g.squares[cell] -= visits * change * change
         f.cells[cell].q += change + lift
 
 
 @kernel(inline=True)
-def contrast(low_count, low_sum, high_count, high_sum, squares, total):
-    """Squared difference of two groups' means, and the same over its squared standard error; zeros if too few."""
+def volume(f, g, cell):
+    """Share of the whole space that a cell takes up."""
+    node = f.cells[cell].node
+    share = 1.0
+    for d in range(g.edges.shape[2]):
+        share *= g.edges[node, 1, d] - g.edges[node, 0, d]
+    for d in range(f.boxes.shape[2]):
+        if f.boxes[cell, 1, d] > f.boxes[cell, 0, d]:
+            share *= f.boxes[cell, 1, d] - f.boxes[cell, 0, d]
+    return share
+
+
+@kernel(inline=True)
+def gauge(f, g):
+    """Find the spread: the deviation of targets over the whole space."""
+    weight = 0.0
+    mean = 0.0
+    scatter = 0.0
+    for cell in range(f.used[1]):
+        visits = f.cells[cell].visits
+        if visits > 0:
+            share = volume(f, g, cell)
+            weight += share
+            step = f.cells[cell].q - mean
+            mean += step * share / weight
+            scatter += share * (step * (f.cells[cell].q - mean) + g.squares[cell] / visits)
+    g.spread[0] = np.sqrt(scatter / weight)
+
+
+@kernel(inline=True)
+def contrast(low_count, low_sum, high_count, high_sum, squares):
+    """Squared difference of the means of a cell's two groups, and the same over its squared standard error.
+
+    Zeros if there are too few of one.  `squares` around the common mean is what the groups scatter around their own
+    means, and the difference's share.
+    """
     if low_count < _FEW or high_count < _FEW:
         return 0.0, 0.0
     difference = high_sum / high_count - low_sum / low_count
-    within = squares - high_sum * high_sum / high_count - low_sum * low_sum / low_count
-    error = max(within, 0.0) / (total - 2) * (1.0 / low_count + 1.0 / high_count)
     square = difference * difference
+    weight = 1.0 / low_count + 1.0 / high_count
+    within = squares - square / weight
+    error = max(within, 0.0) / (low_count + high_count - 2) * weight
     return square, square / max(error, 1e-300)
 
 
@@ -319,7 +370,7 @@ def strongest(f, m, g, rule, cell):
     for d in range(rule.sides):
         k = 4 * d
         below, above = counts[k] + counts[k + 1], counts[k + 2] + counts[k + 3]
-        size, strength = contrast(below, sums[k] + sums[k + 1], above, sums[k + 2] + sums[k + 3], squares, total)
+        size, strength = contrast(below, sums[k] + sums[k + 1], above, sums[k + 2] + sums[k + 3], squares)
         if strength > best and size > relevant:
             best = strength
             side = d
@@ -330,7 +381,6 @@ def strongest(f, m, g, rule, cell):
                 counts[k + 1] + counts[k + 2],
                 sums[k + 1] + sums[k + 2],
                 squares,
-                total,
             )
             if strength > best and size > relevant:
                 best = strength
@@ -348,7 +398,6 @@ def strongest(f, m, g, rule, cell):
                     counts[k + 1] + counts[k + 2],
                     sums[k + 1] + sums[k + 2],
                     squares,
-                    total,
                 )
                 if strength > best and size > relevant:
                     best = strength
@@ -363,7 +412,8 @@ def promising(f, m, g, rule, cell):
     found = 0
     i = g.first[cell]
     while i >= 0:
-        here = leaf(f, 0, m.states, i) if m.marks[i] & FIRST else leaf(f, m.place[i - 1], m.states, i)
+        here = leaf(f, m.origin[i], m.states, i)
+        m.origin[i] = here
         if target(f, m, g, rule, i) >= g.value[here]:
             found += 1
             if found == _FEW:
@@ -410,9 +460,11 @@ def part(f, m, g, rule, cell, side):
         book(g.sums[half], deviation, code, states, rule.sides)
         i = later
     for half in (cell, upper):
-        if f.cells[half].visits > 0:
-            sums = g.sums[half]
-            f.cells[half].q = q + (sums[0] + sums[1] + sums[2] + sums[3]) / f.cells[half].visits
+        visits = f.cells[half].visits
+        if visits > 0:
+            change = (g.sums[half, 0] + g.sums[half, 1] + g.sums[half, 2] + g.sums[half, 3]) / visits
+            f.cells[half].q = q + change
+            g.squares[half] -= visits * change * change
     m.counts[SPLITS] += 1
 
 
@@ -450,8 +502,9 @@ def revise(f, m, g, rule):
     if m.counts[PENDING] == 0:
         sweep(f, m, g, rule)
         refresh(f)
-        tell_values(f, g)
+        survey(f, g)
+        gauge(f, g)
     m.counts[PENDING] = 0 if refine(f, m, g, rule) else 1
     refresh(f)
-    tell_values(f, g)
+    survey(f, g)
     return m.counts[PENDING] == 0

@@ -26,15 +26,12 @@ from spaql.agents.published import Published
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all
 from spaql.errors import ParameterError
-from spaql.kernels import best, lend, locate, play
+from spaql.kernels import lend, locate, play
 from spaql.memory import (
-    ENDED,
-    FIRST,
     NEXT,
     PENDING,
     SPLITS,
     USED,
-    WHOLE,
     Ledger,
     Memory,
     Rule,
@@ -47,15 +44,18 @@ from spaql.memory import (
     longer_memory,
     open_ledger,
     revise,
+    spot,
+    survey,
 )
 from spaql.partition import Partition
-from spaql.problems.base import RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, Problem, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
 _GROWTH = 1.5  # of the memory from one revision to the next
 _FIRST_ROOM = 64
+_ROUND = 50  # steps of a round, if an episode is not longer
 
 
 class Conduct(NamedTuple):
@@ -69,95 +69,117 @@ class Conduct(NamedTuple):
 
 @kernel(inline=True)
 def wander(f, cell, conduct, random, actions, row):
-    """Draw an exploring action into `actions[row]`; whether any action could have come of it.
+    """Draw an exploring action into `actions[row]`.
 
     With 2^-k the narrowest side of the greedy cell, the action is drawn from the interval that reaches 1, 1/2, ..., or
     2^-k to either side of the cell's middle, each as likely, as far as it lies in the action space.
     """
     if conduct.choices > 0:
         actions[row, 0] = np.floor(uniform(random) * conduct.choices)
-        return True
-    size = 0
+        return
+    reach = 1.0
     if conduct.local:
         narrowest = 1.0
         for d in range(f.boxes.shape[2]):
             narrowest = min(narrowest, f.boxes[cell, 1, d] - f.boxes[cell, 0, d])
-        size = int(uniform(random) * (2 - math.frexp(narrowest)[1]))
-    reach = math.ldexp(1.0, -size)
+        reach = math.ldexp(1.0, -int(uniform(random) * (2 - math.frexp(narrowest)[1])))
     for d in range(f.boxes.shape[2]):
         middle = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
         low = max(0.0, middle - reach)
         actions[row, d] = low + uniform(random) * (min(1.0, middle + reach) - low)
-    return size == 0
 
 
 @kernel(inline=True)
-def act(f, conduct, frame, random):
-    """Choose the training action of the first row; its cell, and whether any action could have come of it."""
-    cell = best(f, 0, frame.points, 0)
+def act(f, g, conduct, frame, row, node, random):
+    """Choose the training action of a row whose state lies in a leaf; the cell that it belongs to."""
+    cell = g.greedy[node]
     if uniform(random) < conduct.exploration:
-        whole = wander(f, cell, conduct, random, frame.actions, 0)
-        return locate(f, 0, frame.points, 0, frame.actions), whole
-    play(f, cell, random, frame.actions, 0)
-    return cell, conduct.choices == 0 and f.cells[cell].depth == 0
+        wander(f, cell, conduct, random, frame.actions, row)
+        return locate(f, 0, frame.points, row, frame.actions)
+    play(f, cell, random, frame.actions, row)
+    return cell
 
 
 @kernel(inline=True)
-def train_episode(f, m, g, rule, conduct, world, frame, counts, row, agent_random, world_random):
-    """Play one episode and remember it; fills the row's return; the problem's status."""
+def train_round(f, m, g, rule, conduct, world, frame, leaves, counts, row, agent_random, world_random):
+    """Play one round of episodes side by side and remember them; fills the row's mean return; the problem's status."""
     states = m.states.shape[1]
-    status = begin_all(world, frame, 1, world_random)
-    mark = FIRST
+    actions = m.actions.shape[1]
+    alive = frame.returns.shape[0]
+    status = begin_all(world, frame, alive, world_random)
     total = 0.0
-    for _ in range(conduct.horizon):
-        if status != RAN:
+    for t in range(conduct.horizon):
+        if failed(status) or alive == 0:
             break
-        i = m.counts[USED]
-        cell, whole = act(f, conduct, frame, agent_random)
-        for d in range(states):
-            m.states[i, d] = frame.points[0, d]
-        for d in range(m.actions.shape[1]):
-            m.actions[i, d] = frame.actions[0, d]
-        status = advance_all(world, frame, 1, world_random)
-        counts[TRAINING] += 1
+        first = m.counts[USED]
+        for e in range(alive):
+            i = first + e
+            node = leaves[e] if t > 0 else spot(f, g, frame.points, e)
+            cell = act(f, g, conduct, frame, e, node, agent_random)
+            for d in range(states):
+                m.states[i, d] = frame.points[e, d]
+            for d in range(actions):
+                m.actions[i, d] = frame.actions[e, d]
+            m.origin[i] = node
+            m.cell[i] = cell
+        status = advance_all(world, frame, alive, world_random)
         if failed(status):
             break
-        for d in range(states):
-            m.following[i, d] = frame.points[0, d]
-        m.rewards[i] = frame.outcomes[0, 0]
-        total += frame.outcomes[0, 0]
-        m.place[i] = 0
-        m.marks[i] = mark | (ENDED if status & SOME_ENDED else 0) | (WHOLE if whole else 0)
-        mark = 0
-        m.counts[USED] = i + 1
-        chain(f, m, g, rule, i, cell)
-    row.score = total
-    row.best = total
+        counts[TRAINING] += alive
+        m.counts[USED] = first + alive
+        going = 0
+        for e in range(alive):
+            i = first + e
+            m.rewards[i] = frame.outcomes[e, 0]
+            total += frame.outcomes[e, 0]
+            for d in range(states):
+                m.following[i, d] = frame.points[e, d]
+            ended = frame.outcomes[e, 1] != 0.0
+            m.ended[i] = ended
+            chain(f, m, g, rule, i, m.cell[i])
+            if not ended:
+                node = spot(f, g, frame.points, e)
+                m.place[i] = node
+                leaves[going] = node
+                if going < e:
+                    for d in range(states):
+                        frame.states[going, d] = frame.states[e, d]
+                        frame.points[going, d] = frame.points[e, d]
+                going += 1
+        alive = going
+    row.score = total / frame.returns.shape[0]
+    row.best = row.score
     return status
 
 
 @kernel()
-def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget):
-    """Up to `len(rows)` episodes, and the revisions that fall due before them, counted in `counts[FINISHED]`.
+def iterate(f, m, g, rule, conduct, world, frame, leaves, counts, streams, rows, budget):
+    """Up to `len(rows)` rounds, and the revisions that fall due before them, counted in `counts[FINISHED]`.
 
-    Stops early where an episode might pass the step budget, where forest or memory have no room, or at a fault of the
+    Stops early where a round might pass the step budget, where forest or memory have no room, or at a fault of the
     problem, which `counts[STATUS]` then tells.
     """
     f, m, g, world, frame = lend(f), lend_memory(m), lend_ledger(g), lend_world(world), lend_frame(frame)
     counts, agent_random, world_random = borrow(counts), borrow(streams[0]), borrow(streams[1])
+    leaves = borrow(leaves)
+    most = conduct.horizon * frame.returns.shape[0]
+    if m.counts[USED] == 0:
+        survey(f, g)
     for k in range(rows.shape[0]):
-        if failed(counts[STATUS]) or counts[TRAINING] > budget - conduct.horizon:
+        if failed(counts[STATUS]) or counts[TRAINING] > budget - most:
             return
-        if m.counts[USED] + conduct.horizon > m.rewards.shape[0]:
+        if m.counts[USED] + most > m.rewards.shape[0]:
             return
+        before = m.counts[SPLITS]
         if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
             if m.counts[PENDING] == 0:
-                m.counts[NEXT] = max(m.counts[USED] + conduct.horizon, int(_GROWTH * m.counts[USED]))
+                m.counts[NEXT] = int(_GROWTH * m.counts[USED])
             if not revise(f, m, g, rule):
                 return
         row = rows[k]
-        before = m.counts[SPLITS]
-        counts[STATUS] = train_episode(f, m, g, rule, conduct, world, frame, counts, row, agent_random, world_random)
+        counts[STATUS] = train_round(
+            f, m, g, rule, conduct, world, frame, leaves, counts, row, agent_random, world_random
+        )
         if failed(counts[STATUS]):
             return
         row.splits = m.counts[SPLITS] - before
@@ -214,7 +236,7 @@ class SPAQL(Trained):
         self.exploration = check_number(exploration, "exploration", least=0.0, most=1.0, above=True)
         self.confidence = check_number(confidence, "confidence", least=0.0)
         self.tolerance = check_number(tolerance, "tolerance", least=0.0)
-        self.memory = check_whole(memory, "memory", 2 * problem.horizon)
+        self.memory = check_whole(memory, "memory", 2 * max(_ROUND, problem.horizon))
         states, actions = problem.states.dimensions, problem.actions
         sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
         self._rule = Rule(
@@ -235,7 +257,8 @@ class SPAQL(Trained):
         self._ledger = open_ledger(*room, states, bins(states, sides - states))
         self._counts = np.array([0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
-        self._frame = problem.frame(1)
+        self._frame = problem.frame(max(1, _ROUND // problem.horizon))
+        self._leaves = np.zeros(len(self._frame.returns), np.int32)
         self._returned: tuple[int, Partition] | None = None
 
     @staticmethod
@@ -250,18 +273,18 @@ class SPAQL(Trained):
 
     @property
     def finished(self) -> int:
-        """Iterations, that is episodes, that the kernel has finished."""
+        """Iterations, that is rounds, that the kernel has finished."""
         return int(self._counts[FINISHED])
 
     @property
     def steps_per_iteration(self) -> int:
-        """The most steps that one episode can take."""
-        return self.problem.horizon
+        """The most steps that one round can take."""
+        return self.problem.horizon * len(self._frame.returns)
 
     def make_room(self) -> None:
-        """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
+        """Let memory, forest and ledger grow so that the next round, or the revision that waits, can go on."""
         size, used = len(self._memory.rewards), int(self._memory.counts[USED])
-        if used + self.problem.horizon > size:
+        if used + self.steps_per_iteration > size:
             self._memory = longer_memory(self._memory, min(self.memory, 2 * size))
         self._work, self._ledger = _roomier(self._work, self._ledger, bool(self._memory.counts[PENDING]))
 
@@ -275,6 +298,7 @@ class SPAQL(Trained):
             self._conduct,
             self.problem.world,
             self._frame,
+            self._leaves,
             self._counts,
             self._streams,
             rows,
@@ -287,7 +311,7 @@ class SPAQL(Trained):
         if self._returned is None or self._returned[0] != self.finished:
             work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
             memory = self._memory._replace(
-                **{name: getattr(self._memory, name).copy() for name in ("counts", "codes", "cell", "place", "later")}
+                **{name: getattr(self._memory, name).copy() for name in ("counts", "codes", "cell", "origin", "place", "later")}
             )
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
