@@ -274,9 +274,10 @@ def survey(f, g):
                 g.spots[k] = node
 
 
-@kernel(inline=True)
+@kernel()
 def sweep(f, m, g, rule):
     """Give every experience its target and every cell their mean; also the spread."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     cells = f.used[1]
     states = m.states.shape[1]
     used = m.counts[USED]
@@ -352,9 +353,10 @@ def contrast(low_count, low_sum, high_count, high_sum, squares):
     return square, square / max(error, 1e-300)
 
 
-@kernel(inline=True)
+@kernel()
 def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     total = f.cells[cell].visits
     used = m.counts[USED]
     if total < _FEWEST or not g.spread[0] > 0.0:
@@ -406,9 +408,10 @@ def strongest(f, m, g, rule, cell):
     return side
 
 
-@kernel(inline=True)
+@kernel()
 def promising(f, m, g, rule, cell):
     """Whether a few experiences of the cell reached at least the value of the state they began in."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     found = 0
     i = g.first[cell]
     while i >= 0:
@@ -422,9 +425,10 @@ def promising(f, m, g, rule, cell):
     return False
 
 
-@kernel(inline=True)
+@kernel()
 def part(f, m, g, rule, cell, side):
     """Cut a cell along a side and hand its experiences to the halves, with fresh targets."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     states = m.states.shape[1]
     node = f.cells[cell].node
     if side < states and f.nodes[node].child >= 0:
@@ -508,3 +512,13 @@ def revise(f, m, g, rule):
     refresh(f)
     survey(f, g)
     return m.counts[PENDING] == 0
+
+
+@kernel()
+def visited(f, m, g):
+    """Which nodes are leaves that an experience began in, `[nodes]`."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    seen = np.zeros(f.used[0], np.bool_)
+    for i in range(m.counts[USED]):
+        seen[leaf(f, m.origin[i], m.states, i)] = True
+    return seen

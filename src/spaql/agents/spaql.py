@@ -46,7 +46,9 @@ from spaql.memory import (
     revise,
     spot,
     survey,
+    visited,
 )
+from spaql.merging import merge
 from spaql.partition import Partition
 from spaql.problems.base import RAN, Problem, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
@@ -100,9 +102,11 @@ def act(f, g, conduct, frame, row, node, random):
     return cell
 
 
-@kernel(inline=True)
-def train_round(f, m, g, rule, conduct, world, frame, leaves, counts, row, agent_random, world_random):
-    """Play one round of episodes side by side and remember them; fills the row's mean return; the problem's status."""
+@kernel()
+def train_round(f, m, g, rule, conduct, world, frame, leaves, counts, agent_random, world_random):
+    """Play one round of episodes side by side and remember them; the problem's status and the mean return."""
+    f, m, g, world, frame = lend(f), lend_memory(m), lend_ledger(g), lend_world(world), lend_frame(frame)
+    leaves, counts, agent_random, world_random = borrow(leaves), borrow(counts), borrow(agent_random), borrow(world_random)
     states = m.states.shape[1]
     actions = m.actions.shape[1]
     alive = frame.returns.shape[0]
@@ -147,9 +151,7 @@ def train_round(f, m, g, rule, conduct, world, frame, leaves, counts, row, agent
                         frame.points[going, d] = frame.points[e, d]
                 going += 1
         alive = going
-    row.score = total / frame.returns.shape[0]
-    row.best = row.score
-    return status
+    return status, total / frame.returns.shape[0]
 
 
 @kernel()
@@ -177,11 +179,12 @@ def iterate(f, m, g, rule, conduct, world, frame, leaves, counts, streams, rows,
             if not revise(f, m, g, rule):
                 return
         row = rows[k]
-        counts[STATUS] = train_round(
-            f, m, g, rule, conduct, world, frame, leaves, counts, row, agent_random, world_random
+        counts[STATUS], row.score = train_round(
+            f, m, g, rule, conduct, world, frame, leaves, counts, agent_random, world_random
         )
         if failed(counts[STATUS]):
             return
+        row.best = row.score
         row.splits = m.counts[SPLITS] - before
         row.arms = f.used[1]
         row.training_steps = counts[TRAINING]
@@ -253,7 +256,7 @@ class SPAQL(Trained):
         self._work = Partition(problem.states, actions, initial=0.0)
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
-        self._memory = allocate(states, actions.dimensions, min(self.memory, max(1024, 2 * problem.horizon)))
+        self._memory = allocate(states, actions.dimensions, min(self.memory, max(16384, 2 * problem.horizon)))
         self._ledger = open_ledger(*room, states, bins(states, sides - states))
         self._counts = np.array([0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
@@ -315,6 +318,8 @@ class SPAQL(Trained):
             )
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
+            if memory.counts[USED]:
+                merge(work.forest, visited(work.forest, memory, ledger), ledger.greedy)
             self._returned = self.finished, work
         return self._returned[1]
 
