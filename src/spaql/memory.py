@@ -39,34 +39,34 @@ from spaql.kernels import GRID, GRID_LEVELS, MAX_DEPTH, NONE, halve, lend, refre
 
 USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # experiences; when to revise; whether splitting waits for room; splits so far
 _FEWEST = 16  # experiences of a cell that may split
+_FIRST = 50  # experiences before the first revision
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
 _FEW = 4  # of each group in a contrast; and that make a cell promising
 
 
 class Memory(NamedTuple):
-    """Experiences, in the order they were made; `spaql.memory.allocate` makes it."""
+    """Experiences, in the order they were made; `allocate` makes it."""
 
     counts: NDArray[np.int64]  # [4]
-    states: NDArray[np.float64]  # [m, states] unit cube
-    actions: NDArray[np.float64]  # [m, actions] unit cube, or the number of a finite action
-    rewards: NDArray[np.float64]  # [m]
-    following: NDArray[np.float64]  # [m, states] the state that followed, unit cube
-    ended: NDArray[np.uint8]  # [m] 1 where the episode ended with it
-    codes: NDArray[np.int64]  # [m] two bits per side: the quarter of the cell
-    cell: NDArray[np.int32]  # [m] the cell that holds state and action
-    origin: NDArray[np.int32]  # [m] a node that holds the state, the leaf when last looked
-    place: NDArray[np.int32]  # [m] the same for the state that followed
-    later: NDArray[np.int32]  # [m] the next experience in the same cell, or NONE
+    facts: NDArray[np.float64]  # [m, 2 states + actions + 1] state, action, reward, following state; in unit cubes
+    files: NDArray[np.int32]  # [m, 5] where it is filed: see the names below
+
+
+CODE, CELL, ORIGIN, PLACE, LATER = 0, 1, 2, 3, 4
+# CODE    two bits per side: which quarter of its cell it lies in
+# CELL    the cell that holds state and action
+# ORIGIN  a node that holds the state, the leaf when last looked
+# PLACE   the same for the state that followed, or NONE where the episode ended
+# LATER   the next experience in the same cell, or NONE
 
 
 class Ledger(NamedTuple):
     """What is summed up per cell and per node of the forest."""
 
-    first: NDArray[np.int32]  # [cells] its experiences, chained
-    last: NDArray[np.int32]  # [cells]
-    counts: NDArray[np.int32]  # [cells, bins] experiences per quarter of each side, then per quadrant of each pair
-    sums: NDArray[np.float64]  # [cells, bins] targets minus Q of the cell, likewise
-    squares: NDArray[np.float64]  # [cells] of targets around their mean in the cell
+    ends: NDArray[np.int32]  # [cells, 2] first and last of its experiences
+    # [cells, 2 bins + 1] experiences per quarter of each side and per quadrant of each pair of sides; targets minus the
+    # Q of the cell, likewise; squares of the targets around their mean
+    tally: NDArray[np.float64]
     edges: NDArray[np.float64]  # [nodes, 2, states] low and high of each node's state box
     value: NDArray[np.float64]  # [nodes] V where the state's leaf is that node
     greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
@@ -77,47 +77,35 @@ class Ledger(NamedTuple):
 class Rule(NamedTuple):
     """Constants of a revision."""
 
+    states: int
+    actions: int
+    sides: int  # that may be cut: all states, and the actions unless they are finite
     discount: float
     confidence: float
     tolerance: float
-    sides: int  # that may split: all states, and the actions unless they are finite
-    middles: bool
-    diagonals: bool
-    promising: bool
+    middles: bool  # whether middle halves are tested against outer quarters
+    diagonals: bool  # whether diagonals of quadrants are
+    promising: bool  # whether only promising cells are split
 
 
-def bins(states: int, actions: int) -> int:
-    """Quarters of every side, then quadrants of every pair of a state and an action; `actions` 0 for finite ones."""
-    return 4 * (states + actions) + 4 * states * actions
+def bins(rule: Rule) -> int:
+    """Quarters of every side, and quadrants of every pair of a state side and an action side."""
+    return 4 * rule.sides + 4 * rule.states * (rule.sides - rule.states)
 
 
-def allocate(states: int, actions: int, size: int) -> Memory:
+def allocate(rule: Rule, size: int) -> Memory:
     """An empty memory for so many experiences."""
-    return Memory(
-        counts=np.array([0, 1, 0, 0]),
-        states=np.zeros((size, states)),
-        actions=np.zeros((size, actions)),
-        rewards=np.zeros(size),
-        following=np.zeros((size, states)),
-        ended=np.zeros(size, np.uint8),
-        codes=np.zeros(size, np.int64),
-        cell=np.zeros(size, np.int32),
-        origin=np.zeros(size, np.int32),
-        place=np.zeros(size, np.int32),
-        later=np.zeros(size, np.int32),
-    )
+    facts = np.zeros((size, 2 * rule.states + rule.actions + 1))
+    return Memory(np.array([0, _FIRST, 0, 0]), facts, np.zeros((size, 5), np.int32))
 
 
-def open_ledger(nodes: int, cells: int, states: int, count: int) -> Ledger:
-    """An empty ledger for a forest of so many nodes and cells and `count` bins."""
-    edges = np.zeros((nodes, 2, states))
+def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
+    """An empty ledger for a forest with room for so many nodes and cells."""
+    edges = np.zeros((nodes, 2, rule.states))
     edges[:, 1] = 1.0
     return Ledger(
-        first=np.full(cells, NONE, np.int32),
-        last=np.full(cells, NONE, np.int32),
-        counts=np.zeros((cells, count), np.int32),
-        sums=np.zeros((cells, count)),
-        squares=np.zeros(cells),
+        ends=np.full((cells, 2), NONE, np.int32),
+        tally=np.zeros((cells, 2 * bins(rule) + 1)),
         edges=edges,
         value=np.zeros(nodes),
         greedy=np.zeros(nodes, np.int32),
@@ -128,15 +116,14 @@ def open_ledger(nodes: int, cells: int, states: int, count: int) -> Ledger:
 
 def longer_memory(memory: Memory, size: int) -> Memory:
     """The same memory with room for so many experiences."""
-    return Memory(memory.counts, *(_prolonged(array, size) for array in memory[1:]))
+    return Memory(memory.counts, _prolonged(memory.facts, size), _prolonged(memory.files, size))
 
 
 def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:
     """The same ledger for a forest with room for so many nodes and cells."""
-    per_node = {name: _prolonged(getattr(ledger, name), nodes) for name in ("edges", "value", "greedy")}
-    names = ("first", "last", "counts", "sums", "squares")
-    per_cell = {name: _prolonged(getattr(ledger, name), cells) for name in names}
-    return Ledger(**per_cell, **per_node, spots=ledger.spots, spread=ledger.spread)
+    grown = {name: _prolonged(getattr(ledger, name), nodes) for name in ("edges", "value", "greedy")}
+    grown |= {name: _prolonged(getattr(ledger, name), cells) for name in ("ends", "tally")}
+    return ledger._replace(**grown)
 
 
 def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
@@ -146,30 +133,15 @@ def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
 @kernel(inline=True)
 def lend_memory(m):
     """The same memory without reference counts (see `spaql.compiling.borrow`)."""
-    return Memory(
-        borrow(m.counts),
-        borrow(m.states),
-        borrow(m.actions),
-        borrow(m.rewards),
-        borrow(m.following),
-        borrow(m.ended),
-        borrow(m.codes),
-        borrow(m.cell),
-        borrow(m.origin),
-        borrow(m.place),
-        borrow(m.later),
-    )
+    return Memory(borrow(m.counts), borrow(m.facts), borrow(m.files))
 
 
 @kernel(inline=True)
 def lend_ledger(g):
     """The same ledger without reference counts."""
     return Ledger(
-        borrow(g.first),
-        borrow(g.last),
-        borrow(g.counts),
-        borrow(g.sums),
-        borrow(g.squares),
+        borrow(g.ends),
+        borrow(g.tally),
         borrow(g.edges),
         borrow(g.value),
         borrow(g.greedy),
@@ -187,51 +159,52 @@ def quarter(x, low, high):
 @kernel(inline=True)
 def encode(f, m, g, rule, i, cell):
     """The quarters of the cell's sides that experience i lies in, two bits each."""
-    states = m.states.shape[1]
     node = f.cells[cell].node
     code = 0
-    for d in range(states):
-        code |= quarter(m.states[i, d], g.edges[node, 0, d], g.edges[node, 1, d]) << (2 * d)
-    for d in range(rule.sides - states):
-        code |= quarter(m.actions[i, d], f.boxes[cell, 0, d], f.boxes[cell, 1, d]) << (2 * (states + d))
+    for d in range(rule.states):
+        code |= quarter(m.facts[i, d], g.edges[node, 0, d], g.edges[node, 1, d]) << (2 * d)
+    for d in range(rule.states, rule.sides):
+        a = d - rule.states
+        code |= quarter(m.facts[i, d], f.boxes[cell, 0, a], f.boxes[cell, 1, a]) << (2 * d)
     return code
 
 
 @kernel(inline=True)
-def book(bins_of_cell, amount, code, states, sides):
-    """Add an amount to the bins that an experience of this code belongs to."""
-    for d in range(sides):
-        bins_of_cell[4 * d + ((code >> (2 * d)) & 3)] += amount
-    at = 4 * sides
-    for s in range(states):
-        row = (code >> (2 * s + 1)) & 1
-        for d in range(states, sides):
-            bins_of_cell[at + 2 * row + ((code >> (2 * d + 1)) & 1)] += amount
+def book(tally, cell, first, amount, code, rule):
+    """Add an amount to the bins, from column `first` on, that an experience of this code belongs to."""
+    at = first
+    for d in range(rule.sides):
+        tally[cell, at + ((code >> (2 * d)) & 3)] += amount
+        at += 4
+    for s in range(rule.states):
+        row = (code >> (2 * s)) & 2
+        for d in range(rule.states, rule.sides):
+            tally[cell, at + row + ((code >> (2 * d + 1)) & 1)] += amount
             at += 4
 
 
 @kernel(inline=True)
 def chain(f, m, g, rule, i, cell):
-    """File experience i under a cell, behind those that came before it."""
+    """File experience i under a cell, behind those that came before it; its code."""
     code = encode(f, m, g, rule, i, cell)
-    m.codes[i] = code
-    m.cell[i] = cell
-    m.later[i] = NONE
-    if g.first[cell] < 0:
-        g.first[cell] = i
+    m.files[i, CODE] = code
+    m.files[i, CELL] = cell
+    m.files[i, LATER] = NONE
+    if g.ends[cell, 0] < 0:
+        g.ends[cell, 0] = i
     else:
-        m.later[g.last[cell]] = i
-    g.last[cell] = i
-    book(g.counts[cell], np.int32(1), code, m.states.shape[1], rule.sides)
+        m.files[g.ends[cell, 1], LATER] = i
+    g.ends[cell, 1] = i
+    book(g.tally, cell, 0, 1.0, code, rule)
     f.cells[cell].visits += 1
     return code
 
 
 @kernel(inline=True)
-def leaf(f, node, points, row):
-    """The leaf of the state tree below a node that holds a point."""
+def leaf(f, node, points, row, first):
+    """The leaf of the state tree below a node that holds the point in `points[row]` from column `first` on."""
     while f.nodes[node].child >= 0:
-        node = f.nodes[node].child + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
+        node = f.nodes[node].child + (points[row, first + f.nodes[node].dim] >= f.nodes[node].cut)
     return node
 
 
@@ -241,17 +214,27 @@ def spot(f, g, points, row):
     node = 0
     if points.shape[1] == 1:
         node = g.spots[min(int(points[row, 0] * GRID), GRID - 1)]
-    return leaf(f, node, points, row)
+    return leaf(f, node, points, row, 0)
 
 
 @kernel(inline=True)
 def target(f, m, g, rule, i):
     """r + discount V(x') of experience i with the values of now."""
-    if m.ended[i]:
-        return m.rewards[i]
-    node = leaf(f, m.place[i], m.following, i)
-    m.place[i] = node
-    return m.rewards[i] + rule.discount * g.value[node]
+    reward = m.facts[i, rule.states + rule.actions]
+    node = m.files[i, PLACE]
+    if node < 0:
+        return reward
+    node = leaf(f, node, m.facts, i, rule.states + rule.actions + 1)
+    m.files[i, PLACE] = node
+    return reward + rule.discount * g.value[node]
+
+
+@kernel(inline=True)
+def origin(f, m, i):
+    """The leaf that holds the state of experience i."""
+    node = leaf(f, m.files[i, ORIGIN], m.facts, i, 0)
+    m.files[i, ORIGIN] = node
+    return node
 
 
 @kernel()
@@ -276,34 +259,44 @@ def survey(f, g):
 
 @kernel()
 def sweep(f, m, g, rule):
-    """Give every experience its target and every cell their mean; also the spread."""
+    """Give every experience its target and every cell their mean."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     cells = f.used[1]
-    states = m.states.shape[1]
     used = m.counts[USED]
+    sums = g.tally.shape[1] // 2
     for cell in range(cells):
-        g.squares[cell] = 0.0
-        for k in range(g.sums.shape[1]):
-            g.sums[cell, k] = 0.0
+        for k in range(sums, g.tally.shape[1]):
+            g.tally[cell, k] = 0.0
     total = 0.0
     ended = 0
     for i in range(used):
-        cell = m.cell[i]
+        cell = m.files[i, CELL]
         deviation = target(f, m, g, rule, i) - f.cells[cell].q
         total += deviation
-        g.squares[cell] += deviation * deviation
-        book(g.sums[cell], deviation, m.codes[i], states, rule.sides)
-        ended += m.ended[i]
+        g.tally[cell, 2 * sums] += deviation * deviation
+        book(g.tally, cell, sums, deviation, m.files[i, CODE], rule)
+        ended += m.files[i, PLACE] < 0
     residual = total / used
     lasting = rule.discount * (1.0 - ended / used)
     lift = residual * lasting / (1.0 - lasting)
     for cell in range(cells):
-        visits = f.cells[cell].visits
         change = residual
-        if visits > 0:
-            change = (g.sums[cell, 0] + g.sums[cell, 1] + g.sums[cell, 2] + g.sums[cell, 3]) / visits
-            g.squares[cell] -= visits * change * change
+        if f.cells[cell].visits > 0:
+            change = centre(f, g, cell)
         f.cells[cell].q += change + lift
+
+
+@kernel(inline=True)
+def centre(f, g, cell):
+    """Mean of a cell's targets minus its Q; makes the squares, so far around Q, those around the mean."""
+    sums = g.tally.shape[1] // 2
+    visits = f.cells[cell].visits
+    total = 0.0
+    for k in range(sums, sums + 4):  # the quarters of its first side
+        total += g.tally[cell, k]
+    mean = total / visits
+    g.tally[cell, 2 * sums] -= visits * mean * mean
+    return mean
 
 
 @kernel(inline=True)
@@ -332,7 +325,7 @@ def gauge(f, g):
             weight += share
             step = f.cells[cell].q - mean
             mean += step * share / weight
-            scatter += share * (step * (f.cells[cell].q - mean) + g.squares[cell] / visits)
+            scatter += share * (step * (f.cells[cell].q - mean) + g.tally[cell, g.tally.shape[1] - 1] / visits)
     g.spread[0] = np.sqrt(scatter / weight)
 
 
@@ -340,11 +333,11 @@ def gauge(f, g):
 def contrast(low_count, low_sum, high_count, high_sum, squares):
     """Squared difference of the means of a cell's two groups, and the same over its squared standard error.
 
-    Zeros if there are too few of one.  `squares` around the common mean is what the groups scatter around their own
+    Minus ones if there are too few of one.  `squares` around the common mean is what the groups scatter around their own
     means, and the difference's share.
     """
     if low_count < _FEW or high_count < _FEW:
-        return 0.0, 0.0
+        return -1.0, -1.0
     difference = high_sum / high_count - low_sum / low_count
     square = difference * difference
     weight = 1.0 / low_count + 1.0 / high_count
@@ -353,58 +346,53 @@ def contrast(low_count, low_sum, high_count, high_sum, squares):
     return square, square / max(error, 1e-300)
 
 
+@kernel(inline=True)
+def halves(tally, cell, at, first, second):
+    """The contrast of bins `first` and `second` with the two others of the four from column `at` on."""
+    sums = tally.shape[1] // 2
+    third = 1 if first + second != 1 else 2  # of 0, 1, 2, 3 with first 0, and second 1, 2 or 3
+    fourth = 6 - first - second - third
+    return contrast(
+        tally[cell, at + first] + tally[cell, at + second],
+        tally[cell, sums + at + first] + tally[cell, sums + at + second],
+        tally[cell, at + third] + tally[cell, at + fourth],
+        tally[cell, sums + at + third] + tally[cell, sums + at + fourth],
+        tally[cell, 2 * sums],
+    )
+
+
 @kernel()
 def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
-    total = f.cells[cell].visits
-    used = m.counts[USED]
-    if total < _FEWEST or not g.spread[0] > 0.0:
+    visits = f.cells[cell].visits
+    if visits < _FEWEST or not g.spread[0] > 0.0:
         return NONE
-    relevant = rule.tolerance * g.spread[0] * used / total
-    relevant *= relevant
-    states = m.states.shape[1]
-    sums = g.sums[cell]
-    counts = g.counts[cell]
-    squares = g.squares[cell]
+    relevant = (rule.tolerance * g.spread[0] * m.counts[USED] / visits) ** 2
     best = rule.confidence * rule.confidence
     side = NONE
     for d in range(rule.sides):
-        k = 4 * d
-        below, above = counts[k] + counts[k + 1], counts[k + 2] + counts[k + 3]
-        size, strength = contrast(below, sums[k] + sums[k + 1], above, sums[k + 2] + sums[k + 3], squares)
+        size, strength = halves(g.tally, cell, 4 * d, 0, 1)
         if strength > best and size > relevant:
             best = strength
             side = d
-        if rule.middles and below >= _FEW and above >= _FEW:
-            size, strength = contrast(
-                counts[k] + counts[k + 3],
-                sums[k] + sums[k + 3],
-                counts[k + 1] + counts[k + 2],
-                sums[k + 1] + sums[k + 2],
-                squares,
-            )
+        if rule.middles and strength >= 0.0:
+            size, strength = halves(g.tally, cell, 4 * d, 0, 3)
             if strength > best and size > relevant:
                 best = strength
                 side = d
-    k = 4 * rule.sides
-    for s in range(states):
-        for _ in range(states, rule.sides):
+    at = 4 * rule.sides
+    for s in range(rule.states):
+        for _ in range(rule.states, rule.sides):
             enough = rule.diagonals
             for corner in range(4):
-                enough = enough and counts[k + corner] >= _FEW
+                enough = enough and g.tally[cell, at + corner] >= _FEW
             if enough:
-                size, strength = contrast(
-                    counts[k] + counts[k + 3],
-                    sums[k] + sums[k + 3],
-                    counts[k + 1] + counts[k + 2],
-                    sums[k + 1] + sums[k + 2],
-                    squares,
-                )
+                size, strength = halves(g.tally, cell, at, 0, 3)
                 if strength > best and size > relevant:
                     best = strength
                     side = s
-            k += 4
+            at += 4
     return side
 
 
@@ -413,15 +401,13 @@ def promising(f, m, g, rule, cell):
     """Whether a few experiences of the cell reached at least the value of the state they began in."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     found = 0
-    i = g.first[cell]
+    i = g.ends[cell, 0]
     while i >= 0:
-        here = leaf(f, m.origin[i], m.states, i)
-        m.origin[i] = here
-        if target(f, m, g, rule, i) >= g.value[here]:
+        if target(f, m, g, rule, i) >= g.value[origin(f, m, i)]:
             found += 1
             if found == _FEW:
                 return True
-        i = m.later[i]
+        i = m.files[i, LATER]
     return False
 
 
@@ -429,47 +415,48 @@ def promising(f, m, g, rule, cell):
 def part(f, m, g, rule, cell, side):
     """Cut a cell along a side and hand its experiences to the halves, with fresh targets."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
-    states = m.states.shape[1]
     node = f.cells[cell].node
-    if side < states and f.nodes[node].child >= 0:
-        side = f.nodes[node].dim  # the node was cut before, for another cell
-    fresh = side < states and f.nodes[node].child < 0
+    fresh = False
+    if side < rule.states:
+        fresh = f.nodes[node].child < 0
+        if not fresh:
+            side = f.nodes[node].dim  # the node was cut before, for another cell
     q = f.cells[cell].q
-    i = g.first[cell]
+    i = g.ends[cell, 0]
     upper = halve(f, cell, side)
     if fresh:
-        left = f.nodes[node].child
-        for child in range(left, left + 2):
-            g.value[child] = g.value[node]
-            for d in range(states):
-                g.edges[child, 0, d] = g.edges[node, 0, d]
-                g.edges[child, 1, d] = g.edges[node, 1, d]
-        g.edges[left, 1, side] = f.nodes[node].cut
-        g.edges[left + 1, 0, side] = f.nodes[node].cut
+        frame_children(f, g, node, side)
+    sums = g.tally.shape[1] // 2
     for half in (cell, upper):
         f.cells[half].visits = 0
-        g.first[half] = NONE
-        g.last[half] = NONE
-        g.squares[half] = 0.0
-        for k in range(g.sums.shape[1]):
-            g.counts[half, k] = 0
-            g.sums[half, k] = 0.0
-    bit = 2 * side + 1
+        g.ends[half, 0] = NONE
+        for k in range(g.tally.shape[1]):
+            g.tally[half, k] = 0.0
     while i >= 0:
-        later = m.later[i]
-        half = upper if (m.codes[i] >> bit) & 1 else cell
+        later = m.files[i, LATER]
+        half = upper if (m.files[i, CODE] >> (2 * side + 1)) & 1 else cell
         code = chain(f, m, g, rule, i, half)
         deviation = target(f, m, g, rule, i) - q
-        g.squares[half] += deviation * deviation
-        book(g.sums[half], deviation, code, states, rule.sides)
+        g.tally[half, 2 * sums] += deviation * deviation
+        book(g.tally, half, sums, deviation, code, rule)
         i = later
     for half in (cell, upper):
-        visits = f.cells[half].visits
-        if visits > 0:
-            change = (g.sums[half, 0] + g.sums[half, 1] + g.sums[half, 2] + g.sums[half, 3]) / visits
-            f.cells[half].q = q + change
-            g.squares[half] -= visits * change * change
+        if f.cells[half].visits > 0:
+            f.cells[half].q = q + centre(f, g, half)
     m.counts[SPLITS] += 1
+
+
+@kernel(inline=True)
+def frame_children(f, g, node, side):
+    """Give the two children of a node, fresh from a cut along a side, their boxes and for now its value."""
+    left = f.nodes[node].child
+    for child in range(left, left + 2):
+        g.value[child] = g.value[node]
+        for d in range(g.edges.shape[2]):
+            g.edges[child, 0, d] = g.edges[node, 0, d]
+            g.edges[child, 1, d] = g.edges[node, 1, d]
+    g.edges[left, 1, side] = f.nodes[node].cut
+    g.edges[left + 1, 0, side] = f.nodes[node].cut
 
 
 @kernel(inline=True)
@@ -515,10 +502,10 @@ def revise(f, m, g, rule):
 
 
 @kernel()
-def visited(f, m, g):
+def visited(f, m):
     """Which nodes are leaves that an experience began in, `[nodes]`."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m = lend(f), lend_memory(m)
     seen = np.zeros(f.used[0], np.bool_)
     for i in range(m.counts[USED]):
-        seen[leaf(f, m.origin[i], m.states, i)] = True
+        seen[origin(f, m, i)] = True
     return seen

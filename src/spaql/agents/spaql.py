@@ -26,17 +26,17 @@ from spaql.agents.published import Published
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all
 from spaql.errors import ParameterError
-from spaql.kernels import lend, locate, play
+from spaql.kernels import NONE, lend, locate, play
 from spaql.memory import (
     NEXT,
+    ORIGIN,
     PENDING,
+    PLACE,
     SPLITS,
     USED,
     Ledger,
-    Memory,
     Rule,
     allocate,
-    bins,
     chain,
     lend_ledger,
     lend_memory,
@@ -50,14 +50,14 @@ from spaql.memory import (
 )
 from spaql.merging import merge
 from spaql.partition import Partition
-from spaql.problems.base import RAN, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
 _GROWTH = 1.5  # of the memory from one revision to the next
 _FIRST_ROOM = 64
-_ROUND = 50  # steps of a round, if an episode is not longer
+_SOONEST = 50  # experiences, at least, before the first revision and between two
 
 
 class Conduct(NamedTuple):
@@ -92,103 +92,95 @@ def wander(f, cell, conduct, random, actions, row):
 
 
 @kernel(inline=True)
-def act(f, g, conduct, frame, row, node, random):
-    """Choose the training action of a row whose state lies in a leaf; the cell that it belongs to."""
+def act(f, g, conduct, frame, node, random):
+    """Choose a training action in a state whose leaf is `node`; the cell that it belongs to."""
     cell = g.greedy[node]
     if uniform(random) < conduct.exploration:
-        wander(f, cell, conduct, random, frame.actions, row)
-        return locate(f, 0, frame.points, row, frame.actions)
-    play(f, cell, random, frame.actions, row)
+        wander(f, cell, conduct, random, frame.actions, 0)
+        return locate(f, 0, frame.points, 0, frame.actions)
+    play(f, cell, random, frame.actions, 0)
     return cell
 
 
-@kernel()
-def train_round(f, m, g, rule, conduct, world, frame, leaves, counts, agent_random, world_random):
-    """Play one round of episodes side by side and remember them; the problem's status and the mean return."""
-    f, m, g, world, frame = lend(f), lend_memory(m), lend_ledger(g), lend_world(world), lend_frame(frame)
-    leaves, counts, agent_random, world_random = borrow(leaves), borrow(counts), borrow(agent_random), borrow(world_random)
-    states = m.states.shape[1]
-    actions = m.actions.shape[1]
-    alive = frame.returns.shape[0]
-    status = begin_all(world, frame, alive, world_random)
+@kernel(inline=True)
+def train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, world_random):
+    """Play one episode and remember it; its return.  `counts[STATUS]` tells of a fault."""
+    states = rule.states
+    status = begin_all(world, frame, 1, world_random)
+    node = 0 if failed(status) else spot(f, g, frame.points, 0)
     total = 0.0
-    for t in range(conduct.horizon):
-        if failed(status) or alive == 0:
+    for _ in range(conduct.horizon):
+        if status != RAN:
             break
-        first = m.counts[USED]
-        for e in range(alive):
-            i = first + e
-            node = leaves[e] if t > 0 else spot(f, g, frame.points, e)
-            cell = act(f, g, conduct, frame, e, node, agent_random)
-            for d in range(states):
-                m.states[i, d] = frame.points[e, d]
-            for d in range(actions):
-                m.actions[i, d] = frame.actions[e, d]
-            m.origin[i] = node
-            m.cell[i] = cell
-        status = advance_all(world, frame, alive, world_random)
+        i = m.counts[USED]
+        cell = act(f, g, conduct, frame, node, agent_random)
+        for d in range(states):
+            m.facts[i, d] = frame.points[0, d]
+        for d in range(rule.actions):
+            m.facts[i, states + d] = frame.actions[0, d]
+        m.files[i, ORIGIN] = node
+        status = advance_all(world, frame, 1, world_random)
+        counts[TRAINING] += 1
         if failed(status):
             break
-        counts[TRAINING] += alive
-        m.counts[USED] = first + alive
-        going = 0
-        for e in range(alive):
-            i = first + e
-            m.rewards[i] = frame.outcomes[e, 0]
-            total += frame.outcomes[e, 0]
-            for d in range(states):
-                m.following[i, d] = frame.points[e, d]
-            ended = frame.outcomes[e, 1] != 0.0
-            m.ended[i] = ended
-            chain(f, m, g, rule, i, m.cell[i])
-            if not ended:
-                node = spot(f, g, frame.points, e)
-                m.place[i] = node
-                leaves[going] = node
-                if going < e:
-                    for d in range(states):
-                        frame.states[going, d] = frame.states[e, d]
-                        frame.points[going, d] = frame.points[e, d]
-                going += 1
-        alive = going
-    return status, total / frame.returns.shape[0]
+        reward = frame.outcomes[0, 0]
+        total += reward
+        m.facts[i, states + rule.actions] = reward
+        for d in range(states):
+            m.facts[i, states + rule.actions + 1 + d] = frame.points[0, d]
+        node = NONE if status & SOME_ENDED else spot(f, g, frame.points, 0)
+        m.files[i, PLACE] = node
+        chain(f, m, g, rule, i, cell)
+        m.counts[USED] = i + 1
+    counts[STATUS] = status
+    return total
 
 
 @kernel()
-def iterate(f, m, g, rule, conduct, world, frame, leaves, counts, streams, rows, budget):
-    """Up to `len(rows)` rounds, and the revisions that fall due before them, counted in `counts[FINISHED]`.
-
-    Stops early where a round might pass the step budget, where forest or memory have no room, or at a fault of the
-    problem, which `counts[STATUS]` then tells.
-    """
+def live(f, m, g, rule, conduct, world, frame, counts, streams, rows, first, budget):
+    """Episodes from row `first` on until a revision falls due or `iterate` has to stop; the next row."""
+    # A kernel of its own, small enough for the compiler to keep what it needs at hand.
     f, m, g, world, frame = lend(f), lend_memory(m), lend_ledger(g), lend_world(world), lend_frame(frame)
     counts, agent_random, world_random = borrow(counts), borrow(streams[0]), borrow(streams[1])
-    leaves = borrow(leaves)
-    most = conduct.horizon * frame.returns.shape[0]
+    rows = borrow(rows)
+    for k in range(first, rows.shape[0]):
+        if counts[TRAINING] > budget - conduct.horizon or m.counts[USED] + conduct.horizon > m.facts.shape[0]:
+            return k
+        if m.counts[USED] >= m.counts[NEXT]:
+            return k
+        score = train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, world_random)
+        if failed(counts[STATUS]):
+            return k
+        rows[k].score = score
+        rows[k].best = score
+        rows[k].arms = f.used[1]
+        rows[k].training_steps = counts[TRAINING]
+        counts[FINISHED] += 1
+    return rows.shape[0]
+
+
+@kernel()
+def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget):
+    """Up to `len(rows)` episodes, and the revisions that fall due before them, counted in `counts[FINISHED]`.
+
+    Stops early where an episode might pass the step budget, where forest or memory have no room, or at a fault of the
+    problem, which `counts[STATUS]` then tells.
+    """
     if m.counts[USED] == 0:
         survey(f, g)
-    for k in range(rows.shape[0]):
-        if failed(counts[STATUS]) or counts[TRAINING] > budget - most:
-            return
-        if m.counts[USED] + most > m.rewards.shape[0]:
-            return
+    k = 0
+    while k < rows.shape[0] and not failed(counts[STATUS]):
         before = m.counts[SPLITS]
         if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
             if m.counts[PENDING] == 0:
-                m.counts[NEXT] = int(_GROWTH * m.counts[USED])
+                m.counts[NEXT] = max(m.counts[USED] + _SOONEST, int(_GROWTH * m.counts[USED]))
             if not revise(f, m, g, rule):
                 return
-        row = rows[k]
-        counts[STATUS], row.score = train_round(
-            f, m, g, rule, conduct, world, frame, leaves, counts, agent_random, world_random
-        )
-        if failed(counts[STATUS]):
+        after = live(f, m, g, rule, conduct, world, frame, counts, streams, rows, k, budget)
+        if after == k:
             return
-        row.best = row.score
-        row.splits = m.counts[SPLITS] - before
-        row.arms = f.used[1]
-        row.training_steps = counts[TRAINING]
-        counts[FINISHED] += 1
+        rows[k].splits = m.counts[SPLITS] - before
+        k = after
 
 
 class SPAQL(Trained):
@@ -239,14 +231,16 @@ class SPAQL(Trained):
         self.exploration = check_number(exploration, "exploration", least=0.0, most=1.0, above=True)
         self.confidence = check_number(confidence, "confidence", least=0.0)
         self.tolerance = check_number(tolerance, "tolerance", least=0.0)
-        self.memory = check_whole(memory, "memory", 2 * max(_ROUND, problem.horizon))
+        self.memory = check_whole(memory, "memory", 2 * problem.horizon)
         states, actions = problem.states.dimensions, problem.actions
         sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
         self._rule = Rule(
+            states=states,
+            actions=actions.dimensions,
+            sides=sides,
             discount=1.0 - 1.0 / problem.horizon if self.discount is None else self.discount,
             confidence=self.confidence,
             tolerance=self.tolerance,
-            sides=sides,
             middles=True,
             diagonals=True,
             promising=True,
@@ -256,12 +250,11 @@ class SPAQL(Trained):
         self._work = Partition(problem.states, actions, initial=0.0)
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
-        self._memory = allocate(states, actions.dimensions, min(self.memory, max(16384, 2 * problem.horizon)))
-        self._ledger = open_ledger(*room, states, bins(states, sides - states))
+        self._memory = allocate(self._rule, min(self.memory, max(16384, 2 * problem.horizon)))
+        self._ledger = open_ledger(self._rule, *room)
         self._counts = np.array([0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
-        self._frame = problem.frame(max(1, _ROUND // problem.horizon))
-        self._leaves = np.zeros(len(self._frame.returns), np.int32)
+        self._frame = problem.frame(1)
         self._returned: tuple[int, Partition] | None = None
 
     @staticmethod
@@ -276,17 +269,17 @@ class SPAQL(Trained):
 
     @property
     def finished(self) -> int:
-        """Iterations, that is rounds, that the kernel has finished."""
+        """Iterations, that is episodes, that the kernel has finished."""
         return int(self._counts[FINISHED])
 
     @property
     def steps_per_iteration(self) -> int:
-        """The most steps that one round can take."""
-        return self.problem.horizon * len(self._frame.returns)
+        """The most steps that one episode can take."""
+        return self.problem.horizon
 
     def make_room(self) -> None:
-        """Let memory, forest and ledger grow so that the next round, or the revision that waits, can go on."""
-        size, used = len(self._memory.rewards), int(self._memory.counts[USED])
+        """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
+        size, used = len(self._memory.facts), int(self._memory.counts[USED])
         if used + self.steps_per_iteration > size:
             self._memory = longer_memory(self._memory, min(self.memory, 2 * size))
         self._work, self._ledger = _roomier(self._work, self._ledger, bool(self._memory.counts[PENDING]))
@@ -301,7 +294,6 @@ class SPAQL(Trained):
             self._conduct,
             self.problem.world,
             self._frame,
-            self._leaves,
             self._counts,
             self._streams,
             rows,
@@ -313,13 +305,11 @@ class SPAQL(Trained):
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""
         if self._returned is None or self._returned[0] != self.finished:
             work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
-            memory = self._memory._replace(
-                **{name: getattr(self._memory, name).copy() for name in ("counts", "codes", "cell", "origin", "place", "later")}
-            )
+            memory = self._memory._replace(counts=self._memory.counts.copy(), files=self._memory.files.copy())
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
             if memory.counts[USED]:
-                merge(work.forest, visited(work.forest, memory, ledger), ledger.greedy)
+                merge(work.forest, visited(work.forest, memory), ledger.greedy)
             self._returned = self.finished, work
         return self._returned[1]
 
