@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spaql import bench, kernels
-from spaql.agents import SPAQL
+from spaql.agents import SPAQL, Published
 from spaql.problems import oil
 from spaql.rng import stream
 
@@ -42,9 +42,10 @@ def test_learning_steps_keep_the_index_true():
 
 def test_simulation_plays_as_many_steps_as_training():
     problem = oil()
-    agent = SPAQL(problem).learn(10)
+    agent = Published(problem).learn(10)
     _, steps, _ = bench._simulation(problem, 10 * 21)()
     assert steps == agent.training_steps + agent.selection_steps - 100  # the score of the untrained agent
+    assert bench._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps
 
 
 @pytest.mark.compiled_only
@@ -58,7 +59,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
         bench, "start_times", lambda bar: dict.fromkeys(["help_seconds", "train_seconds", "first_use_seconds"], 0.0)
     )
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
-    assert [row["algorithm"] for row in figures["ratio_to_simulation"]] == ["spaql", "aql"]
-    assert set(figures["ratio_to_textbook"]) == {"spaql", "aql"}
+    assert [row["algorithm"] for row in figures["ratio_to_simulation"]] == ["spaql", "spaql-published", "aql"]
+    assert set(figures["ratio_to_textbook"]) == {"spaql-published", "aql"}
     assert figures["bytes_per_cell"] <= 64
-    assert "worst of 2" in bench.text(figures)
+    assert "worst of 3" in bench.text(figures)

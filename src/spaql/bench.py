@@ -1,9 +1,10 @@
 """Speed, as ratios measured in one run: machines are shared and noisy, a ratio of neighbours is not.
 
 (a) `ratio_to_simulation`: time of `learn` over the time of a compiled loop that plays as many environment steps with
-    random actions, one episode after the other, and does nothing else; for the paper's twelve problems, both
+    random actions, one episode after the other, and does nothing else; for the paper's twelve problems, the published
     algorithms at the paper's settings (K and N as printed, xi = 0.5).  AQL's monitoring rollouts are steps like any
-    other here; `ratio_without_monitoring` is AQL with N = 0.
+    other here; `ratio_without_monitoring` is AQL with N = 0.  SPAQL learns from K episodes and has no rollouts;
+    `ratio_of_policy` is the time it takes to put together the policy that it returns, over the same simulation.
 (b) `ratio_to_textbook`: time of `tests/textbook.py` over ours for the same run; null outside a source checkout.
 (c) `growth`: time of a learning step (Boltzmann sample, draw, value of a next state, update) on partitions of 10^3 to
     10^6 cells refined along a policy, as agents refine, with every next state drawn from the whole space: the worst
@@ -32,7 +33,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from spaql.agents import AQL, SPAQL
+from spaql.agents import AQL, SPAQL, Published
 from spaql.compiling import kernel
 from spaql.episodes import simulate
 from spaql.kernels import assign, best, lend, locate, play, sample, split
@@ -83,21 +84,34 @@ def to_simulation(bar: Any) -> list[dict[str, Any]]:
     """(a)."""
     rows = []
     for problem, iterations in paper_problems():
-        for cls in (SPAQL, AQL):
-            bar(f"{cls.__name__} on {problem.name}")
-            yardstick = _simulation(problem, iterations * 21)
+        for name, cls in (("spaql", SPAQL), ("spaql-published", Published), ("aql", AQL)):
+            bar(f"{name} on {problem.name}")
+            episodes = iterations * (1 if name == "spaql" else 21)
+            yardstick = _simulation(problem, episodes)
             yardstick()
             row = {
                 "problem": problem.name,
-                "algorithm": cls.__name__.lower(),
+                "algorithm": name,
                 "ratio_to_simulation": ratio(_training(cls, problem, iterations), yardstick),
-                "simulation_ns_per_step": 1e9 * seconds(yardstick) / (iterations * 21 * problem.horizon),
+                "simulation_ns_per_step": 1e9 * seconds(yardstick) / (episodes * problem.horizon),
             }
-            if cls is AQL:
+            if name == "spaql":
+                row["ratio_of_policy"] = ratio(_decision(problem, iterations), yardstick)
+            if name == "aql":
                 alone = _simulation(problem, iterations)
                 row["ratio_without_monitoring"] = ratio(_training(AQL, problem, iterations, rollouts=0), alone)
             rows.append(row)
     return rows
+
+
+def _decision(problem: Problem, iterations: int) -> Callable[[], Callable[[], Any]]:
+    SPAQL(problem).learn(1).arms  # noqa: B018  (compiles)
+
+    def ready() -> Callable[[], Any]:
+        agent = SPAQL(problem).learn(iterations)
+        return lambda: agent.arms
+
+    return ready
 
 
 def to_textbook(bar: Any, iterations: int = 100) -> dict[str, float] | None:
@@ -113,7 +127,7 @@ def to_textbook(bar: Any, iterations: int = 100) -> dict[str, float] | None:
     spec.loader.exec_module(textbook)
     problem, plain = oil(), textbook.Oil("laplace", 10.0, DEPOSIT, 0.0, 5)
     ratios = {}
-    for name, cls, slow in (("spaql", SPAQL, textbook.spaql), ("aql", AQL, textbook.aql)):
+    for name, cls, slow in (("spaql-published", Published, textbook.spaql), ("aql", AQL, textbook.aql)):
         work = _training(cls, problem, iterations)
         theirs = seconds(partial(slow, plain, iterations=iterations, scaling=0.5, seed=0))
         ratios[name] = theirs / statistics.median(seconds(work()) for _ in range(REPEATS))
@@ -251,7 +265,7 @@ def start_times(bar: Any) -> dict[str, float]:
 
 def measure(progress_bar: bool = True) -> dict[str, Any]:
     """All of it, in a few minutes."""
-    with tqdm(total=30, disable=not progress_bar, desc="bench", unit="part") as progress:
+    with tqdm(total=42, disable=not progress_bar, desc="bench", unit="part") as progress:
 
         def bar(what: str) -> None:
             progress.set_postfix_str(what)
@@ -275,10 +289,10 @@ def text(figures: dict[str, Any]) -> str:
     """The figures for a person."""
     lines = ["time of training over time of bare simulation of the same steps"]
     for row in figures["ratio_to_simulation"]:
-        alone = row.get("ratio_without_monitoring")
-        extra = "" if alone is None else f"   without monitoring {alone:.2f}"
+        parts = {"ratio_without_monitoring": "without monitoring", "ratio_of_policy": "the policy"}
+        extra = "".join(f"   {words} {row[key]:.2f}" for key, words in parts.items() if key in row)
         lines.append(
-            f"  {row['problem']:<24}{row['algorithm']:<8}{row['ratio_to_simulation']:6.2f}"
+            f"  {row['problem']:<24}{row['algorithm']:<16}{row['ratio_to_simulation']:6.2f}"
             f"   (simulation {row['simulation_ns_per_step']:.1f} ns per step){extra}"
         )
     worst = max(row["ratio_to_simulation"] for row in figures["ratio_to_simulation"])

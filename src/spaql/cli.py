@@ -19,7 +19,7 @@ from spaql._version import __version__
 from spaql.errors import ParameterError, SpaqlError
 
 _ALGORITHMS = ("spaql", "spaql-published", "aql", "random", "no-movement", "mean", "median")
-_TUNABLE = dict.fromkeys(("spaql", "spaql-published", "aql"), ("scaling", "rollouts"))
+_TUNABLE = dict.fromkeys(("spaql-published", "aql"), ("scaling", "rollouts"))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -74,8 +74,8 @@ def _add_train(commands: Any) -> None:
         parser.add_argument("--horizon", type=int, default=5, help="H: steps of an episode (%(default)s)")
         parser.add_argument("--algorithm", choices=_ALGORITHMS, default="spaql", help="(%(default)s)")
         parser.add_argument("--iterations", type=int, default=iterations, help="K: training iterations (%(default)s)")
-        parser.add_argument("--scaling", type=float, help="xi: weight of the exploration bonus (0.5)")
-        parser.add_argument("--rollouts", type=int, help="N: rollouts that judge each iteration (20)")
+        parser.add_argument("--scaling", type=float, help="xi of the published agents: weight of the bonus (0.5)")
+        parser.add_argument("--rollouts", type=int, help="N of the published agents: rollouts per iteration (20)")
         parser.add_argument("--episodes", type=int, default=10_000, help="fresh episodes that score it (%(default)s)")
         parser.add_argument("--out", metavar="DIR", help="write summary, history, cells and pictures there")
         _add_common(parser)

@@ -1,4 +1,4 @@
-"""The demonstration of `make demo`: published SPAQL, AQL and Random on oil discovery (Laplace survey, lambda 10)."""
+"""The demonstration of `make demo`: SPAQL, AQL and Random on oil discovery (Laplace survey, lambda 10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spaql.agents import ALGORITHMS
 from spaql.problems import oil
 
 ITERATIONS = 5000
-SCALING = {"spaql": 0.5, "aql": 1.75}
+SCALING = {"aql": 1.75}
 
 
 def demonstrate(

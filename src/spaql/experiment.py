@@ -36,6 +36,8 @@ _NUMERICS = (
     "episodes.py",
     "experiment.py",
     "kernels.py",
+    "memory.py",
+    "merging.py",
     "partition.py",
     "problems/*.py",
     "rng.py",

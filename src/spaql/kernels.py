@@ -275,7 +275,7 @@ def assign(f, cell, q):
 def middle(f, node, dim):
     """The middle of a node's box along one dimension.
 
-    After k halvings along that dimension the box is 2^-k wide, and its middle lies half of that from the last threshold.
+    After k halvings along that dimension the box is 2^-k wide; its middle lies half of that from the last threshold.
     """
     nodes = f.nodes
     halvings = 0

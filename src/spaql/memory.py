@@ -1,6 +1,6 @@
 """What an agent has lived through, and what its cells make of it: targets, means, tests, splits.
 
-Every experience (x, a, r, x') is kept.  From time to time the whole memory is *revised*: each experience gets its target
+Every experience (x, a, r, x') is kept.  Whenever there are half as many more, all are *revised*: each gets its target
 
     t = r + discount V(x'),      V(x) = max Q over RELEVANT(x)       (V = 0 where the episode ended)
 
@@ -18,10 +18,10 @@ adds up to over all later sweeps, discount / (1 - discount) times its size.
 
 A contrast of group means m0 and m1 counts where it is *significant*, |m0 - m1| > confidence * its standard error; where
 it is *relevant*, |m0 - m1| * (share of all experiences) > tolerance * spread; and where the cell is *promising*: a few
-of its experiences reached at least the value of the state they began in, t >= V(x).  `spread` is the
-deviation of targets over the whole space, each cell weighing as much as its volume: what there is to win and to lose.
-It makes the rule indifferent to the unit and the zero of the rewards.  The cell is cut along the side of the largest contrast (the state side for
-diagonals), and its halves are looked at in turn.
+of its experiences reached at least the value of the state they began in, t >= V(x).  `spread` is the deviation of
+targets over the whole space, each cell weighing as much as its volume: what there is to win and to lose.  It makes the
+rule indifferent to the unit and the zero of the rewards.  The cell is cut along the side of the largest contrast (the
+state side for diagonals), and its halves are looked at in turn.
 
 Memory grows without shifting: experience i of the arrays below is the i-th that is still remembered; the experiences of
 one cell are chained in that order.
@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from spaql.compiling import borrow, kernel
 from spaql.kernels import GRID, GRID_LEVELS, MAX_DEPTH, NONE, halve, lend, refresh
 
-USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # experiences; when to revise; whether splitting waits for room; splits so far
+USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # experiences; when to revise; whether splitting waits for room; splits
 _FEWEST = 16  # experiences of a cell that may split
-_FIRST = 50  # experiences before the first revision
+_FIRST = 50  # experiences before the first revision, and at least between two
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
 _FEW = 4  # of each group in a contrast; and that make a cell promising
 
@@ -219,7 +219,7 @@ def spot(f, g, points, row):
 
 @kernel(inline=True)
 def target(f, m, g, rule, i):
-    """r + discount V(x') of experience i with the values of now."""
+    """Target r + discount V(x') of experience i with the values of now."""
     reward = m.facts[i, rule.states + rule.actions]
     node = m.files[i, PLACE]
     if node < 0:
@@ -333,8 +333,8 @@ def gauge(f, g):
 def contrast(low_count, low_sum, high_count, high_sum, squares):
     """Squared difference of the means of a cell's two groups, and the same over its squared standard error.
 
-    Minus ones if there are too few of one.  `squares` around the common mean is what the groups scatter around their own
-    means, and the difference's share.
+    Minus ones if there are too few of one.  `squares` around the common mean are those around the groups' own means, and
+    what the difference adds.
     """
     if low_count < _FEW or high_count < _FEW:
         return -1.0, -1.0
@@ -475,9 +475,8 @@ def refine(f, m, g, rule):
     cell = 0
     while cell < f.used[1]:
         side = strongest(f, m, g, rule, cell)
-        if side == NONE or narrow(f, g, cell, side):
-            cell += 1
-        elif rule.promising and not promising(f, m, g, rule, cell):
+        barred = side == NONE or narrow(f, g, cell, side)
+        if barred or (rule.promising and not promising(f, m, g, rule, cell)):
             cell += 1
         elif f.used[0] + 2 > f.nodes.shape[0] or f.used[1] + 1 > f.cells.shape[0]:
             return False
@@ -509,3 +508,30 @@ def visited(f, m):
     for i in range(m.counts[USED]):
         seen[origin(f, m, i)] = True
     return seen
+
+
+@kernel()
+def forget(f, m, g, rule):
+    """Forget every second experience, the older of each two, and file the others anew."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    kept = m.counts[USED] // 2
+    for cell in range(f.used[1]):
+        f.cells[cell].visits = 0
+        g.ends[cell, 0] = NONE
+        for k in range(g.tally.shape[1]):
+            g.tally[cell, k] = 0.0
+    for i in range(kept):
+        old = 2 * i + 1
+        for k in range(m.facts.shape[1]):
+            m.facts[i, k] = m.facts[old, k]
+        for k in range(m.files.shape[1]):
+            m.files[i, k] = m.files[old, k]
+        chain(f, m, g, rule, i, m.files[i, CELL])
+    m.counts[USED] = kept
+    schedule(m)
+
+
+@kernel(inline=True)
+def schedule(m):
+    """Let the next revision fall due when the memory will have grown by half."""
+    m.counts[NEXT] = m.counts[USED] + max(_FIRST, m.counts[USED] // 2)

@@ -1,7 +1,7 @@
 """Fewer cells for the same policy: cells that turned out alike, or that decide nothing, become one.
 
-A cell *decides* where it is the greedy one.  Two cells whose union is a box are merged where that changes what is played
-in no leaf of the state tree that was ever visited:
+A cell *decides* where it is the greedy one.  Two cells whose union is a box are merged where that changes what is
+played in no leaf of the state tree that was ever visited:
 
 * on the same node, with adjacent action boxes, if neither decides anywhere: the mean of two Q below V is below V;
 * on the two children of a node, with the same action box, if their common Q, the mean by visits, is still the largest
@@ -91,10 +91,10 @@ def unite(f, alive, greedy, first, second):
 @kernel(inline=True)
 def deciding(greedy, visited, cell):
     """Whether a cell is the greedy one of a visited leaf."""
+    found = False
     for leaf in range(visited.shape[0]):
-        if visited[leaf] and greedy[leaf] == cell:
-            return True
-    return False
+        found = found or (visited[leaf] and greedy[leaf] == cell)
+    return found
 
 
 @kernel()

@@ -166,7 +166,7 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
 
 def label(name: str) -> str:
     """How figures call an algorithm."""
-    return {"spaql": "SPAQL", "aql": "AQL"}.get(name, name)
+    return {"spaql": "SPAQL", "spaql-published": "SPAQL published", "aql": "AQL"}.get(name, name)
 
 
 def partition_figure(result: Result, step: int = 0) -> Figure | None:

@@ -7,9 +7,9 @@ time-invariant greedy policy, and otherwise
 * values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
 * remembers every experience and revises all Q from them, whenever the memory has grown by half;
 * splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
-* explores with steps of every size: three actions of four are drawn inside the greedy cell, every fourth from an interval
-  around its middle whose width is a power of two, from that of the cell to the whole action space, each as likely;
-* selects nothing: the returned policy is the last revision's, of everything remembered, and plays the middle of its cells;
+* explores with steps of every size: three actions of four are drawn inside the greedy cell, every fourth from an
+  interval around its middle, as wide as the cell, twice, four times, ... or as the action space, each as likely;
+* selects nothing: the returned policy is a revision of everything remembered, and plays the middle of its cells;
 * returns few arms: cells that decide nothing are merged (`spaql.merging`).
 """
 
@@ -38,12 +38,14 @@ from spaql.memory import (
     Rule,
     allocate,
     chain,
+    forget,
     lend_ledger,
     lend_memory,
     longer_ledger,
     longer_memory,
     open_ledger,
     revise,
+    schedule,
     spot,
     survey,
     visited,
@@ -55,9 +57,7 @@ from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
-_GROWTH = 1.5  # of the memory from one revision to the next
 _FIRST_ROOM = 64
-_SOONEST = 50  # experiences, at least, before the first revision and between two
 
 
 class Conduct(NamedTuple):
@@ -173,7 +173,7 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
         before = m.counts[SPLITS]
         if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
             if m.counts[PENDING] == 0:
-                m.counts[NEXT] = max(m.counts[USED] + _SOONEST, int(_GROWTH * m.counts[USED]))
+                schedule(m)
             if not revise(f, m, g, rule):
                 return
         after = live(f, m, g, rule, conduct, world, frame, counts, streams, rows, k, budget)
@@ -280,9 +280,13 @@ class SPAQL(Trained):
     def make_room(self) -> None:
         """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
         size, used = len(self._memory.facts), int(self._memory.counts[USED])
-        if used + self.steps_per_iteration > size:
-            self._memory = longer_memory(self._memory, min(self.memory, 2 * size))
-        self._work, self._ledger = _roomier(self._work, self._ledger, bool(self._memory.counts[PENDING]))
+        waiting = bool(self._memory.counts[PENDING])
+        if used + self.problem.horizon > size:
+            if size < self.memory:
+                self._memory = longer_memory(self._memory, min(self.memory, 2 * size))
+            elif not waiting:
+                forget(self._work.forest, self._memory, self._ledger, self._rule)
+        self._work, self._ledger = _roomier(self._work, self._ledger, waiting)
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
