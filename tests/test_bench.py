@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spaql import bench, kernels
-from spaql.agents import SPAQL, Published
+from spaql.agents import SPAQL, PublishedSPAQL
 from spaql.problems import oil
 from spaql.rng import stream
 
@@ -42,7 +42,7 @@ def test_learning_steps_keep_the_index_true():
 
 def test_simulation_plays_as_many_steps_as_training():
     problem = oil()
-    agent = Published(problem).learn(10)
+    agent = PublishedSPAQL(problem).learn(10)
     _, steps, _ = bench._simulation(problem, 10 * 21)()
     assert steps == agent.training_steps + agent.selection_steps - 100  # the score of the untrained agent
     assert bench._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps

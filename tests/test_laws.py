@@ -10,7 +10,7 @@ import pytest
 from numba.core import config
 
 from problems_for_tests import box_world, finite_world
-from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, Random
+from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, PublishedSPAQL, Random
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.problems import Box, Finite, Problem, ambulance, oil
 from spaql.rng import uniform
@@ -53,8 +53,12 @@ PROBLEMS = {
     "countdown": countdown,
 }
 LEARNERS = {
-    "SPAQL": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
-    "SPAQL, impatient": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0),
+    "SPAQL": lambda problem, seed: SPAQL(problem, seed=seed),
+    "SPAQL, forgetful": lambda problem, seed: SPAQL(problem, seed=seed, memory=70, confidence=1.0, exploration=0.9),
+    "published": lambda problem, seed: PublishedSPAQL(problem, seed=seed, rollouts=4),
+    "published, impatient": lambda problem, seed: PublishedSPAQL(
+        problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0
+    ),
     "AQL": lambda problem, seed: AQL(problem, seed=seed, rollouts=3),
     "AQL, unwatched": lambda problem, seed: AQL(problem, seed=seed, rollouts=0),
 }
@@ -349,16 +353,26 @@ def test_history_is_consistent(name, world):
     assert rows["selection_steps"][-1] == agent.selection_steps
     assert (np.diff(rows["training_steps"], prepend=0) <= problem.horizon).all()
     assert (np.diff(rows["training_steps"], prepend=0) > 0).all()
-    assert rows["arms"][-1] == agent.arms == len(agent.partition)
+    assert agent.arms == len(agent.partition)
     assert (rows["value_low"] <= rows["value_high"]).all()
-    assert (rows["value_high"] <= problem.horizon).all()
     assert np.isin(rows["resets"], (0, 1)).all()
-    assert ((rows["splits"] >= 0) & (rows["splits"] <= problem.horizon)).all()
-    assert agent.selection_score == (rows["best"][-1] if agent.rollouts else None)
+    if isinstance(agent, SPAQL):
+        np.testing.assert_array_equal(rows["arms"], whole_arms(problem) + np.cumsum(rows["splits"]))
+        assert agent.selection_score is None
+    else:
+        assert rows["arms"][-1] == agent.arms
+        assert (rows["value_high"] <= problem.horizon).all()
+        assert ((rows["splits"] >= 0) & (rows["splits"] <= problem.horizon)).all()
+        assert agent.selection_score == (rows["best"][-1] if agent.rollouts else None)
 
 
-@crossed(["SPAQL", "SPAQL, impatient"])
-def test_spaql_keeps_its_best(name, world):
+def whole_arms(problem):
+    """Cells at the start: one, or one per finite action."""
+    return problem.actions.count if isinstance(problem.actions, Finite) else 1
+
+
+@crossed(["published", "published, impatient"])
+def test_published_spaql_keeps_its_best(name, world):
     agent = taught(name, world).learn(LONG)
     rows = agent.history
     kept = rows["best"][0]
@@ -408,7 +422,7 @@ def test_aql_is_not_myopic():
     assert (agent.history["value_low"] == 0.0).all()  # nothing follows the last step
 
 
-@crossed(["SPAQL", "AQL"], ["countdown", "box world"])
+@crossed(["published", "AQL"], ["countdown", "box world"])
 def test_a_terminal_state_is_worth_nothing(name, world):
     agent = taught(name, world).learn(LONG)
     lengths = np.diff(agent.history["training_steps"], prepend=0)
@@ -438,11 +452,11 @@ def test_agents_of_every_kind_train_side_by_side():
 
 def test_two_agents_share_one_problem():
     problem = problem_of("countdown")
-    a, b = SPAQL(problem, rollouts=2), AQL(problem, rollouts=2)
+    a, b = SPAQL(problem), AQL(problem, rollouts=2)
     for _ in range(3):
         a.learn(SHORT)
         b.learn(SHORT)
-    assert_same(a, SPAQL(problem_of("countdown"), rollouts=2).learn(3 * SHORT))
+    assert_same(a, SPAQL(problem_of("countdown")).learn(3 * SHORT))
     assert_same(b, AQL(problem_of("countdown"), rollouts=2).learn(3 * SHORT))
 
 
@@ -463,7 +477,8 @@ def test_nothing_learned_nothing_answered(name, world):
     agent = make(name, world)
     for ask in (lambda: agent.predict(observations(agent.problem)), agent.evaluate):
         with pytest.raises(
-            NotTrainedError, match=r"^S?P?AQL has not learned yet; call learn\(iterations=\.\.\.\) first$"
+            NotTrainedError,
+            match=r"^(PublishedSPAQL|SPAQL|AQL) has not learned yet; call learn\(iterations=\.\.\.\) first$",
         ):
             ask()
     assert agent.selection_score is None
@@ -485,7 +500,8 @@ def test_no_movement_needs_equal_spaces():
 @every_learner
 def test_an_interruption_keeps_history_and_agent_together(name, world, monkeypatch):
     """Ctrl-C is heard when a kernel returns; whatever the kernel finished is in the agent *and* in its history."""
-    agent, module = make(name, world), "spaql.agents.spaql" if name.startswith("SPAQL") else "spaql.agents.aql"
+    agent = make(name, world)
+    module = type(agent).__module__
     whole = __import__(module, fromlist=["iterate"]).iterate
 
     def interrupted(*arguments):

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from spaql.agents import AQL, SPAQL, Published
+from spaql.agents import AQL, SPAQL, PublishedSPAQL
 from spaql.compiling import kernel
 from spaql.episodes import simulate
 from spaql.kernels import assign, best, lend, locate, play, sample, split
@@ -84,7 +84,7 @@ def to_simulation(bar: Any) -> list[dict[str, Any]]:
     """(a)."""
     rows = []
     for problem, iterations in paper_problems():
-        for name, cls in (("spaql", SPAQL), ("spaql-published", Published), ("aql", AQL)):
+        for name, cls in (("spaql", SPAQL), ("spaql-published", PublishedSPAQL), ("aql", AQL)):
             bar(f"{name} on {problem.name}")
             episodes = iterations * (1 if name == "spaql" else 21)
             yardstick = _simulation(problem, episodes)
@@ -127,7 +127,7 @@ def to_textbook(bar: Any, iterations: int = 100) -> dict[str, float] | None:
     spec.loader.exec_module(textbook)
     problem, plain = oil(), textbook.Oil("laplace", 10.0, DEPOSIT, 0.0, 5)
     ratios = {}
-    for name, cls, slow in (("spaql-published", Published, textbook.spaql), ("aql", AQL, textbook.aql)):
+    for name, cls, slow in (("spaql-published", PublishedSPAQL, textbook.spaql), ("aql", AQL, textbook.aql)):
         work = _training(cls, problem, iterations)
         theirs = seconds(partial(slow, plain, iterations=iterations, scaling=0.5, seed=0))
         ratios[name] = theirs / statistics.median(seconds(work()) for _ in range(REPEATS))

@@ -59,6 +59,8 @@ CODE, CELL, ORIGIN, PLACE, LATER = 0, 1, 2, 3, 4
 # PLACE   the same for the state that followed, or NONE where the episode ended
 # LATER   the next experience in the same cell, or NONE
 
+SPREAD, LOWEST, HIGHEST = 0, 1, 2
+
 
 class Ledger(NamedTuple):
     """What is summed up per cell and per node of the forest."""
@@ -71,7 +73,7 @@ class Ledger(NamedTuple):
     value: NDArray[np.float64]  # [nodes] V where the state's leaf is that node
     greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
     spots: NDArray[np.int32]  # [GRID] for one state dimension: where in the tree to look for a leaf, by place
-    spread: NDArray[np.float64]  # [1] deviation of targets over the whole space
+    scale: NDArray[np.float64]  # [3] deviation of targets over the whole space; smallest and largest V of a leaf
 
 
 class Rule(NamedTuple):
@@ -110,7 +112,7 @@ def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
         value=np.zeros(nodes),
         greedy=np.zeros(nodes, np.int32),
         spots=np.zeros(GRID, np.int32),
-        spread=np.zeros(1),
+        scale=np.zeros(3),
     )
 
 
@@ -146,7 +148,7 @@ def lend_ledger(g):
         borrow(g.value),
         borrow(g.greedy),
         borrow(g.spots),
-        borrow(g.spread),
+        borrow(g.scale),
     )
 
 
@@ -241,6 +243,8 @@ def origin(f, m, i):
 def survey(f, g):
     """V and greedy cell of every node, and where on the grid its leaves are; a child stands behind its parent."""
     f, g = lend(f), lend_ledger(g)
+    g.scale[LOWEST] = np.inf
+    g.scale[HIGHEST] = -np.inf
     for node in range(f.used[0]):
         value = f.nodes[node].top_q
         cell = f.nodes[node].top
@@ -250,6 +254,9 @@ def survey(f, g):
             cell = g.greedy[parent]
         g.value[node] = value
         g.greedy[node] = cell
+        if f.nodes[node].child < 0:
+            g.scale[LOWEST] = min(g.scale[LOWEST], value)
+            g.scale[HIGHEST] = max(g.scale[HIGHEST], value)
         level = f.nodes[node].level
         if level <= GRID_LEVELS and (f.nodes[node].child < 0 or level == GRID_LEVELS):
             first = int(g.edges[node, 0, 0] * GRID)
@@ -326,15 +333,15 @@ def gauge(f, g):
             step = f.cells[cell].q - mean
             mean += step * share / weight
             scatter += share * (step * (f.cells[cell].q - mean) + g.tally[cell, g.tally.shape[1] - 1] / visits)
-    g.spread[0] = np.sqrt(scatter / weight)
+    g.scale[SPREAD] = np.sqrt(scatter / weight)
 
 
 @kernel(inline=True)
 def contrast(low_count, low_sum, high_count, high_sum, squares):
     """Squared difference of the means of a cell's two groups, and the same over its squared standard error.
 
-    Minus ones if there are too few of one.  `squares` around the common mean are those around the groups' own means, and
-    what the difference adds.
+    Minus ones if there are too few of one.  `squares` around the common mean are those around the groups' own
+    means, and what the difference adds.
     """
     if low_count < _FEW or high_count < _FEW:
         return -1.0, -1.0
@@ -366,9 +373,9 @@ def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     visits = f.cells[cell].visits
-    if visits < _FEWEST or not g.spread[0] > 0.0:
+    if visits < _FEWEST or not g.scale[SPREAD] > 0.0:
         return NONE
-    relevant = (rule.tolerance * g.spread[0] * m.counts[USED] / visits) ** 2
+    relevant = (rule.tolerance * g.scale[SPREAD] * m.counts[USED] / visits) ** 2
     best = rule.confidence * rule.confidence
     side = NONE
     for d in range(rule.sides):

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from spaql.agents.aql import AQL
 from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
-from spaql.agents.published import Published
+from spaql.agents.published import PublishedSPAQL
 from spaql.agents.spaql import SPAQL
 
 #: the algorithms by name: called with a problem and keywords, each makes an agent
 ALGORITHMS: dict[str, Callable[..., Agent]] = {
     "spaql": SPAQL,
-    "spaql-published": Published,
+    "spaql-published": PublishedSPAQL,
     "aql": AQL,
     "random": Random,
     "no-movement": NoMovement,
@@ -28,7 +28,7 @@ __all__ = [
     "Mean",
     "Median",
     "NoMovement",
-    "Published",
+    "PublishedSPAQL",
     "Random",
     "Trained",
 ]

@@ -161,7 +161,7 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         counts[FINISHED] += 1
 
 
-class Published(Trained):
+class PublishedSPAQL(Trained):
     """Single-partition adaptive Q-learning as published (Araujo, Figueiredo, Ayala Botto, 2020); `SPAQL.published`.
 
     Parameters

@@ -22,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Trained
-from spaql.agents.published import Published
+from spaql.agents.published import PublishedSPAQL
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all
 from spaql.errors import ParameterError
 from spaql.kernels import NONE, lend, locate, play
 from spaql.memory import (
+    HIGHEST,
+    LOWEST,
     NEXT,
     ORIGIN,
     PENDING,
@@ -153,6 +155,8 @@ def live(f, m, g, rule, conduct, world, frame, counts, streams, rows, first, bud
             return k
         rows[k].score = score
         rows[k].best = score
+        rows[k].value_low = g.scale[LOWEST]
+        rows[k].value_high = g.scale[HIGHEST]
         rows[k].arms = f.used[1]
         rows[k].training_steps = counts[TRAINING]
         counts[FINISHED] += 1
@@ -258,9 +262,9 @@ class SPAQL(Trained):
         self._returned: tuple[int, Partition] | None = None
 
     @staticmethod
-    def published(problem: Problem, **parameters: Any) -> Published:
-        """The agent of the paper, exactly; see `spaql.agents.Published` for its parameters."""
-        return Published(problem, **parameters)
+    def published(problem: Problem, **parameters: Any) -> PublishedSPAQL:
+        """The agent of the paper, exactly; see `spaql.agents.PublishedSPAQL` for its parameters."""
+        return PublishedSPAQL(problem, **parameters)
 
     @property
     def training_steps(self) -> int:
