@@ -186,7 +186,15 @@ unraisable = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 faults = pytest.mark.parametrize(
     "fault", [pytest.param(name, marks=compiled_only if name == "ZeroDivisionError" else ()) for name in FAULTS]
 )
-LEARNERS = {"SPAQL": lambda p: spaql.SPAQL(p, rollouts=1, seed=1), "AQL": lambda p: spaql.AQL(p, rollouts=0, seed=1)}
+LEARNERS = {
+    "SPAQL": lambda p: spaql.SPAQL(p, seed=1),
+    "published": lambda p: spaql.SPAQL.published(p, rollouts=1, seed=1),
+    "AQL": lambda p: spaql.AQL(p, rollouts=0, seed=1),
+}
+MAKERS = {
+    "SPAQL": lambda *given, **more: spaql.SPAQL(*given, **more),
+    "published": lambda *given, **more: spaql.SPAQL.published(*given, **more),
+} | {kind: getattr(spaql, kind) for kind in ("AQL", "Random", "NoMovement", "Mean", "Median")}
 
 
 @unraisable
@@ -255,7 +263,7 @@ def test_the_slack_of_the_state_space_is_forgiven():
         return 0.5, False
 
     problem = make(step=step)
-    for agent in (spaql.SPAQL(problem, rollouts=2), spaql.AQL(problem, rollouts=2)):
+    for agent in (learner(problem) for learner in LEARNERS.values()):
         assert agent.learn(20).evaluate(10).mean == 2.0
 
 
@@ -289,7 +297,7 @@ def test_actions_and_states_arrive_in_the_problem_s_units():
         state[1] = 30.0
 
     problem = make(step=step, reset=reset, states=Box([10, 10], [14, 30]), actions=Box(0, 4), horizon=2)
-    agent = spaql.SPAQL(problem, rollouts=1).learn(1)
+    agent = spaql.SPAQL(problem).learn(1)
     agent_first = float(agent.predict([12.0, 30.0])[0][0])
     agent_second = float(agent.predict([agent_first + 10.0, 12.0])[0][0])
     expected = (agent_first + 12.0) + (agent_second + agent_first + 10.0)
@@ -351,22 +359,30 @@ def test_arguments_are_remembered():
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
     [
-        ("SPAQL", "scaling", -0.1),
-        ("SPAQL", "scaling", math.nan),
-        ("SPAQL", "scaling", math.inf),
-        ("SPAQL", "rollouts", 0),
-        ("SPAQL", "rollouts", 2.5),
-        ("SPAQL", "coldest", 0.0),
-        ("SPAQL", "hottest", 0.001),
-        ("SPAQL", "heat", 1.0),
-        ("SPAQL", "heat", 0.5),
-        ("SPAQL", "heat_decay", 0.0),
-        ("SPAQL", "heat_decay", 1.1),
-        ("SPAQL", "splits_before_reset", 0),
+        ("SPAQL", "discount", -0.1),
+        ("SPAQL", "discount", 1.5),
+        ("SPAQL", "exploration", 0.0),
+        ("SPAQL", "exploration", 1.1),
+        ("SPAQL", "confidence", math.nan),
+        ("SPAQL", "tolerance", -1.0),
+        ("SPAQL", "memory", 9),
         ("SPAQL", "seed", -1),
-        ("SPAQL", "seed", 1.0),
-        ("SPAQL", "seed", None),
-        ("SPAQL", "seed", True),
+        ("published", "scaling", -0.1),
+        ("published", "scaling", math.nan),
+        ("published", "scaling", math.inf),
+        ("published", "rollouts", 0),
+        ("published", "rollouts", 2.5),
+        ("published", "coldest", 0.0),
+        ("published", "hottest", 0.001),
+        ("published", "heat", 1.0),
+        ("published", "heat", 0.5),
+        ("published", "heat_decay", 0.0),
+        ("published", "heat_decay", 1.1),
+        ("published", "splits_before_reset", 0),
+        ("published", "seed", -1),
+        ("published", "seed", 1.0),
+        ("published", "seed", None),
+        ("published", "seed", True),
         ("AQL", "scaling", -1.0),
         ("AQL", "rollouts", -1),
         ("AQL", "seed", 0.5),
@@ -375,18 +391,16 @@ def test_arguments_are_remembered():
     ],
 )
 def test_bad_parameters_of_agents_are_refused(kind, name, value):
-    assert_refused(
-        ParameterError, lambda: getattr(spaql, kind)(ambulance(), **{name: value}), f"{name}: expected", repr(value)
-    )
+    assert_refused(ParameterError, lambda: MAKERS[kind](ambulance(), **{name: value}), f"{name}: expected", repr(value))
 
 
-@pytest.mark.parametrize("kind", ["SPAQL", "AQL", "Random", "NoMovement", "Mean", "Median"])
+@pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("problem", [None, "oil", oil])
 def test_an_agent_needs_a_problem(kind, problem):
-    assert_refused(ParameterError, lambda: getattr(spaql, kind)(problem), "problem: expected")
+    assert_refused(ParameterError, lambda: MAKERS[kind](problem), "problem: expected")
 
 
-@pytest.mark.parametrize("kind", ["SPAQL", "AQL"])
+@pytest.mark.parametrize("kind", ["SPAQL", "published", "AQL"])
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -402,18 +416,18 @@ def test_an_agent_needs_a_problem(kind, problem):
     ],
 )
 def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
-    agent = getattr(spaql, kind)(oil())
+    agent = MAKERS[kind](oil())
     assert_refused(ParameterError, lambda: agent.learn(**arguments), says)
     assert agent.iterations == agent.training_steps == agent.selection_steps == 0
 
 
-@pytest.mark.parametrize("kind", ["SPAQL", "AQL", "Random", "Median"])
+@pytest.mark.parametrize("kind", ["SPAQL", "published", "AQL", "Random", "Median"])
 @pytest.mark.parametrize(
     "observation",
     [[1.5], [-1e-9], [math.nan], [math.inf], [0.5, 0.5], [], [[[0.5]]], "here", None, [[0.5], [2.0]], [[0.5, 0.5]]],
 )
 def test_bad_observations_are_refused(kind, observation):
-    agent = getattr(spaql, kind)(ambulance(), seed=0).learn(1)
+    agent = MAKERS[kind](ambulance(), seed=0).learn(1)
     assert_refused(ParameterError, lambda: agent.predict(observation), "observation")
 
 
@@ -614,7 +628,7 @@ def test_an_iteration_whose_rollouts_fail_does_not_count():
         next_state[0] = action[0]
         return (math.nan if uniform(random) < parameters[0] else 0.5), False
 
-    agent = spaql.SPAQL(make(step=step, parameters=[0.002]), rollouts=50, seed=3)
+    agent = spaql.SPAQL.published(make(step=step, parameters=[0.002]), rollouts=50, seed=3)
     assert_refused(ProblemError, lambda: agent.learn(1000), "'mine'", NOT_FINITE)
     assert agent.finished == len(agent.history)
     assert np.isfinite(agent.history["score"]).all()
@@ -637,7 +651,7 @@ def test_a_step_may_leave_the_space_as_it_ends():
         return 1.0, True
 
     problem = make(step=step)
-    for agent in (spaql.SPAQL(problem, rollouts=2), spaql.AQL(problem, rollouts=2)):
+    for agent in (learner(problem) for learner in LEARNERS.values()):
         assert agent.learn(20).evaluate(10).mean == 1.0
 
 
@@ -646,24 +660,26 @@ def test_only_plain_functions_are_steps(step):
     assert_refused(ProblemError, lambda: make(step=step), "plain function")
 
 
-def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch):
+@pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "snapshot"), ("published", "tidy")])
+def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, copying):
     from spaql import kernels
 
-    tidy, calls_left = kernels.tidy, [2]
+    copy, calls_left, more = getattr(kernels, copying), [2], {"rollouts": 2} if kind == "published" else {}
 
     def interrupted(*forests):
         calls_left[0] -= 1
         if calls_left[0] == 0:
             raise KeyboardInterrupt
-        tidy(*forests)
+        copy(*forests)
 
-    agent = spaql.SPAQL(oil(), rollouts=2)
-    monkeypatch.setattr(kernels, "tidy", interrupted)
+    monkeypatch.setattr("spaql.agents.spaql._FIRST_ROOM", 2)
+    agent = MAKERS[kind](oil(), **more)
+    monkeypatch.setattr(kernels, copying, interrupted)
     with pytest.raises(KeyboardInterrupt):
         agent.learn(50)
-    monkeypatch.setattr(kernels, "tidy", tidy)
+    monkeypatch.setattr(kernels, copying, copy)
     agent.learn(50 - agent.iterations)
-    other = spaql.SPAQL(oil(), rollouts=2).learn(50)
+    other = MAKERS[kind](oil(), **more).learn(50)
     np.testing.assert_array_equal(agent.history["score"], other.history["score"])
     np.testing.assert_array_equal(agent.partition.q, other.partition.q)
 
@@ -685,7 +701,7 @@ def test_shapes_beyond_floating_point_are_refused(shape):
 
 def test_numbers_in_quotes_are_refused():
     assert_refused(ParameterError, lambda: oil(sharpness="10"), "sharpness: expected")
-    assert_refused(ParameterError, lambda: spaql.SPAQL(oil(), scaling="0.5"), "scaling: expected")
+    assert_refused(ParameterError, lambda: spaql.SPAQL(oil(), tolerance="0.5"), "tolerance: expected")
 
 
 @pytest.mark.parametrize("state", [[0.7], [float("nan")], ["now"]])

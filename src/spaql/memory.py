@@ -501,10 +501,12 @@ def revise(f, m, g, rule):
         refresh(f)
         survey(f, g)
         gauge(f, g)
-    m.counts[PENDING] = 0 if refine(f, m, g, rule) else 1
-    refresh(f)
-    survey(f, g)
-    return m.counts[PENDING] == 0
+    done = refine(f, m, g, rule)
+    m.counts[PENDING] = 0 if done else 1
+    if done:  # not before: all cells are to be judged by the same values, however often room ran out
+        refresh(f)
+        survey(f, g)
+    return done
 
 
 @kernel()
