@@ -5,6 +5,7 @@ import pytest
 from numba.core import config
 
 import textbook
+import textbook_memory
 from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL
 from spaql.problems import ambulance, oil
@@ -63,7 +64,7 @@ def columns(history, names):
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(("seed", "scaling"), [(0, 0.5), (2**40, 4.0)])
-def test_spaql_equals_the_textbook(name, seed, scaling):
+def test_published_spaql_equals_the_textbook(name, seed, scaling):
     problem, plain, choices = PAIRS[name]()
     best, history = textbook.spaql(
         plain, iterations=ITERATIONS, scaling=scaling, seed=seed, rollouts=ROLLOUTS, choices=choices
@@ -72,6 +73,26 @@ def test_spaql_equals_the_textbook(name, seed, scaling):
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     assert cells(agent.partition, problem) == boxes(best.balls)
+
+
+def remembered(cells):
+    """Cells of the other textbook in the form of `boxes`."""
+    rows = []
+    for c in cells:
+        choice = () if c.choice is None else (float(c.choice),)
+        rows.append((*c.low, *choice, *c.high, *choice, c.q, len(c.experiences), c.depth))
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(("seed", "rules"), [(0, {}), (5, {"exploration": 0.7, "confidence": 1.0, "tolerance": 1e-5})])
+def test_spaql_equals_the_textbook(name, seed, rules):
+    problem, plain, choices = PAIRS[name]()
+    learner, history = textbook_memory.spaql(plain, iterations=ITERATIONS, seed=seed, choices=choices, **rules)
+    agent = SPAQL(problem, seed=seed, **rules).learn(ITERATIONS)
+    for column, expected in columns(history, history[0]).items():
+        np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
+    assert cells(agent._work.view(), problem) == remembered(learner.cells)
 
 
 @pytest.mark.parametrize("name", PAIRS)

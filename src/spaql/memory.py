@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 from spaql.compiling import borrow, kernel
 from spaql.kernels import GRID, GRID_LEVELS, MAX_DEPTH, NONE, halve, lend, refresh
 
-USED, NEXT, PENDING, SPLITS = 0, 1, 2, 3  # experiences; when to revise; whether splitting waits for room; splits
+# experiences; when to revise; whether splitting waits for room; splits; and those of them that a history row tells of
+USED, NEXT, PENDING, SPLITS, TOLD = 0, 1, 2, 3, 4
 _FEWEST = 16  # experiences of a cell that may split
 _FIRST = 50  # experiences before the first revision, and at least between two
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
@@ -47,7 +48,7 @@ _FEW = 4  # of each group in a contrast; and that make a cell promising
 class Memory(NamedTuple):
     """Experiences, in the order they were made; `allocate` makes it."""
 
-    counts: NDArray[np.int64]  # [4]
+    counts: NDArray[np.int64]  # [5] see the names above
     facts: NDArray[np.float64]  # [m, 2 states + actions + 1] state, action, reward, following state; in unit cubes
     files: NDArray[np.int32]  # [m, 5] where it is filed: see the names below
 
@@ -98,7 +99,7 @@ def bins(rule: Rule) -> int:
 def allocate(rule: Rule, size: int) -> Memory:
     """An empty memory for so many experiences."""
     facts = np.zeros((size, 2 * rule.states + rule.actions + 1))
-    return Memory(np.array([0, _FIRST, 0, 0]), facts, np.zeros((size, 5), np.int32))
+    return Memory(np.array([0, _FIRST, 0, 0, 0]), facts, np.zeros((size, 5), np.int32))
 
 
 def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:

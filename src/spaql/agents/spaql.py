@@ -35,6 +35,7 @@ from spaql.memory import (
     PENDING,
     PLACE,
     SPLITS,
+    TOLD,
     USED,
     Ledger,
     Rule,
@@ -174,7 +175,6 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
         survey(f, g)
     k = 0
     while k < rows.shape[0] and not failed(counts[STATUS]):
-        before = m.counts[SPLITS]
         if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
             if m.counts[PENDING] == 0:
                 schedule(m)
@@ -183,7 +183,8 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
         after = live(f, m, g, rule, conduct, world, frame, counts, streams, rows, k, budget)
         if after == k:
             return
-        rows[k].splits = m.counts[SPLITS] - before
+        rows[k].splits = m.counts[SPLITS] - m.counts[TOLD]
+        m.counts[TOLD] = m.counts[SPLITS]
         k = after
 
 
