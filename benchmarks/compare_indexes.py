@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spaql.agents import AQL, SPAQL
+from spaql.agents import AQL, PublishedSPAQL
 from spaql.bench import paper_problems, seconds
 from spaql.compiling import borrow, kernel
 from spaql.kernels import assign, best, lend
@@ -178,7 +178,7 @@ def main() -> None:
     for problem, iterations in [*paper_problems(), (four_dimensional(), 20_000)]:
         states = problem.states.dimensions
         points = np.zeros((1, states))
-        for cls in (SPAQL, AQL):
+        for cls in (PublishedSPAQL, AQL):
             agent = cls(problem).learn(iterations)
             policy = agent._policy()
             cells, times = len(agent.partition.at(0)), []

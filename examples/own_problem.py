@@ -9,12 +9,10 @@ textbook answer is a *base-stock* rule: order up to forecast + z * error, with z
 distribution at the critical ratio 3 / (3 + 1).  It is as good as can be, save for the rare slow day whose leftovers
 exceed what tomorrow needs.  It knows the costs and the error of the forecast; the agents know neither.
 
-The problem was chosen with care.  Published SPAQL is myopic: it learns the reward of the step at hand and nothing of
-what comes after (its V is constantly H); the rest is a search for the best snapshot.  In a shop that is nearly all one
-needs, because a good order today is seldom regretted tomorrow.  Where one must lose now to win later, do not expect
-this from it.  AQL looks ahead and spends nothing on selection, so for the same number of steps it trains on 21 times
-as many episodes: here it scores more, with many times the cells.  SPAQL's policy is small enough to read, and it stops
-improving early, because a lucky score of 20 rollouts is hard to beat; try ``rollouts=200``.
+The three learners have the same number of steps.  AQL keeps a partition for every day of the week and so learns the same
+thing seven times, with many cells.  Published SPAQL learns the reward of the step at hand and nothing of what comes
+after, and spends twenty of twenty-one steps on choosing between snapshots of itself.  SPAQL remembers every day it has
+seen, and its policy is small enough to read.
 """
 
 import sys
@@ -84,7 +82,7 @@ def base_stock(problem, episodes, seed=0):
     return returns
 
 
-def show(agent, budget):
+def show(name, agent, budget):
     """Train an agent and print one row: its score on fresh random numbers, its cells and its speed."""
     start = time.perf_counter()
     agent.learn(total_timesteps=budget)  # training and selection together
@@ -93,23 +91,28 @@ def show(agent, budget):
     fresh = agent.evaluate(episodes=2000, deterministic=True)
     low, high = fresh.interval
     speed = f"{steps / seconds:14,.0f}" if steps else f"{'-':>14}"
-    print(f"{type(agent).__name__:<12}{fresh.mean:8.3f}   {low:.3f} to {high:.3f}{agent.arms:8}{steps:14,}{speed}")
+    print(f"{name:<16}{fresh.mean:8.3f}   {low:.3f} to {high:.3f}{agent.arms:8}{steps:14,}{speed}")
     return fresh.mean
 
 
 def main(budget=200_000):
     """Print the table; returns the fresh score by name."""
     problem = shop()
-    # AQL needs no rollouts (they only draw its learning curve); SPAQL keeps the published ones, it lives by them.
-    agents = [spaql.Random(problem, seed=0), spaql.AQL(problem, rollouts=0, seed=0), spaql.SPAQL(problem, seed=0)]
-    for kind in (spaql.AQL, spaql.SPAQL):
-        kind(problem).learn(1)  # compile first, so that the speeds below are those of the code
+    # AQL needs no rollouts (they only draw its learning curve); published SPAQL keeps its own, it lives by them.
+    agents = {
+        "Random": spaql.Random(problem, seed=0),
+        "AQL": spaql.AQL(problem, rollouts=0, seed=0),
+        "SPAQL published": spaql.SPAQL.published(problem, seed=0),
+        "SPAQL": spaql.SPAQL(problem, seed=0),
+    }
+    for agent in agents.values():
+        type(agent)(problem).learn(1)  # compile first, so that the speeds below are those of the code
     print(f"{budget:,} steps of training and selection; scores are returns of a week, at best {problem.horizon}")
-    print(f"{'':<12}{'score':>8}   {'95% interval':<14}{'cells':>8}{'steps':>14}{'steps/second':>14}")
-    scores = {type(agent).__name__: show(agent, budget) for agent in agents}
+    print(f"{'':<16}{'score':>8}   {'95% interval':<14}{'cells':>8}{'steps':>14}{'steps/second':>14}")
+    scores = {name: show(name, agent, budget) for name, agent in agents.items()}
     rule = mean_interval(base_stock(problem, 2000))
     low, high = rule.interval
-    print(f"{'base stock':<12}{rule.mean:8.3f}   {low:.3f} to {high:.3f}")
+    print(f"{'base stock':<16}{rule.mean:8.3f}   {low:.3f} to {high:.3f}")
     return scores | {"base stock": rule.mean}
 
 
