@@ -9,7 +9,7 @@ textbook answer is a *base-stock* rule: order up to forecast + z * error, with z
 distribution at the critical ratio 3 / (3 + 1).  It is as good as can be, save for the rare slow day whose leftovers
 exceed what tomorrow needs.  It knows the costs and the error of the forecast; the agents know neither.
 
-The three learners have the same number of steps.  AQL keeps a partition for every day of the week and so learns the same
+The learners have the same number of steps.  AQL keeps a partition for every day of the week and so learns the same
 thing seven times, with many cells.  Published SPAQL learns the reward of the step at hand and nothing of what comes
 after, and spends twenty of twenty-one steps on choosing between snapshots of itself.  SPAQL remembers every day it has
 seen, and its policy is small enough to read.

@@ -472,7 +472,7 @@ def update(f, cell, outcome, horizon, scaling):
     return 0
 
 
-@kernel()
+@kernel(inline=True)
 def locate(f, root, points, row, actions):
     """The cell that holds the pair of `points[row]` and `actions[row]` [rows, actions], or NONE."""
     node = root

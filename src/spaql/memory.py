@@ -155,8 +155,9 @@ def lend_ledger(g):
 
 @kernel(inline=True)
 def quarter(x, low, high):
-    """Which quarter of an interval x lies in, 0 to 3; exact, as widths are powers of two."""
-    return min(3, max(0, int((x - low) * (4.0 / (high - low)))))
+    """Which quarter of an interval x lies in, 0 to 3."""
+    width = high - low  # without branches: which quarter it is cannot be foretold
+    return int(x >= low + 0.25 * width) + int(x >= low + 0.5 * width) + int(x >= low + 0.75 * width)
 
 
 @kernel(inline=True)
@@ -175,6 +176,13 @@ def encode(f, m, g, rule, i, cell):
 @kernel(inline=True)
 def book(tally, cell, first, amount, code, rule):
     """Add an amount to the bins, from column `first` on, that an experience of this code belongs to."""
+    if rule.states == 1 and rule.sides == 2:  # the same, unrolled
+        x = code & 3
+        a = (code >> 2) & 3
+        tally[cell, first + x] += amount
+        tally[cell, first + 4 + a] += amount
+        tally[cell, first + 8 + (x & 2) + (a >> 1)] += amount
+        return
     at = first
     for d in range(rule.sides):
         tally[cell, at + ((code >> (2 * d)) & 3)] += amount
