@@ -1,0 +1,80 @@
+"""Random problems: fixed by their numbers, of every kind, and their optimum is one."""
+
+import numpy as np
+import pytest
+
+import spaql
+from spaql.errors import ParameterError
+from spaql.problems import wild, wild_optimum, wild_share
+from spaql.problems.wild import KINDS, draw
+
+NUMBERS = range(12)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_numbers_fix_the_problem(number):
+    one, same, other = wild(family=3, number=number), wild(family=3, number=number), wild(family=4, number=number)
+    np.testing.assert_array_equal(one.parameters, same.parameters)
+    assert not np.array_equal(one.parameters, other.parameters)
+    assert wild(**one.arguments).name == one.name
+    assert KINDS[number % 4] in one.name
+
+
+def test_families_are_as_various_as_promised():
+    recipes = [draw(1, number) for number in range(400)]
+    assert {recipe.kind for recipe in recipes} == set(KINDS)
+    horizons = {recipe.horizon for recipe in recipes}
+    assert min(horizons) == 2
+    assert max(horizons) >= 48
+    assert min(recipe.unit for recipe in recipes) < 0.02
+    assert max(recipe.unit for recipe in recipes) > 50.0
+    assert {len(recipe.parts) for recipe in recipes} == {1, 2, 3, 4, 5}
+    assert {recipe.cost for recipe in recipes} >= {0.0, 1.0}
+    assert sum(recipe.zero < -recipe.unit for recipe in recipes) > 100
+
+
+@pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("deposits")])
+def test_no_grid_of_places_is_better_than_the_optimum_of_deposits(number):
+    """The same programme on a grid through the deposits and the start: never better, and as good."""
+    recipe, problem = draw(5, number), wild(family=5, number=number)
+    count = 400 if recipe.dimensions == 1 else 14
+    lines = [
+        np.unique([*np.linspace(0.0, 1.0, count), recipe.start[d], *recipe.parts[:, 2 + d]])
+        for d in range(recipe.dimensions)
+    ]
+    places = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, recipe.dimensions)
+    reward = np.empty((len(places), len(places)))
+    following, random = np.empty(recipe.dimensions), np.zeros(4, np.uint64)
+    found = np.empty(len(places))
+    for j, a in enumerate(places):  # what is found there, from the step itself: standing still costs nothing
+        found[j] = (problem.step(a, a, np.array(problem.parameters), random, following)[0] - recipe.zero) / recipe.unit
+    way = np.abs(places[:, None] - places[None]).sum(axis=2) / recipe.dimensions
+    reward = found[None] - recipe.cost * way
+    if recipe.floored:
+        reward = np.maximum(0.0, reward)
+    value = np.zeros(len(places))
+    for _ in range(recipe.horizon):
+        value = (reward + value).max(axis=1)
+    best = float(value[(places == recipe.start).all(axis=1)][0])
+    assert wild_optimum(family=5, number=number) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("arrivals")])
+def test_no_policy_passes_the_optimum_of_arrivals(number):
+    recipe, problem = draw(6, number), wild(family=6, number=number)
+    agents = [spaql.NoMovement(problem, seed=1), spaql.SPAQL(problem, seed=1).learn(total_timesteps=20_000)]
+    for agent in agents:
+        fresh = agent.evaluate(4000)
+        low, high = (wild_share(bound, family=6, number=number) for bound in fresh.interval)
+        assert 0.0 < low <= high
+        assert low <= 1.0 + 1e-9
+    assert high > 0.95
+    if recipe.cost == 1.0:
+        assert wild_share(agents[0].evaluate(10).mean, family=6, number=number) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("bad", [{"family": -1}, {"number": 0.5}, {"number": 2**40}])
+def test_bad_numbers_are_refused(bad):
+    with pytest.raises(ParameterError, match=f"^{next(iter(bad))}: expected"):
+        wild(**bad)
