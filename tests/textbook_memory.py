@@ -78,8 +78,15 @@ class Agent:
     # Acting
 
     def act(self, x, random):
+        """The action, and how often it is to be repeated."""
         cell = self.greedy(x)
         explores = random.uniform() < self.exploration
+        action = self.draw(cell, explores, random)
+        if not explores:
+            return action, 0
+        return action, min(math.floor(1.0 / (1.0 - random.uniform())), self.problem.horizon) - 1
+
+    def draw(self, cell, explores, random):
         if self.choices is not None:
             return (float(math.floor(random.uniform() * self.choices)),) if explores else (float(cell.choice),)
         box = list(zip(cell.low[cell.states :], cell.high[cell.states :], strict=True))
@@ -95,10 +102,13 @@ class Agent:
         return tuple(action)
 
     def episode(self, agent, world):
-        state, total = self.problem.reset(world), 0.0
+        state, total, repeats = self.problem.reset(world), 0.0, 0
         for _ in range(self.problem.horizon):
             x = self.problem.unit(state)
-            a = self.act(x, agent)
+            if repeats:
+                repeats -= 1
+            else:
+                a, repeats = self.act(x, agent)
             r, state, ended = self.problem.step(state, a, world)
             total += r
             experience = {"x": x, "a": a, "r": r, "y": self.problem.unit(state), "ended": ended}

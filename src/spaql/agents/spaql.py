@@ -7,8 +7,9 @@ time-invariant greedy policy, and otherwise
 * values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
 * remembers every experience and revises all Q from them, whenever the memory has grown by half;
 * splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
-* explores with steps of every size: three actions of four are drawn inside the greedy cell, every fourth from an
-  interval around its middle, as wide as the cell, twice, four times, ... or as the action space, each as likely;
+* explores with steps of every size, which it repeats: three actions of four are drawn inside the greedy cell; else one
+  is drawn from an interval around its middle, as wide as the cell, twice, four times, ... or as the action space, each
+  as likely, and played at least k times in a row with probability 1/k (Dabney, Ostrovski and Barreto, 2021);
 * selects nothing: the returned policy is a revision of everything remembered, and plays the middle of its cells;
 * returns few arms: cells that decide nothing are merged (`spaql.merging`).
 """
@@ -69,6 +70,7 @@ class Conduct(NamedTuple):
     horizon: int
     exploration: float
     local: bool  # steps of every size, else of the whole action space only
+    persistent: bool  # exploring actions are repeated for a while
     choices: int  # number of finite actions, 0 for a box
 
 
@@ -95,14 +97,31 @@ def wander(f, cell, conduct, random, actions, row):
 
 
 @kernel(inline=True)
-def act(f, g, conduct, frame, node, random):
-    """Choose a training action in a state whose leaf is `node`; the cell that it belongs to."""
+def act(f, m, g, rule, conduct, frame, node, repeats, random):
+    """Choose a training action in a state whose leaf is `node`; the cell that it belongs to, and the repeats left.
+
+    While there are repeats left the last action is played again.
+    """
     cell = g.greedy[node]
-    if uniform(random) < conduct.exploration:
+    if repeats == 0 and not uniform(random) < conduct.exploration:
+        play(f, cell, random, frame.actions, 0)
+        return cell, 0
+    if repeats > 0:
+        repeats -= 1
+        for d in range(rule.actions):
+            frame.actions[0, d] = m.facts[m.counts[USED] - 1, rule.states + d]
+    else:
         wander(f, cell, conduct, random, frame.actions, 0)
-        return locate(f, 0, frame.points, 0, frame.actions)
-    play(f, cell, random, frame.actions, 0)
-    return cell
+        repeats = lasting(conduct, random)
+    return locate(f, 0, frame.points, 0, frame.actions), repeats
+
+
+@kernel(inline=True)
+def lasting(conduct, random):
+    """How often an exploring action is repeated: at least k times with probability 1 / (k + 1)."""
+    if not conduct.persistent:
+        return 0
+    return int(min(1.0 / (1.0 - uniform(random)), float(conduct.horizon))) - 1
 
 
 @kernel(inline=True)
@@ -112,11 +131,12 @@ def train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, wo
     status = begin_all(world, frame, 1, world_random)
     node = 0 if failed(status) else spot(f, g, frame.points, 0)
     total = 0.0
+    repeats = 0
     for _ in range(conduct.horizon):
         if status != RAN:
             break
         i = m.counts[USED]
-        cell = act(f, g, conduct, frame, node, agent_random)
+        cell, repeats = act(f, m, g, rule, conduct, frame, node, repeats, agent_random)
         for d in range(states):
             m.facts[i, d] = frame.points[0, d]
         for d in range(rule.actions):
@@ -198,7 +218,7 @@ class SPAQL(Trained):
     discount
         Of the value of the next state, in [0, 1); None for 1 - 1/H.
     exploration
-        Share of the training actions that are steps of a random size away from the greedy one.
+        How often, in training, a step of a random size away from the greedy action begins.
     confidence
         Standard errors by which the parts of a cell must differ for it to split.
     tolerance
@@ -251,7 +271,7 @@ class SPAQL(Trained):
             promising=True,
         )
         choices = actions.count if isinstance(actions, Finite) else 0
-        self._conduct = Conduct(problem.horizon, self.exploration, True, choices)
+        self._conduct = Conduct(problem.horizon, self.exploration, True, True, choices)
         self._work = Partition(problem.states, actions, initial=0.0)
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
