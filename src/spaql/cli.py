@@ -176,8 +176,7 @@ def _demo(options: argparse.Namespace) -> int:
     print(table(results))
     print(
         "\nfresh score: mean return of the returned policy over new episodes.  own score: what the agent saw of\n"
-        "itself.  SPAQL selected its policy by it, a running maximum of noisy means, so it is biased up; AQL only\n"
-        "watched."
+        "itself in rollouts; AQL only watched by them, SPAQL plays none."
     )
     for path in written:
         print(f"wrote {path}")

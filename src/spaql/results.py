@@ -159,8 +159,14 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
             curves[label(result.name)] = (np.arange(1, result.agent.iterations + 1), result.agent.history["score"])
         else:
             curves[label(result.name)] = (np.array([0, longest]), np.full(2, result.fresh.mean))
+    # Without rollouts of its own an agent has seen only its training episodes, in which it also explores.
+    exploring = [label(result.name) for result in kept if result.agent.selection_score is None]
+    aside = f" ({' and '.join(exploring)}: while exploring)" if exploring else ""
     return figures.learning_curves(
-        curves, title=title, optimum=None if known is None else known.value, y_label="return of the current policy"
+        curves,
+        title=title,
+        optimum=None if known is None else known.value,
+        y_label=f"return of the current policy{aside}",
     )
 
 
