@@ -7,6 +7,8 @@ from numba.core import config
 from problems_for_tests import box_world, finite_world
 from spaql import kernels, memory
 from spaql.agents import SPAQL
+from spaql.agents.spaql import MECHANISMS
+from spaql.errors import ParameterError
 from spaql.memory import CELL, CODE, LATER, ORIGIN, PLACE, SPREAD, USED
 from spaql.problems import Box, Problem, ambulance, oil
 
@@ -186,3 +188,21 @@ def test_the_optimum_is_near_after_a_few_thousand_steps(name, share):
     agent = SPAQL(problem, seed=0).learn(total_timesteps=8000)
     assert agent.training_steps == 8000
     assert agent.evaluate(500).mean > share * optimum(problem).value
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_what_is_left_out_makes_a_difference(name):
+    """In something: the policy, the number of cells, or how it is played; where, depends on the mechanism."""
+    special = {"lift": lambda: scaled(1.0, -5.0), "diagonals": PROBLEMS["ambulance"]}
+    problem = special.get(name, PROBLEMS["oil, sharp"])()
+    whole, part = (SPAQL(problem, seed=0, without=without).learn(EPISODES) for without in ((), [name]))
+    assert part.without == (name,)
+    same = whole.arms == part.arms and np.array_equal(whole.partition.q, part.partition.q)
+    assert not same or whole.evaluate(20).mean != part.evaluate(20).mean
+
+
+@pytest.mark.parametrize("without", ["foresigth", ["middles", 3]])
+def test_only_mechanisms_can_be_left_out(without):
+    with pytest.raises(ParameterError, match=r"^without: expected some of foresight, "):
+        SPAQL(oil(), without=without)

@@ -86,6 +86,7 @@ class Rule(NamedTuple):
     discount: float
     confidence: float
     tolerance: float
+    lifted: bool  # whether all Q are moved by what the mean residual will add up to
     middles: bool  # whether middle halves are tested against outer quarters
     diagonals: bool  # whether diagonals of quadrants are
     promising: bool  # whether only promising cells are split
@@ -294,7 +295,7 @@ def sweep(f, m, g, rule):
         ended += m.files[i, PLACE] < 0
     residual = total / used
     lasting = rule.discount * (1.0 - ended / used)
-    lift = residual * lasting / (1.0 - lasting)
+    lift = residual * lasting / (1.0 - lasting) if rule.lifted else 0.0
     for cell in range(cells):
         change = residual
         if f.cells[cell].visits > 0:

@@ -72,7 +72,7 @@ class Agent:
     #: whether the policy changes with the time step
     time_variant: ClassVar[bool] = False
     #: whether the policy is to play the middle of the chosen cell; else a uniform draw inside it, as published
-    plays_middle: ClassVar[bool] = False
+    plays_middle: bool = False
     #: how a first use calls the kernel that evaluates
     _evaluation: ClassVar[str] = "evaluation"
 

@@ -17,6 +17,7 @@ time-invariant greedy policy, and otherwise
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,21 @@ from spaql.spaces import Box, Finite, check_number, check_whole
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
 _FIRST_ROOM = 64
+
+
+#: what can be left out, for ablations, and what then happens instead
+MECHANISMS = {
+    "foresight": "the discount is 0: only the reward at hand counts",
+    "lift": "the level of V follows the rewards by sweeps alone",
+    "relevance": "the tolerance is 0: every significant contrast splits",
+    "promise": "cells split wherever contrasts are significant and relevant",
+    "middles": "middle halves are not tested against outer quarters",
+    "diagonals": "diagonals of quadrants are not tested",
+    "sizes": "exploring actions are drawn from the whole action space",
+    "repeats": "exploring actions are played once",
+    "merging": "the returned policy keeps every cell",
+    "middle": "the returned policy draws inside the chosen cell",
+}
 
 
 class Conduct(NamedTuple):
@@ -225,6 +241,8 @@ class SPAQL(Trained):
         The least effect of a split worth a cell: difference times share of the experiences, in units of the spread.
     memory
         Experiences to remember at most; when it is full every second one is forgotten.
+    without
+        Names of mechanisms to leave out, for ablations; see `spaql.agents.spaql.MECHANISMS`.
     seed
         Of everything random about the agent.
 
@@ -236,8 +254,6 @@ class SPAQL(Trained):
     True
     """
 
-    plays_middle = True
-
     def __init__(
         self,
         problem: Problem,
@@ -247,9 +263,12 @@ class SPAQL(Trained):
         confidence: float = 3.0,
         tolerance: float = 0.001,
         memory: int = 1_000_000,
+        without: Sequence[str] = (),
         seed: int = 0,
     ) -> None:
         super().__init__(problem, seed=seed)
+        self.without = _known(without)
+        self.plays_middle = "middle" not in self.without
         self.discount = None if discount is None else check_number(discount, "discount", least=0.0, most=1.0)
         if self.discount == 1.0:
             raise ParameterError("discount: must be below 1, or the value of an episode without end has no bound")
@@ -263,15 +282,18 @@ class SPAQL(Trained):
             states=states,
             actions=actions.dimensions,
             sides=sides,
-            discount=1.0 - 1.0 / problem.horizon if self.discount is None else self.discount,
+            discount=0.0 if "foresight" in self.without else discount_of(self.discount, problem.horizon),
             confidence=self.confidence,
-            tolerance=self.tolerance,
-            middles=True,
-            diagonals=True,
-            promising=True,
+            tolerance=0.0 if "relevance" in self.without else self.tolerance,
+            lifted="lift" not in self.without,
+            middles="middles" not in self.without,
+            diagonals="diagonals" not in self.without,
+            promising="promise" not in self.without,
         )
         choices = actions.count if isinstance(actions, Finite) else 0
-        self._conduct = Conduct(problem.horizon, self.exploration, True, True, choices)
+        self._conduct = Conduct(
+            problem.horizon, self.exploration, "sizes" not in self.without, "repeats" not in self.without, choices
+        )
         self._work = Partition(problem.states, actions, initial=0.0)
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
@@ -337,10 +359,24 @@ class SPAQL(Trained):
             memory = self._memory._replace(counts=self._memory.counts.copy(), files=self._memory.files.copy())
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
-            if memory.counts[USED]:
+            if memory.counts[USED] and "merging" not in self.without:
                 merge(work.forest, visited(work.forest, memory), ledger.greedy)
             self._returned = self.finished, work
         return self._returned[1]
+
+
+def discount_of(given: float | None, horizon: int) -> float:
+    """The discount that was given, or 1 - 1/H."""
+    return 1.0 - 1.0 / horizon if given is None else given
+
+
+def _known(without: Sequence[str]) -> tuple[str, ...]:
+    """The names of mechanisms, checked."""
+    names = (without,) if isinstance(without, str) else tuple(without)
+    for name in names:
+        if name not in MECHANISMS:
+            raise ParameterError(f"without: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
+    return names
 
 
 def _roomier(work: Partition, ledger: Ledger, waiting: bool) -> tuple[Partition, Ledger]:
