@@ -1,8 +1,8 @@
 """SPAQL past the paper: one partition, everything remembered, splits where the experiences call for them.
 
 The agent of the paper is myopic, forgets what a split cell had learned, splits by counting visits, and spends twenty of
-twenty-one steps on choosing between its own snapshots (`docs/beyond.md`).  This one keeps the single partition and the
-time-invariant greedy policy, and otherwise
+twenty-one steps on choosing between its own snapshots (`docs/findings.md`).  This one keeps the single partition and
+the time-invariant greedy policy, and otherwise
 
 * values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
 * remembers every experience and revises all Q from them, whenever the memory has grown by half;
@@ -276,13 +276,14 @@ class SPAQL(Trained):
         self.confidence = check_number(confidence, "confidence", least=0.0)
         self.tolerance = check_number(tolerance, "tolerance", least=0.0)
         self.memory = check_whole(memory, "memory", 2 * problem.horizon)
+        given = 1.0 - 1.0 / problem.horizon if self.discount is None else self.discount
         states, actions = problem.states.dimensions, problem.actions
         sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
         self._rule = Rule(
             states=states,
             actions=actions.dimensions,
             sides=sides,
-            discount=0.0 if "foresight" in self.without else discount_of(self.discount, problem.horizon),
+            discount=0.0 if "foresight" in self.without else given,
             confidence=self.confidence,
             tolerance=0.0 if "relevance" in self.without else self.tolerance,
             lifted="lift" not in self.without,
@@ -363,11 +364,6 @@ class SPAQL(Trained):
                 merge(work.forest, visited(work.forest, memory), ledger.greedy)
             self._returned = self.finished, work
         return self._returned[1]
-
-
-def discount_of(given: float | None, horizon: int) -> float:
-    """The discount that was given, or 1 - 1/H."""
-    return 1.0 - 1.0 / horizon if given is None else given
 
 
 def _known(without: Sequence[str]) -> tuple[str, ...]:
