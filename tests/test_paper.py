@@ -20,18 +20,18 @@ import scipy.stats
 
 import spaql
 from paper_for_tests import SLOW, SMALL, small_plan
-from spaql import cli
+from spaql import cli, studies
 from spaql.errors import ParameterError
 from spaql.paper import plan as plans
-from spaql.paper import reproduce as reproducing
 from spaql.paper import tables
 from spaql.paper.cells import Cell, cells_of
 from spaql.paper.findings import FINDINGS, findings_of
-from spaql.paper.measured import Progress, measure
+from spaql.paper.measured import measure
 from spaql.paper.printed import ROWS
-from spaql.paper.reproduce import STORE, reproduce
+from spaql.paper.reproduce import reproduce
 from spaql.stats import mean_interval, welch
 from spaql.store import Store
+from spaql.studies import STORE, Study
 
 DRIVER = Path(__file__).with_name("paper_for_tests.py")
 
@@ -50,7 +50,7 @@ POSSIBLE = [key for key in FINDINGS if not (SLOW and key == "all-steps")]
 def short_yardstick():
     with pytest.MonkeyPatch.context() as patch:
         if SLOW:
-            patch.setattr(reproducing, "_YARDSTICK", 100)
+            patch.setattr(studies, "_YARDSTICK", 100)
         yield
 
 
@@ -60,7 +60,7 @@ def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     plan = small_plan()
     with Store(folder / STORE, code="test") as store:
-        yield measure(plan, store, threads=2, progress=Progress())
+        yield measure(plan, Study(store, threads=2))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_agents_that_are_repeated_are_the_same_agents(small):
         if setting.id == plans.LONG:
             continue
         first = small.study[setting.id, algorithm, scaling]
-        again = small._sample(small.plan.curves(setting, algorithm, scaling))
+        again = small._study.sample(small.plan.curves(setting, algorithm, scaling))
         for field in fields(first):
             np.testing.assert_array_equal(getattr(first, field.name), getattr(again, field.name))
 
@@ -362,7 +362,7 @@ def test_uniform_rows_are_compared_with_the_arrivals_that_reproduce_them(cells):
 def test_half_a_study_has_the_findings_it_can_have(tmp_path):
     plan = small_plan(problems=("oil-laplace-1",))
     with Store(tmp_path / STORE, code="test") as store:
-        measured = measure(plan, store, threads=1, progress=Progress())
+        measured = measure(plan, Study(store, threads=1))
         found = {finding.id for finding in findings_of(measured, cells_of(measured))}
     assert found == set(POSSIBLE) - {"uniform-is-beta", "long-episodes"}
 

@@ -365,6 +365,8 @@ def test_arguments_are_remembered():
         ("SPAQL", "exploration", 1.1),
         ("SPAQL", "confidence", math.nan),
         ("SPAQL", "tolerance", -1.0),
+        ("SPAQL", "evidence", 1),
+        ("SPAQL", "growth", 0.0),
         ("SPAQL", "memory", 9),
         ("SPAQL", "seed", -1),
         ("published", "scaling", -0.1),

@@ -8,8 +8,6 @@ import math
 
 from textbook import Stream
 
-FIRST, FEWEST, FEW = 50, 16, 4
-
 
 class Cell:
     """A half-open box of the unit cube; `choice` is the number of a finite action, or None."""
@@ -44,9 +42,10 @@ def holds(low, high, point):
 class Agent:
     """The partition, the memory, and what is known of V."""
 
-    def __init__(self, problem, choices, *, discount, exploration, confidence, tolerance):
+    def __init__(self, problem, choices, *, discount, exploration, confidence, tolerance, evidence):
         self.problem, self.choices = problem, choices
         self.discount, self.exploration, self.confidence, self.tolerance = discount, exploration, confidence, tolerance
+        self.evidence = evidence
         sides = problem.states + (problem.actions if choices is None else 0)
         self.sides, self.filed, self.cut = sides, 0, {}
         names = [None] if choices is None else list(reversed(range(choices)))
@@ -171,7 +170,7 @@ class Agent:
     def contrast(self, cell, first, second):
         """Size and strength of the difference of two groups of bins, squared; None if one is too small."""
         counts = [sum(cell.counts.get(key, 0.0) for key in group) for group in (first, second)]
-        if min(counts) < FEW:
+        if min(counts) < self.evidence:
             return None
         sums = [sum(cell.sums.get(key, 0.0) for key in group) for group in (first, second)]
         square = (sums[1] / counts[1] - sums[0] / counts[0]) ** 2
@@ -188,12 +187,12 @@ class Agent:
         for s in range(cell.states):
             for d in range(cell.states, self.sides):
                 corners = [(s, d, row, column) for row in (0, 1) for column in (0, 1)]
-                if all(cell.counts.get(corner, 0.0) >= FEW for corner in corners):
+                if all(cell.counts.get(corner, 0.0) >= self.evidence for corner in corners):
                     yield s, self.contrast(cell, [corners[0], corners[3]], [corners[1], corners[2]])
 
     def side(self, cell, spread):
         n = len(cell.experiences)
-        if n < FEWEST or not spread > 0.0:
+        if n < 4 * self.evidence or not spread > 0.0:
             return None
         relevant = (self.tolerance * spread * len(self.memory) / n) ** 2
         best, side = self.confidence * self.confidence, None
@@ -203,7 +202,7 @@ class Agent:
         return side
 
     def promising(self, cell):
-        return sum(self.target(e) >= self.value(e["x"]) for e in cell.experiences) >= FEW
+        return sum(self.target(e) >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
 
     def halve(self, cell, side):
         if side < cell.states:
@@ -238,16 +237,18 @@ class Agent:
         self.survey()
 
 
-def spaql(problem, *, iterations, seed, choices=None, exploration=0.25, confidence=3.0, tolerance=0.001):
+DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.001, "evidence": 4}
+
+
+def spaql(problem, *, iterations, seed, choices=None, growth=0.5, **rules):
     """The agent after so many episodes, and one dictionary per episode."""
-    rules = {"exploration": exploration, "confidence": confidence, "tolerance": tolerance}
-    learner = Agent(problem, choices, discount=1.0 - 1.0 / problem.horizon, **rules)
+    learner = Agent(problem, choices, discount=1.0 - 1.0 / problem.horizon, **DEFAULTS | rules)
     random, world = (Stream(seed, purpose) for purpose in range(2))
-    due, history = FIRST, []
+    due, history = 4 * learner.evidence, []
     for _ in range(iterations):
         before = len(learner.cells)
         if len(learner.memory) >= due:
-            due = len(learner.memory) + max(FIRST, len(learner.memory) // 2)
+            due = len(learner.memory) + max(4 * learner.evidence, int(growth * len(learner.memory)))
             learner.revise()
         score = learner.episode(random, world)
         arms = len(learner.cells)

@@ -39,10 +39,7 @@ from spaql.kernels import GRID, GRID_LEVELS, MAX_DEPTH, NONE, halve, lend, refre
 
 # experiences; when to revise; whether splitting waits for room; splits; and those of them that a history row tells of
 USED, NEXT, PENDING, SPLITS, TOLD = 0, 1, 2, 3, 4
-_FEWEST = 16  # experiences of a cell that may split
-_FIRST = 50  # experiences before the first revision, and at least between two
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
-_FEW = 4  # of each group in a contrast; and that make a cell promising
 
 
 class Memory(NamedTuple):
@@ -86,6 +83,10 @@ class Rule(NamedTuple):
     discount: float
     confidence: float
     tolerance: float
+    evidence: (
+        int  # experiences that each group of a contrast needs, and a cell to be promising; a split needs 4 times it
+    )
+    growth: float  # of the memory until the next revision
     lifted: bool  # whether all Q are moved by what the mean residual will add up to
     middles: bool  # whether middle halves are tested against outer quarters
     diagonals: bool  # whether diagonals of quadrants are
@@ -100,7 +101,7 @@ def bins(rule: Rule) -> int:
 def allocate(rule: Rule, size: int) -> Memory:
     """An empty memory for so many experiences."""
     facts = np.zeros((size, 2 * rule.states + rule.actions + 1))
-    return Memory(np.array([0, _FIRST, 0, 0, 0]), facts, np.zeros((size, 5), np.int32))
+    return Memory(np.array([0, 4 * rule.evidence, 0, 0, 0]), facts, np.zeros((size, 5), np.int32))
 
 
 def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
@@ -347,13 +348,13 @@ def gauge(f, g):
 
 
 @kernel(inline=True)
-def contrast(low_count, low_sum, high_count, high_sum, squares):
+def contrast(low_count, low_sum, high_count, high_sum, squares, rule):
     """Squared difference of the means of a cell's two groups, and the same over its squared standard error.
 
     Minus ones if there are too few of one.  `squares` around the common mean are those around the groups' own
     means, and what the difference adds.
     """
-    if low_count < _FEW or high_count < _FEW:
+    if low_count < rule.evidence or high_count < rule.evidence:
         return -1.0, -1.0
     difference = high_sum / high_count - low_sum / low_count
     square = difference * difference
@@ -364,7 +365,7 @@ def contrast(low_count, low_sum, high_count, high_sum, squares):
 
 
 @kernel(inline=True)
-def halves(tally, cell, at, first, second):
+def halves(tally, cell, at, first, second, rule):
     """The contrast of bins `first` and `second` with the two others of the four from column `at` on."""
     sums = tally.shape[1] // 2
     third = 1 if first + second != 1 else 2  # of 0, 1, 2, 3 with first 0, and second 1, 2 or 3
@@ -375,6 +376,7 @@ def halves(tally, cell, at, first, second):
         tally[cell, at + third] + tally[cell, at + fourth],
         tally[cell, sums + at + third] + tally[cell, sums + at + fourth],
         tally[cell, 2 * sums],
+        rule,
     )
 
 
@@ -383,18 +385,18 @@ def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     visits = f.cells[cell].visits
-    if visits < _FEWEST or not g.scale[SPREAD] > 0.0:
+    if visits < 4 * rule.evidence or not g.scale[SPREAD] > 0.0:
         return NONE
     relevant = (rule.tolerance * g.scale[SPREAD] * m.counts[USED] / visits) ** 2
     best = rule.confidence * rule.confidence
     side = NONE
     for d in range(rule.sides):
-        size, strength = halves(g.tally, cell, 4 * d, 0, 1)
+        size, strength = halves(g.tally, cell, 4 * d, 0, 1, rule)
         if strength > best and size > relevant:
             best = strength
             side = d
         if rule.middles and strength >= 0.0:
-            size, strength = halves(g.tally, cell, 4 * d, 0, 3)
+            size, strength = halves(g.tally, cell, 4 * d, 0, 3, rule)
             if strength > best and size > relevant:
                 best = strength
                 side = d
@@ -403,9 +405,9 @@ def strongest(f, m, g, rule, cell):
         for _ in range(rule.states, rule.sides):
             enough = rule.diagonals
             for corner in range(4):
-                enough = enough and g.tally[cell, at + corner] >= _FEW
+                enough = enough and g.tally[cell, at + corner] >= rule.evidence
             if enough:
-                size, strength = halves(g.tally, cell, at, 0, 3)
+                size, strength = halves(g.tally, cell, at, 0, 3, rule)
                 if strength > best and size > relevant:
                     best = strength
                     side = s
@@ -422,7 +424,7 @@ def promising(f, m, g, rule, cell):
     while i >= 0:
         if target(f, m, g, rule, i) >= g.value[origin(f, m, i)]:
             found += 1
-            if found == _FEW:
+            if found == rule.evidence:
                 return True
         i = m.files[i, LATER]
     return False
@@ -547,10 +549,10 @@ def forget(f, m, g, rule):
             m.files[i, k] = m.files[old, k]
         chain(f, m, g, rule, i, m.files[i, CELL])
     m.counts[USED] = kept
-    schedule(m)
+    schedule(m, rule)
 
 
 @kernel(inline=True)
-def schedule(m):
-    """Let the next revision fall due when the memory will have grown by half."""
-    m.counts[NEXT] = m.counts[USED] + max(_FIRST, m.counts[USED] // 2)
+def schedule(m, rule):
+    """Let the next revision fall due when the memory will have grown by its share, but not by too few."""
+    m.counts[NEXT] = m.counts[USED] + max(4 * rule.evidence, int(rule.growth * m.counts[USED]))

@@ -213,7 +213,7 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
     while k < rows.shape[0] and not failed(counts[STATUS]):
         if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
             if m.counts[PENDING] == 0:
-                schedule(m)
+                schedule(m, rule)
             if not revise(f, m, g, rule):
                 return
         after = live(f, m, g, rule, conduct, world, frame, counts, streams, rows, k, budget)
@@ -239,6 +239,10 @@ class SPAQL(Trained):
         Standard errors by which the parts of a cell must differ for it to split.
     tolerance
         The least effect of a split worth a cell: difference times share of the experiences, in units of the spread.
+    evidence
+        Experiences that each part of a cell must have to be compared with the rest.
+    growth
+        All Q are revised whenever the memory has grown by this share.
     memory
         Experiences to remember at most; when it is full every second one is forgotten.
     without
@@ -262,6 +266,8 @@ class SPAQL(Trained):
         exploration: float = 0.25,
         confidence: float = 3.0,
         tolerance: float = 0.001,
+        evidence: int = 4,
+        growth: float = 0.5,
         memory: int = 1_000_000,
         without: Sequence[str] = (),
         seed: int = 0,
@@ -275,6 +281,8 @@ class SPAQL(Trained):
         self.exploration = check_number(exploration, "exploration", least=0.0, most=1.0, above=True)
         self.confidence = check_number(confidence, "confidence", least=0.0)
         self.tolerance = check_number(tolerance, "tolerance", least=0.0)
+        self.evidence = check_whole(evidence, "evidence", 2, 1_000_000)
+        self.growth = check_number(growth, "growth", least=0.0, most=1000.0, above=True)
         self.memory = check_whole(memory, "memory", 2 * problem.horizon)
         given = 1.0 - 1.0 / problem.horizon if self.discount is None else self.discount
         states, actions = problem.states.dimensions, problem.actions
@@ -286,6 +294,8 @@ class SPAQL(Trained):
             discount=0.0 if "foresight" in self.without else given,
             confidence=self.confidence,
             tolerance=0.0 if "relevance" in self.without else self.tolerance,
+            evidence=self.evidence,
+            growth=self.growth,
             lifted="lift" not in self.without,
             middles="middles" not in self.without,
             diagonals="diagonals" not in self.without,

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spaql.paper.measured import Measured, Sample
+from spaql.paper.measured import Measured
 from spaql.paper.plan import LABELS, LEARNERS, Setting
 from spaql.stats import Estimate, mean_interval, welch
+from spaql.studies import Sample
 
 SIGNIFICANT = 0.05
 REWARD_SLACK = 0.03  # how far a rewrite may be off beside the intervals

@@ -6,7 +6,7 @@ are then reported.  *Apart*: the best mean fresh score of the tuning agents, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,27 +16,12 @@ from numpy.typing import NDArray
 
 from spaql.charts import Mosaic
 from spaql.exact import Optimum, optimum
-from spaql.experiment import Run, perform
+from spaql.experiment import Run
 from spaql.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, LEARNERS, LONG, Plan, Setting
 from spaql.paper.printed import ROLLOUTS
-from spaql.store import Store
+from spaql.studies import Floats, Sample, Study
 
-Floats = NDArray[np.float64]
 Group = tuple[str, str, float]  # setting, algorithm, scaling
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """A group of agents that differ in their seeds only; arrays are `[agents]`, NaN where there is no such number."""
-
-    own: Floats
-    fresh: Floats
-    arms: Floats
-    training_steps: Floats
-    selection_steps: Floats
-    monitoring_steps: Floats
-    value_low: Floats
-    value_high: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,41 +59,28 @@ class Choice:
 class Measured:
     """Everything measured, by problem, algorithm and scaling; made by `measure`."""
 
-    def __init__(self, plan: Plan, store: Store) -> None:
+    def __init__(self, plan: Plan, study: Study) -> None:
         self.plan = plan
-        self._store = store
-        self._rows: dict[str, dict[str, Any]] = {}
+        self._study = study
         self._curves: dict[Group, Curves] = {}
         self._growths: dict[tuple[str, str], list[Growth]] = {}
 
     # Groups of agents ------------------------------------------------------------------------------------------
 
-    def load(self, runs: Sequence[Run]) -> None:
-        """Read the scalars of many runs at once, which is much quicker than group by group."""
-        self._rows |= self._store.scalars(run.id for run in runs if run.id not in self._rows)
-
-    def _sample(self, runs: Sequence[Run]) -> Sample:
-        self.load(runs)
-        rows = self._rows
-        columns = Sample.__dataclass_fields__
-        values = {
-            name: np.array([rows[run.id].get(name) for run in runs], dtype=np.float64)  # None becomes NaN
-            for name in columns
-        }
-        return Sample(**values)
-
     @cached_property
     def study(self) -> dict[Group, Sample]:
         """The agents of the tables: all scalings, and for H = 50 those that were chosen."""
         samples = {
-            (setting.id, algorithm, scaling): self._sample(self.plan.study(setting, algorithm, scaling))
+            (setting.id, algorithm, scaling): self._study.sample(self.plan.study(setting, algorithm, scaling))
             for setting in self.plan.short
             for algorithm in LEARNERS
             for scaling in self.plan.scalings
         }
         for setting, algorithm, scaling in self.chosen_groups:
             if setting.id == LONG:
-                samples[setting.id, algorithm, scaling] = self._sample(self.plan.curves(setting, algorithm, scaling))
+                samples[setting.id, algorithm, scaling] = self._study.sample(
+                    self.plan.curves(setting, algorithm, scaling)
+                )
         return samples
 
     @cached_property
@@ -129,10 +101,10 @@ class Measured:
         return max(self.plan.scalings, key=lambda scaling: value(setting, algorithm, scaling))
 
     def _mean_own(self, setting: Setting, algorithm: str, scaling: float) -> float:
-        return float(self._sample(self.plan.study(setting, algorithm, scaling)).own.mean())
+        return float(self._study.sample(self.plan.study(setting, algorithm, scaling)).own.mean())
 
     def _mean_tuning(self, setting: Setting, algorithm: str, scaling: float) -> float:
-        return float(self._sample(self.plan.tuning(setting, algorithm, scaling)).fresh.mean())
+        return float(self._study.sample(self.plan.tuning(setting, algorithm, scaling)).fresh.mean())
 
     @property
     def chosen_groups(self) -> list[tuple[Setting, str, float]]:
@@ -155,7 +127,7 @@ class Measured:
     def baseline(self, setting: Setting, algorithm: str, *, fresh: bool) -> Floats:
         """Mean return of each agent: over N episodes as the paper has it, or over fresh ones."""
         episodes = self.plan.episodes if fresh else ROLLOUTS
-        return self._sample(self.plan.baseline(setting, algorithm, episodes)).fresh
+        return self._study.sample(self.plan.baseline(setting, algorithm, episodes)).fresh
 
     @cached_property
     def bias(self) -> dict[tuple[str, int], Sample]:
@@ -163,7 +135,7 @@ class Measured:
         if BIAS_SCALING not in self.plan.scalings:
             return {}
         return {
-            (setting.id, rollouts): self._sample(self.plan.bias(setting, rollouts))
+            (setting.id, rollouts): self._study.sample(self.plan.bias(setting, rollouts))
             for setting in self.plan.short
             for rollouts in BIAS_ROLLOUTS
         }
@@ -183,7 +155,7 @@ class Measured:
         return self._curves[key]
 
     def _read_curves(self, setting: Setting, algorithm: str, scaling: float) -> Curves:
-        runs = [self._store.arrays(run.id) for run in self.plan.curves(setting, algorithm, scaling)]
+        runs = [self._study.store.arrays(run.id) for run in self.plan.curves(setting, algorithm, scaling)]
         first = runs[0]
         stacked = {name: np.stack([run[name] for run in runs]).astype(np.float64) for name in ("own", "arms", "fresh")}
         at = np.interp(first["moment"], first["iteration"], first["steps"])
@@ -202,7 +174,7 @@ class Measured:
         key = setting.id, algorithm
         if key not in self._growths:
             run = self.portrait(setting, algorithm)
-            arrays = self._store.arrays(run.id)
+            arrays = self._study.store.arrays(run.id)
             self._growths[key] = [_growth(algorithm, run, arrays, step) for step in run.watch]
         return self._growths[key]
 
@@ -227,39 +199,20 @@ def _growth(algorithm: str, run: Run, arrays: dict[str, NDArray[Any]], step: int
     return Growth(algorithm, float(run.parameters["scaling"]), step, iterations, frames)
 
 
-def measure(plan: Plan, store: Store, *, threads: int, progress: Progress) -> Measured:
-    """Do all runs of the plan that the store does not have."""
-    measured = Measured(plan, store)
+def measure(plan: Plan, study: Study) -> Measured:
+    """Do all runs of the plan that the study does not have."""
+    measured = Measured(plan, study)
     first = plan.first()
+    study.prepare(first)
     sizes = [sum(run.cost for run in first)]
     # What follows is not known yet, but its size is, nearly: each problem has one or two chosen groups.
     sizes.append(sum(run.cost for s in plan.settings for a in LEARNERS for run in plan.curves(s, a, plan.scalings[0])))
-    progress.begin(sum(sizes))
-    _perform(first, store, threads, progress)
-    measured.load(first)
+    study.expect(sum(sizes))
+    study.perform(first)
     curves = [run for group in measured.chosen_groups for run in plan.curves(*group)]
     # A portrait costs what its original does, whichever agent it will be.
     last = sum(plan.study(s, a, plan.scalings[0])[0].cost for s in plan.settings for a in LEARNERS)
-    progress.begin(sizes[0] + sum(run.cost for run in curves) + last)
-    _perform(sorted(curves, key=lambda run: -run.cost), store, threads, progress)
-    _perform([measured.portrait(s, a) for s in plan.settings for a in LEARNERS], store, threads, progress)
+    study.expect(sizes[0] + sum(run.cost for run in curves) + last)
+    study.perform(sorted(curves, key=lambda run: -run.cost))
+    study.perform([measured.portrait(s, a) for s in plan.settings for a in LEARNERS])
     return measured
-
-
-class Progress:
-    """One bar for the whole study; subclasses show it."""
-
-    def begin(self, total: int) -> None:
-        """So many environment steps in all, as far as is known."""
-
-    def skip(self, cost: int) -> None:
-        """So many of them were done before."""
-
-    def finished(self, run: Run) -> None:
-        """One more run is done."""
-
-
-def _perform(runs: Sequence[Run], store: Store, threads: int, progress: Progress) -> None:
-    done = store.scalars(run.id for run in runs)
-    progress.skip(sum(run.cost for run in runs if run.id in done))
-    perform([run for run in runs if run.id not in done], store, threads=threads, finished=progress.finished)
