@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_common(demo)
     demo.set_defaults(run=_demo)
     _add_paper(commands)
+    _add_beyond(commands)
     bench = commands.add_parser("bench", help="measure speed, as ratios in one run")
     bench.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     bench.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -100,6 +101,23 @@ def _add_paper(commands: Any) -> None:
     paper.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
     _add_common(paper)
     paper.set_defaults(run=_paper)
+
+
+def _add_beyond(commands: Any) -> None:
+    ablation = commands.add_parser(
+        "ablation", help="what each mechanism of SPAQL is worth, beside the published agents"
+    )
+    ablation.set_defaults(run=_ablation)
+    families = commands.add_parser("families", help="SPAQL on random problems that it was not tuned on")
+    families.add_argument(
+        "--constants", action="store_true", help="on the first family, each constant halved and doubled, instead"
+    )
+    families.set_defaults(run=_families)
+    for parser in (ablation, families):
+        parser.add_argument("--out", metavar="DIR", help="where runs, tables and figures go (results/..., by its name)")
+        parser.add_argument("--quick", action="store_true", help="a reduced study")
+        parser.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
+        _add_common(parser)
 
 
 def _problem(options: argparse.Namespace) -> Any:
@@ -186,14 +204,11 @@ def _demo(options: argparse.Namespace) -> int:
 def _paper(options: argparse.Namespace) -> int:
     from spaql.paper import plan, tables
     from spaql.paper.reproduce import reproduce
-    from spaql.rng import LARGEST_SEED
     from spaql.spaces import check_whole
 
-    check_whole(options.seed, "--seed", 0, LARGEST_SEED)
+    _check_study(options)
     if options.agents is not None:
         check_whole(options.agents, "--agents", 2, 10_000)
-    if options.threads is not None:
-        check_whole(options.threads, "--threads", 1, 1024)
     settings = plan.choose_settings(options.problems)
     chosen = (plan.quick if options.quick else plan.full)(settings, options.agents, options.seed)
     if options.out is None:  # a part must not take the place of the whole
@@ -202,8 +217,7 @@ def _paper(options: argparse.Namespace) -> int:
     try:
         outcome = reproduce(options.out, chosen, threads=options.threads, progress_bar=not options.quiet)
     except KeyboardInterrupt:
-        _say(f"stopped; finished runs are kept in {options.out}, and the same command goes on from there")
-        return 130
+        return _stopped(options)
     if options.json:
         print(json.dumps(outcome.rows(), indent=2, allow_nan=False))
         return 0
@@ -216,6 +230,54 @@ def _paper(options: argparse.Namespace) -> int:
         f"open {os.path.join(options.out, 'report.html')}"
     )
     return 0
+
+
+def _ablation(options: argparse.Namespace) -> int:
+    from spaql.beyond.ablation import FULL, QUICK, ablate
+
+    return _beyond(options, "ablation", ablate, QUICK if options.quick else FULL)
+
+
+def _families(options: argparse.Namespace) -> int:
+    from spaql.beyond import families
+
+    name = "constants" if options.constants else "families"
+    size = families.QUICK if options.quick else families.FULL
+    return _beyond(options, name, families.vary if options.constants else families.report, size)
+
+
+def _beyond(options: argparse.Namespace, name: str, perform: Any, size: Any) -> int:
+    """A study with its own folder: `perform` does it, and its outcome can say itself."""
+    _check_study(options)
+    if options.out is None:  # a part must not take the place of the whole
+        options.out = f"results/{name}" + ("-part" if options.quick or options.seed else "")
+    try:
+        outcome = perform(
+            options.out, size=size, seed=options.seed, threads=options.threads, progress_bar=not options.quiet
+        )
+    except KeyboardInterrupt:
+        return _stopped(options)
+    if options.json:
+        print(json.dumps(outcome.to_dict(), indent=2, allow_nan=False))
+        return 0
+    print(f"{outcome.plain()}\n\n{textwrap.fill(outcome.note, 120)}\n\n{outcome.cost}")
+    for path in outcome.files:
+        print(f"wrote {path}")
+    return 0
+
+
+def _check_study(options: argparse.Namespace) -> None:
+    from spaql.rng import LARGEST_SEED
+    from spaql.spaces import check_whole
+
+    check_whole(options.seed, "--seed", 0, LARGEST_SEED)
+    if options.threads is not None:
+        check_whole(options.threads, "--threads", 1, 1024)
+
+
+def _stopped(options: argparse.Namespace) -> int:
+    _say(f"stopped; finished runs are kept in {options.out}, and the same command goes on from there")
+    return 130
 
 
 def _bench(options: argparse.Namespace) -> int:

@@ -131,7 +131,8 @@ class Run:
     def cost(self) -> int:
         """Environment steps that it is going to take, or nearly: what progress is counted in."""
         horizon = problem_of(self).horizon
-        rollouts = int(self.parameters.get("rollouts", 20)) if self.iterations else 0
+        usual = 20 if self.algorithm in ("aql", "spaql-published") else 0
+        rollouts = int(self.parameters.get("rollouts", usual)) if self.iterations else 0
         episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
         return episodes * horizon
 
@@ -165,6 +166,12 @@ def agent_of(run: Run) -> Agent:
     if run.algorithm not in ALGORITHMS:
         raise ParameterError(f"algorithm: {run.algorithm!r} is not one of {', '.join(ALGORITHMS)}")
     return ALGORITHMS[run.algorithm](problem_of(run), seed=run.seed, **run.parameters)
+
+
+def seed_at(*place: Any) -> int:
+    """A seed for each place in a study: adding runs changes no other run, and no two share random numbers."""
+    words = "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in place)
+    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
 
 
 def grid(iterations: int, count: int) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from spaql import figures
 from spaql.agents import Agent, Evaluation, Trained
 from spaql.exact import Optimum, optimum
 from spaql.spaces import Box
+from spaql.texts import aligned
 
 FRESH_EPISODES = 10_000
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
@@ -137,14 +138,7 @@ def table(results: Iterable[Result]) -> str:
                 "-" if result.seconds is None else f"{result.seconds:.2f}",
             ]
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+    return aligned(rows)
 
 
 def curves_figure(results: Iterable[Result], title: str) -> Figure:

@@ -17,13 +17,12 @@ and adding problems, scalings or agents changes no other run.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spaql.errors import ParameterError
-from spaql.experiment import Run, problem_of
+from spaql.experiment import Run, problem_of, seed_at
 from spaql.paper.printed import HORIZON, ROLLOUTS, ROWS, SCALINGS, Row
 from spaql.problems import Problem
 from spaql.spaces import check_whole
@@ -187,7 +186,7 @@ class Plan:
         """Agents that do not learn, scored on so many episodes each."""
         where = setting.problem, setting.arguments
         seeds = [
-            self._seed("baseline", setting.id, algorithm, episodes, agent)
+            seed_at(self.seed, "baseline", setting.id, algorithm, episodes, agent)
             for agent in range(self.agents[setting.problem])
         ]
         return [Run(*where, algorithm, {}, seed, 0, episodes) for seed in seeds]
@@ -236,14 +235,10 @@ class Plan:
         return self._made[key]
 
     def _run(self, setting: Setting, algorithm: str, scaling: float, role: str, agent: int, rollouts: int) -> Run:
-        seed = self._seed(role, setting.id, algorithm, scaling, rollouts, agent)
+        seed = seed_at(self.seed, role, setting.id, algorithm, scaling, rollouts, agent)
         parameters = {"scaling": scaling, "rollouts": rollouts}
         name = _ALGORITHMS.get(algorithm, algorithm)
         return Run(setting.problem, setting.arguments, name, parameters, seed, setting.iterations, self.episodes)
-
-    def _seed(self, *place: Any) -> int:
-        words = "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in (self.seed, *place))
-        return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
 
 
 def full(settings: Sequence[Setting] = SETTINGS, agents: int | None = None, seed: int = 0) -> Plan:

@@ -10,6 +10,7 @@ from typing import Any
 
 from spaql.paper.cells import Cell
 from spaql.paper.plan import LONG, SETTINGS, Setting
+from spaql.texts import aligned
 
 NOTE = (
     "Printed: the paper's table. Scored alike: our agents by the paper's way, the mean of their own final scores at "
@@ -152,14 +153,7 @@ def plain(cells: Sequence[Cell]) -> str:
                 f"{text}{'*' if bold else ' '}" if i in _BOLD else text for i, (text, bold) in enumerate(row_of(cell))
             ]
             rows.append([setting.name, cell.label, *(texts[i] for i in shown)])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            text.ljust(w) if i < 2 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+    return aligned(rows, left=2)
 
 
 def comma_separated(cells: Sequence[Cell]) -> str:

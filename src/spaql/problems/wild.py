@@ -29,7 +29,8 @@ over them, the myopic policy is optimal, and each coordinate is a travel problem
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -133,41 +134,50 @@ def draw(family: int, number: int) -> Recipe:
     return Recipe(kind, horizon, cost, False, unit, zero, start, np.column_stack([shares, shapes]))
 
 
-def wild(*, family: int = 2, number: int = 0) -> Problem:
+def wild(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
     """A random problem.
 
     Parameters
     ----------
     family, number
         Which one; every fourth number is of the same kind (`KINDS`).
+    plain
+        Whether its rewards are r itself, of about 0 to 1, for agents that know no other.
     """
     recipe = draw(family, number)
+    if plain:
+        recipe = replace(recipe, unit=1.0, zero=0.0)
     head = [recipe.dimensions, len(recipe.parts), recipe.cost, recipe.floored, recipe.unit, recipe.zero]
     cube = Box(np.zeros(recipe.dimensions), np.ones(recipe.dimensions))
     return Problem(
-        name=f"wild {family}-{number}, {recipe.kind}",
+        name=f"wild {family}-{number}{' plain' if plain else ''}, {recipe.kind}",
         step=_deposits if recipe.kind.startswith("deposits") else _arrivals,
         reset=_reset,
         states=cube,
         actions=cube,
         horizon=recipe.horizon,
         parameters=np.concatenate([head, recipe.start, recipe.parts.ravel()]),
-        arguments={"family": family, "number": number},
+        arguments={"family": family, "number": number} | ({"plain": True} if plain else {}),
     )
 
 
 def wild_optimum(*, family: int = 2, number: int = 0) -> float:
     """The largest mean return of r alone that any policy can have, without unit and zero; see `wild_share`."""
+    return _optimum(family, number)
+
+
+@lru_cache(1024)
+def _optimum(family: int, number: int) -> float:
     recipe = draw(family, number)
     if recipe.kind.startswith("deposits"):
         return _best_of_deposits(recipe)
     return sum(_best_of_arrivals(recipe, d) for d in range(recipe.dimensions)) / recipe.dimensions
 
 
-def wild_share(mean: float, *, family: int = 2, number: int = 0) -> float:
+def wild_share(mean: float, *, family: int = 2, number: int = 0, plain: bool = False) -> float:
     """The share of the optimum that a policy of this mean return earns, whatever the unit and the zero."""
     recipe = draw(family, number)
-    earned = (mean - recipe.horizon * recipe.zero) / recipe.unit
+    earned = mean if plain else (mean - recipe.horizon * recipe.zero) / recipe.unit
     return earned / wild_optimum(family=family, number=number)
 
 
