@@ -240,7 +240,7 @@ class Agent:
 DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.001, "evidence": 4}
 
 
-def spaql(problem, *, iterations, seed, choices=None, growth=0.5, **rules):
+def spaql(problem, *, iterations, seed, choices=None, growth=0.25, **rules):
     """The agent after so many episodes, and one dictionary per episode."""
     learner = Agent(problem, choices, discount=1.0 - 1.0 / problem.horizon, **DEFAULTS | rules)
     random, world = (Stream(seed, purpose) for purpose in range(2))

@@ -1,6 +1,6 @@
 """What an agent has lived through, and what its cells make of it: targets, means, tests, splits.
 
-Every experience (x, a, r, x') is kept.  Whenever there are half as many more, all are *revised*: each gets its target
+Every experience (x, a, r, x') is kept.  Whenever there are a quarter more, all are *revised*: each gets its target
 
     t = r + discount V(x'),      V(x) = max Q over RELEVANT(x)       (V = 0 where the episode ended)
 
@@ -132,7 +132,9 @@ def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:
 
 
 def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
-    return np.concatenate([array, np.zeros((size - len(array), *array.shape[1:]), array.dtype)])
+    longer = np.zeros((size, *array.shape[1:]), array.dtype)  # untouched until it is used
+    longer[: len(array)] = array
+    return longer
 
 
 @kernel(inline=True)

@@ -61,8 +61,8 @@ class Learner(Protocol):
     def steps_per_iteration(self) -> int:
         """The most training and selection steps that one iteration can take."""
 
-    def make_room(self) -> None:
-        """Grow the arrays so that at least one iteration fits."""
+    def make_room(self, steps: int) -> None:
+        """Grow the arrays so that at least one iteration fits; at most so many steps are to come."""
 
     @property
     def finished(self) -> int:
@@ -104,7 +104,7 @@ def announced(what: str, progress_bar: bool | None) -> AbstractContextManager[No
 def prepare(learner: Learner, progress_bar: bool | None) -> None:
     """Compile or load what the learner needs."""
     with announced(type(learner).__name__, progress_bar):
-        learner.make_room()
+        learner.make_room(0)
         learner.iterate(records(0, ROW), UNLIMITED)
 
 
@@ -135,7 +135,7 @@ def learn(
         unit_scale=True,
     ) as bar:
         while done < limit:
-            learner.make_room()
+            learner.make_room(min((limit - done) * learner.steps_per_iteration, budget - learner.steps_taken))
             rows = records(int(min(chunk, limit - done)), ROW)
             before, steps, start = learner.finished, learner.steps_taken, time.perf_counter()
             try:

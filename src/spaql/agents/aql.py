@@ -171,7 +171,7 @@ class AQL(Trained):
     def _policy(self) -> Partition:
         return self._forest
 
-    def make_room(self) -> None:
+    def make_room(self, steps: int) -> None:
         """Grow the forest so that an episode fits."""
         self._forest.reserve(self.problem.horizon)
 

@@ -300,7 +300,7 @@ class Trained(Agent):
         """The most training and selection steps that one iteration can take."""
         raise NotImplementedError
 
-    def make_room(self) -> None:
+    def make_room(self, steps: int) -> None:
         """Grow the arrays so that at least one iteration fits."""
         raise NotImplementedError
 

@@ -249,7 +249,7 @@ class PublishedSPAQL(Trained):
     def _policy(self) -> Partition:
         return self._kept
 
-    def make_room(self) -> None:
+    def make_room(self, steps: int) -> None:
         """Grow both partitions so that an iteration fits."""
         self._work.reserve(self.problem.horizon)
         self._kept.match(self._work)

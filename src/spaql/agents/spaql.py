@@ -5,7 +5,7 @@ twenty-one steps on choosing between its own snapshots (`docs/findings.md`).  Th
 the time-invariant greedy policy, and otherwise
 
 * values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
-* remembers every experience and revises all Q from them, whenever the memory has grown by half;
+* remembers every experience and revises all Q from them, whenever the memory has grown by a quarter;
 * splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
 * explores with steps of every size, which it repeats: three actions of four are drawn inside the greedy cell; else one
   is drawn from an interval around its middle, as wide as the cell, twice, four times, ... or as the action space, each
@@ -62,7 +62,7 @@ from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
-_FIRST_ROOM = 64
+_FIRST_ROOM = 256
 
 
 #: what can be left out, for ablations, and what then happens instead
@@ -267,7 +267,7 @@ class SPAQL(Trained):
         confidence: float = 3.0,
         tolerance: float = 0.001,
         evidence: int = 4,
-        growth: float = 0.5,
+        growth: float = 0.25,
         memory: int = 1_000_000,
         without: Sequence[str] = (),
         seed: int = 0,
@@ -308,7 +308,7 @@ class SPAQL(Trained):
         self._work = Partition(problem.states, actions, initial=0.0)
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
-        self._memory = allocate(self._rule, min(self.memory, max(16384, 2 * problem.horizon)))
+        self._memory = allocate(self._rule, 2 * problem.horizon)
         self._ledger = open_ledger(self._rule, *room)
         self._counts = np.array([0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
@@ -335,13 +335,13 @@ class SPAQL(Trained):
         """The most steps that one episode can take."""
         return self.problem.horizon
 
-    def make_room(self) -> None:
+    def make_room(self, steps: int) -> None:
         """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
         size, used = len(self._memory.facts), int(self._memory.counts[USED])
         waiting = bool(self._memory.counts[PENDING])
         if used + self.problem.horizon > size:
             if size < self.memory:
-                self._memory = longer_memory(self._memory, min(self.memory, 2 * size))
+                self._memory = longer_memory(self._memory, min(self.memory, max(2 * size, used + steps)))
             elif not waiting:
                 forget(self._work.forest, self._memory, self._ledger, self._rule)
         self._work, self._ledger = _roomier(self._work, self._ledger, waiting)
