@@ -71,7 +71,12 @@ def cells(small):
 def by_hand(run):
     """The agent of a run, made with the public interface."""
     make = {"oil": spaql.problems.oil, "ambulance": spaql.problems.ambulance}[run.problem]
-    agents = {"spaql-published": spaql.SPAQL.published, "aql": spaql.AQL, "random": spaql.Random}
+    agents = {
+        "spaql": spaql.SPAQL,
+        "spaql-published": spaql.SPAQL.published,
+        "aql": spaql.AQL,
+        "random": spaql.Random,
+    }
     agent = agents[run.algorithm](make(**run.arguments), seed=run.seed, **run.parameters)
     return agent.learn(run.iterations) if run.iterations else agent
 
@@ -102,6 +107,24 @@ def test_a_cell_is_what_its_agents_say(small, cells, algorithm):
     assert cell.fraction_of_optimum == cell.fresh / cell.optimum
 
 
+def test_the_cell_of_the_default_agent_is_what_its_agents_say(small, cells):
+    setting = _setting(small, "ambulance-beta-0")
+    (cell,) = (c for c in cells if (c.problem, c.algorithm) == (setting.id, "beyond"))
+    agents = [by_hand(run) for run in small.plan.beyond(setting)]
+    fresh = mean_interval([agent.evaluate(10).mean for agent in agents])
+    assert (cell.fresh, cell.fresh_low, cell.fresh_high) == (fresh.mean, fresh.low, fresh.high)
+    assert cell.arms == cell.fresh_arms == np.mean([agent.arms for agent in agents])
+    assert (cell.training_steps, cell.selection_steps) == (setting.iterations * 5, 0)
+    assert cell.label == "SPAQL beyond"
+    for name in ("printed", "as_published", "scaling", "fresh_scaling", "counterpart", "printed_leading"):
+        assert getattr(cell, name) is None
+    curves = small.curves(setting, "beyond")
+    np.testing.assert_array_equal(curves.moment_arms[:, -1], [agent.arms for agent in agents])
+    assert curves.moment_steps[-1] == setting.iterations * 5
+    (growth,) = small.growth(setting, "beyond")
+    np.testing.assert_array_equal(growth.frames[-1].q, agents[0].partition.at(0).q)
+
+
 def test_agents_that_are_repeated_are_the_same_agents(small):
     for setting, algorithm, scaling in small.chosen_groups:
         if setting.id == plans.LONG:
@@ -119,6 +142,7 @@ def test_curves_end_where_the_agents_end(small):
         curves, sample = small.curves(setting, algorithm, scaling), small.study[setting.id, algorithm, scaling]
         np.testing.assert_array_equal(curves.own[:, -1], sample.own)
         np.testing.assert_array_equal(curves.arms[:, -1], sample.arms)
+        np.testing.assert_array_equal(curves.moment_arms[:, -1], sample.arms)
         assert curves.steps[-1] == sample.training_steps[0] + sample.selection_steps[0]
         assert (np.diff(curves.iteration) > 0).all()
         assert curves.iteration[-1] == curves.moment[-1] == setting.iterations
@@ -195,6 +219,9 @@ def test_bold_is_welchs(small, cells):
         samples = [small.apart(setting, algorithm).fresh for algorithm in plans.LEARNERS]
         test = welch(*samples)
         leading = [c.fresh_leading for c in cells if c.problem == setting.id and c.algorithm in plans.LEARNERS]
+        (beyond,) = (c.fresh_leading for c in cells if c.problem == setting.id and c.algorithm == "beyond")
+        ours = small.apart(setting, "beyond").fresh
+        assert beyond == all(ours.mean() >= other.mean() or welch(ours, other).p_value >= 0.05 for other in samples)
         if test.p_value >= 0.05:
             assert leading == [True, True]
         else:
@@ -214,7 +241,7 @@ def test_the_three_tables_say_the_same(cells):
         assert (f"\\textbf{{{tex}}}" if cell.fresh_leading else f" {tex} ") in latex
     for line in markdown.splitlines():
         if line.startswith("|"):
-            assert line.count("|") in (3 + len(tables.COLUMNS), 9)
+            assert line.count("|") in (3 + len(tables.COLUMNS), 11)
     for line in latex.splitlines():
         if line.endswith("\\\\"):
             assert line.replace("\\&", "").count("&") == 1 + len(tables.COLUMNS)
@@ -245,6 +272,10 @@ def test_every_finding_is_recomputed(small, cells):
     pairs = [(s, a, sign) for s in settings for a, sign in signs]
     check(
         "ranking", [small.apart(s, a).fresh for s, a, _ in pairs], [sign * share[s.id] / count for s, _, sign in pairs]
+    )
+    thirds = [(s, a, sign) for s in settings for a, sign in (("beyond", 1), ("aql", -1))]
+    check(
+        "beyond", [small.apart(s, a).fresh for s, a, _ in thirds], [sign * share[s.id] / count for s, _, sign in thirds]
     )
     logs = combined(
         [np.log(small.as_published(s, a).arms) for s, a, _ in pairs], [-sign / count for _, _, sign in pairs]
@@ -381,7 +412,15 @@ def test_everything_is_written(undisturbed):
     folder, outcome = undisturbed
     names = set(files_in(folder))
     assert {"tables.md", "tables.csv", "tables.tex", "report.html", "findings.md", "findings.json"} <= names
-    wanted = [*SMALL, "oil-scaling", "ambulance-scaling", "oil-scaling-fresh", *(f"finding-{key}" for key in POSSIBLE)]
+    wanted = [
+        *SMALL,
+        "oil-steps",
+        "ambulance-steps",
+        "oil-scaling",
+        "ambulance-scaling",
+        "oil-scaling-fresh",
+        *(f"finding-{key}" for key in POSSIBLE),
+    ]
     assert {f"figures/{name}.{kind}" for name in wanted for kind in ("png", "svg")} <= names
     assert {path.relative_to(folder).as_posix() for path in outcome.files} == names
     assert outcome.cost.runs > 100
@@ -487,10 +526,10 @@ def test_json_prints_all_cells(small_command, tmp_path, capsys):
     arguments = ["paper", "--quick", "--quiet", "--json", "--problems", "ambulance-beta-0", "--out", str(tmp_path)]
     assert cli.main(arguments) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["algorithm"] for row in rows] == ["random", "no-movement", "mean", "median", "aql", "spaql"]
+    assert [row["algorithm"] for row in rows] == ["random", "no-movement", "mean", "median", "aql", "spaql", "beyond"]
     for row in rows:
         assert set(KEYS.split()) <= set(row) == {field.name for field in fields(Cell)}
-    assert rows[-1]["printed"] == 4.47
+    assert rows[-2]["printed"] == 4.47
 
 
 @pytest.mark.compiled_only

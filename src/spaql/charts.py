@@ -22,7 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 GREY = "#7F7F7F"
 INK = "#222222"
-KNOWN = {"spaql": PALETTE[0], "aql": PALETTE[1], "spaql published": PALETTE[2], "random": GREY, "optimum": INK}
+KNOWN = {
+    "spaql": PALETTE[0],
+    "aql": PALETTE[1],
+    "spaql published": PALETTE[2],
+    "spaql beyond": PALETTE[2],  # never beside the one before
+    "random": GREY,
+    "optimum": INK,
+}
 
 
 def colours(looks: Iterable[str]) -> dict[str, tuple[str, int]]:

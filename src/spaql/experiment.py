@@ -187,12 +187,13 @@ def execute(run: Run) -> Record:
     """Train, score, and keep what the run asks for."""
     agent = agent_of(run)
     arrays: dict[str, NDArray[Any]] = {}
-    fresh, cells, played = [], [], []
+    fresh, arms, cells, played = [], [], [], []
     moments = grid(run.iterations, run.moments)
     for moment in moments:
         agent.learn(int(moment) - agent.iterations, progress_bar=False)
         if run.moment_episodes:
             fresh.append(agent.evaluate(run.moment_episodes).mean)
+            arms.append(agent.arms)
         for step in run.watch:
             look = _look(agent, step)
             cells.append(look[0])
@@ -200,7 +201,11 @@ def execute(run: Run) -> Record:
     if run.iterations > agent.iterations:
         agent.learn(run.iterations - agent.iterations, progress_bar=False)
     if fresh:
-        arrays |= {"moment": moments.astype(np.int32), "fresh": np.array(fresh)}
+        arrays |= {
+            "moment": moments.astype(np.int32),
+            "fresh": np.array(fresh),
+            "moment_arms": np.array(arms, np.int32),
+        }
     if cells:
         arrays |= {"cells": np.concatenate(cells), "played": np.concatenate(played)}
     if run.points:

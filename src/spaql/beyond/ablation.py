@@ -44,9 +44,9 @@ LEFT_OUT = tuple(Contender(f"without-{name}", f"without {name}", "spaql", {"with
 NOTE = (
     "Share of the exact optimum in fresh episodes, in %, and half of its 95% interval. Budget: 25,000 environment "
     "steps (oil and random problems), 10,000 (ambulance), learning and selection together. Minus: behind SPAQL by "
-    "Welch's test at 5%, on random problems by the paired one; plus: ahead of it. AQL and SPAQL published have the best of {scalings} scalings, chosen on "
-    "the agents shown; 'the same, all its steps' plays as many episodes as SPAQL and 20 times as many beside them, to "
-    "choose its policy."
+    "Welch's test at 5%, on random problems by the paired one; plus: ahead of it. AQL and SPAQL published have the "
+    "best of {scalings} scalings, chosen on the agents shown; 'the same, all its steps' plays as many episodes as "
+    "SPAQL and 20 times as many beside them, to choose its policy."
 )
 
 

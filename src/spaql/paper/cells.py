@@ -3,7 +3,8 @@
 A cell is one algorithm on one problem.  `as_published` is the mean of the agents' own final scores at the scaling
 that is best by that same mean, as in the paper: for SPAQL a running maximum, for AQL the last N rollouts.  `fresh` is
 the mean score on new episodes at a scaling chosen on other agents.  A cell is *leading* where Welch's test at 5% does
-not find the other learner better, which is how the paper sets its bold type.
+not find the other learner better, which is how the paper sets its bold type.  The default agent of this library has no
+scaling and no score of its own; it leads where it is behind neither of the two.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spaql.paper.measured import Measured
-from spaql.paper.plan import LABELS, LEARNERS, Setting
+from spaql.paper.plan import BEYOND, COMPARED, LABELS, LEARNERS, Setting
 from spaql.stats import Estimate, mean_interval, welch
 from spaql.studies import Sample
 
@@ -34,9 +35,9 @@ class Cell:
     printed: float | None
     printed_half_width: float | None
     printed_leading: bool | None
-    as_published: float
-    as_published_low: float
-    as_published_high: float
+    as_published: float | None
+    as_published_low: float | None
+    as_published_high: float | None
     as_published_leading: bool | None
     as_published_fresh: float | None  # the fresh score of the same agents
     fresh: float
@@ -61,6 +62,13 @@ class Cell:
     counterpart_as_published: float | None = None
     counterpart_half_width: float | None = None
     counterpart_arms: float | None = None
+
+    @property
+    def as_published_half_width(self) -> float | None:
+        """Half the width of its interval."""
+        if self.as_published_low is None or self.as_published_high is None:
+            return None
+        return (self.as_published_high - self.as_published_low) / 2
 
     @property
     def label(self) -> str:
@@ -98,7 +106,7 @@ def cells_of(measured: Measured) -> list[Cell]:
     cells = [
         cell
         for setting in measured.plan.settings
-        for cell in (*_baselines(measured, setting), *_learners(measured, setting))
+        for cell in (*_baselines(measured, setting), *_learners(measured, setting), _beyond(measured, setting))
     ]
     return _with_counterparts(cells)
 
@@ -147,8 +155,10 @@ def arrivals_of(cells: Sequence[Cell]) -> Arrivals | None:
         keys.append((cell.problem, cell.algorithm))
         for name, each in (("uniform", cell), ("beta", twin)):
             assert each is not None
+            assert each.as_published is not None  # what is printed is scored alike
+            assert each.as_published_half_width is not None
             off[name].append(abs(each.as_published - cell.printed))
-            widths += [(each.as_published_high - each.as_published_low) / 2, cell.printed_half_width]
+            widths += [each.as_published_half_width, cell.printed_half_width]
     if not keys:
         return None
     return Arrivals(keys, float(np.mean(off["uniform"])), float(np.mean(off["beta"])), math.hypot(*widths) / len(keys))
@@ -168,7 +178,7 @@ def _with_counterparts(cells: list[Cell]) -> list[Cell]:
                 cell,
                 counterpart=other.problem,
                 counterpart_as_published=other.as_published,
-                counterpart_half_width=(other.as_published_high - other.as_published_low) / 2,
+                counterpart_half_width=other.as_published_half_width,
                 counterpart_arms=other.arms,
             )
         paired.append(cell)
@@ -185,9 +195,9 @@ def _learners(measured: Measured, setting: Setting) -> list[Cell]:
             algorithm,
             mean_interval(published[algorithm].own),
             mean_interval(apart[algorithm].fresh),
-            as_published_leading=_leads(published, algorithm, "own"),
+            as_published_leading=_leads(published, algorithm, LEARNERS, "own"),
             as_published_fresh=float(published[algorithm].fresh.mean()),
-            fresh_leading=_leads(apart, algorithm, "fresh"),
+            fresh_leading=_leads(apart, algorithm, LEARNERS, "fresh"),
             arms=mean_interval(published[algorithm].arms),
             fresh_arms=float(apart[algorithm].arms.mean()),
             sample=published[algorithm],
@@ -209,18 +219,34 @@ def _baselines(measured: Measured, setting: Setting) -> list[Cell]:
     ]
 
 
-def _leads(samples: dict[str, Sample], algorithm: str, score: str) -> bool:
-    """Whether no other learner is better by Welch's test."""
-    (other,) = set(LEARNERS) - {algorithm}
-    test = welch(getattr(samples[algorithm], score), getattr(samples[other], score))
-    return test.difference >= 0 or test.p_value >= SIGNIFICANT
+def _beyond(measured: Measured, setting: Setting) -> Cell:
+    samples = {algorithm: measured.apart(setting, algorithm) for algorithm in COMPARED}
+    ours = samples[BEYOND]
+    return _cell(
+        measured,
+        setting,
+        BEYOND,
+        None,
+        mean_interval(ours.fresh),
+        fresh_leading=_leads(samples, BEYOND, COMPARED, "fresh"),
+        arms=mean_interval(ours.arms),
+        fresh_arms=float(ours.arms.mean()),
+        sample=ours,
+    )
+
+
+def _leads(samples: dict[str, Sample], algorithm: str, rivals: Sequence[str], score: str) -> bool:
+    """Whether no rival is better by Welch's test."""
+    own = getattr(samples[algorithm], score)
+    tests = [welch(own, getattr(samples[rival], score)) for rival in rivals if rival != algorithm]
+    return all(test.difference >= 0 or test.p_value >= SIGNIFICANT for test in tests)
 
 
 def _cell(
     measured: Measured,
     setting: Setting,
     algorithm: str,
-    as_published: Estimate,
+    as_published: Estimate | None,
     fresh: Estimate,
     *,
     as_published_leading: bool | None = None,
@@ -244,9 +270,9 @@ def _cell(
         printed=printed.mean if printed else None,
         printed_half_width=printed.half_width if printed else None,
         printed_leading=algorithm in setting.printed.bold if setting.printed and algorithm in LEARNERS else None,
-        as_published=as_published.mean,
-        as_published_low=as_published.low,
-        as_published_high=as_published.high,
+        as_published=as_published.mean if as_published else None,
+        as_published_low=as_published.low if as_published else None,
+        as_published_high=as_published.high if as_published else None,
         as_published_leading=as_published_leading,
         as_published_fresh=as_published_fresh,
         fresh=fresh.mean,
@@ -266,5 +292,5 @@ def _cell(
         monitoring_steps=steps[2],
         scaling=choice.as_published if choice else None,
         fresh_scaling=choice.apart if choice else None,
-        agents=as_published.count,
+        agents=fresh.count,
     )

@@ -6,7 +6,7 @@ are then reported.  *Apart*: the best mean fresh score of the tuning agents, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from spaql.charts import Mosaic
 from spaql.exact import Optimum, optimum
 from spaql.experiment import Run
-from spaql.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, LEARNERS, LONG, Plan, Setting
+from spaql.paper.plan import BEYOND, BIAS_ROLLOUTS, BIAS_SCALING, COMPARED, LEARNERS, LONG, Plan, Setting
 from spaql.paper.printed import ROLLOUTS
 from spaql.studies import Floats, Sample, Study
 
-Group = tuple[str, str, float]  # setting, algorithm, scaling
+Group = tuple[str, str, float | None]  # setting, algorithm, scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,7 @@ class Curves:
     moment: NDArray[np.int32]  # [moments]
     moment_steps: Floats  # [moments]
     fresh: Floats  # [agents, moments] score of the policy that would be returned, on fresh episodes
+    moment_arms: Floats  # [agents, moments]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Growth:
     """The partition of one agent at one time step, as it grew."""
 
     algorithm: str
-    scaling: float
+    scaling: float | None
     step: int
     iterations: list[int]
     frames: list[Mosaic]
@@ -70,7 +71,7 @@ class Measured:
     @cached_property
     def study(self) -> dict[Group, Sample]:
         """The agents of the tables: all scalings, and for H = 50 those that were chosen."""
-        samples = {
+        samples: dict[Group, Sample] = {
             (setting.id, algorithm, scaling): self._study.sample(self.plan.study(setting, algorithm, scaling))
             for setting in self.plan.short
             for algorithm in LEARNERS
@@ -121,7 +122,9 @@ class Measured:
         return self.study[setting.id, algorithm, self.choices[setting.id, algorithm].as_published]
 
     def apart(self, setting: Setting, algorithm: str) -> Sample:
-        """Agents of the scaling that was chosen on other seeds."""
+        """Agents of the scaling that was chosen on other seeds; the default agents have none."""
+        if algorithm == BEYOND:
+            return self._study.sample(self.plan.beyond(setting))
         return self.study[setting.id, algorithm, self.choices[setting.id, algorithm].apart]
 
     def baseline(self, setting: Setting, algorithm: str, *, fresh: bool) -> Floats:
@@ -147,17 +150,24 @@ class Measured:
 
     # Curves and partitions -------------------------------------------------------------------------------------
 
-    def curves(self, setting: Setting, algorithm: str, scaling: float) -> Curves:
-        """Curves of a chosen group; read once, for figures, findings and page all ask for them."""
+    def curves(self, setting: Setting, algorithm: str, scaling: float | None = None) -> Curves:
+        """Curves of a chosen group; read once, for figures, findings and page all ask for them.
+
+        Without a scaling it is that of the fresh score.
+        """
+        if scaling is None and algorithm != BEYOND:
+            scaling = self.choices[setting.id, algorithm].apart
         key = setting.id, algorithm, scaling
         if key not in self._curves:
-            self._curves[key] = self._read_curves(setting, algorithm, scaling)
+            runs = self.plan.beyond(setting) if scaling is None else self.plan.curves(setting, algorithm, scaling)
+            self._curves[key] = self._read_curves(runs)
         return self._curves[key]
 
-    def _read_curves(self, setting: Setting, algorithm: str, scaling: float) -> Curves:
-        runs = [self._study.store.arrays(run.id) for run in self.plan.curves(setting, algorithm, scaling)]
+    def _read_curves(self, group: Sequence[Run]) -> Curves:
+        runs = [self._study.store.arrays(run.id) for run in group]
         first = runs[0]
-        stacked = {name: np.stack([run[name] for run in runs]).astype(np.float64) for name in ("own", "arms", "fresh")}
+        names = "own", "arms", "fresh", "moment_arms"
+        stacked = {name: np.stack([run[name] for run in runs]).astype(np.float64) for name in names}
         at = np.interp(first["moment"], first["iteration"], first["steps"])
         return Curves(
             iteration=first["iteration"], steps=first["steps"], moment=first["moment"], moment_steps=at, **stacked
@@ -165,6 +175,8 @@ class Measured:
 
     def portrait(self, setting: Setting, algorithm: str) -> Run:
         """The best agent, by its own score and among those chosen as published, to be looked at."""
+        if algorithm == BEYOND:  # has no own score
+            return self.plan.portrait_beyond(setting)
         scaling = self.choices[setting.id, algorithm].as_published
         best = int(np.argmax(self.study[setting.id, algorithm, scaling].own))
         return self.plan.portrait(setting, algorithm, scaling, best)
@@ -196,7 +208,8 @@ def _growth(algorithm: str, run: Run, arrays: dict[str, NDArray[Any]], step: int
                 (np.append(policy["from"], now["state_high"].max()), policy["cell"]),
             )
         )
-    return Growth(algorithm, float(run.parameters["scaling"]), step, iterations, frames)
+    scaling = None if algorithm == BEYOND else float(run.parameters["scaling"])
+    return Growth(algorithm, scaling, step, iterations, frames)
 
 
 def measure(plan: Plan, study: Study) -> Measured:
@@ -212,7 +225,8 @@ def measure(plan: Plan, study: Study) -> Measured:
     curves = [run for group in measured.chosen_groups for run in plan.curves(*group)]
     # A portrait costs what its original does, whichever agent it will be.
     last = sum(plan.study(s, a, plan.scalings[0])[0].cost for s in plan.settings for a in LEARNERS)
+    last += sum(plan.portrait_beyond(setting).cost for setting in plan.settings)
     study.expect(sizes[0] + sum(run.cost for run in curves) + last)
     study.perform(sorted(curves, key=lambda run: -run.cost))
-    study.perform([measured.portrait(s, a) for s in plan.settings for a in LEARNERS])
+    study.perform([measured.portrait(s, a) for s in plan.settings for a in COMPARED])
     return measured

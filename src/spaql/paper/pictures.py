@@ -1,12 +1,13 @@
 """The paper's figures, redrawn from our runs, and the charts that the report shows instead of them.
 
 Figures show what the paper shows: the agents' own scores, at the scaling chosen as the paper chooses.  The report's
-charts add the fresh scores of the same agents.
+charts add the fresh scores of the same agents, and the default agent of this library, which has no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,11 +15,18 @@ from numpy.typing import NDArray
 
 from spaql.charts import Chart, Level, Mosaic, Series
 from spaql.paper.measured import Curves, Growth, Measured
-from spaql.paper.plan import LABELS, LEARNERS, Setting
+from spaql.paper.plan import BEYOND, COMPARED, LABELS, LEARNERS, Setting
 from spaql.stats import mean_band, mean_interval
 
 Axis = Literal["iterations", "steps"]
 _X = {"iterations": "training iteration", "steps": "environment steps, training and selection together"}
+
+
+_PORTRAITS = {
+    "aql": "of the agent with the best own score",
+    "spaql": "of the agent with the best own score, the partition it would return",
+    "beyond": "of the first agent, the partition it would return",
+}
 
 
 def _band(name: str, look: str, x: NDArray[Any], runs: NDArray[np.float64], dashed: bool = False) -> Series:
@@ -58,6 +66,9 @@ def reward(measured: Measured, setting: Setting, axis: Axis) -> Chart:
         fresh = curves.moment if axis == "iterations" else curves.moment_steps
         series.append(_band(f"{name}, fresh", LABELS[algorithm], fresh, curves.fresh))
         series.append(_band(f"{name}, own score", LABELS[algorithm], own, curves.own, dashed=True))
+    ours = measured.curves(setting, BEYOND)
+    at = ours.moment if axis == "iterations" else ours.moment_steps
+    series.append(_band(f"{LABELS[BEYOND]}, fresh", LABELS[BEYOND], at, ours.fresh))
     return Chart(
         f"Reward over training: {setting.name}",
         _X[axis],
@@ -69,7 +80,7 @@ def reward(measured: Measured, setting: Setting, axis: Axis) -> Chart:
     )
 
 
-def arms(measured: Measured, setting: Setting, axis: Axis) -> Chart:
+def arms_as_published(measured: Measured, setting: Setting, axis: Axis = "iterations") -> Chart:
     """Number of arms over iterations or over all environment steps."""
     groups = [_labelled(measured, setting, algorithm) for algorithm in LEARNERS]
     series = tuple(
@@ -78,6 +89,24 @@ def arms(measured: Measured, setting: Setting, axis: Axis) -> Chart:
     )
     scale: Literal["linear", "log"] = "linear" if axis == "iterations" else "log"
     return Chart("Number of arms", _X[axis], "arms", series, (), scale, "bands: 95%")
+
+
+def arms(measured: Measured, setting: Setting, axis: Axis) -> Chart:
+    """The same with the default agent, by the policy that it would return."""
+    chart, ours = arms_as_published(measured, setting, axis), measured.curves(setting, BEYOND)
+    at = ours.moment if axis == "iterations" else ours.moment_steps
+    return replace(chart, series=(*chart.series, _band(LABELS[BEYOND], LABELS[BEYOND], at, ours.moment_arms)))
+
+
+def reward_by_steps(measured: Measured, setting: Setting) -> Chart:
+    """Fresh scores over all environment steps, at the scaling of the fresh score."""
+    series = []
+    for algorithm in COMPARED:
+        curves, label = measured.curves(setting, algorithm), LABELS[algorithm]
+        name = label if algorithm == BEYOND else f"{label} (ξ = {measured.choices[setting.id, algorithm].apart:g})"
+        series.append(_band(name, label, curves.moment_steps, curves.fresh))
+    levels = (_optimum(measured, setting),)
+    return Chart(setting.name, "environment steps", "fresh score", tuple(series), levels, "log")
 
 
 def scaling(measured: Measured, setting: Setting, *, fresh: bool, title: str = "") -> Chart | None:
@@ -117,11 +146,13 @@ def scaling(measured: Measured, setting: Setting, *, fresh: bool, title: str = "
 
 def partitions(measured: Measured, setting: Setting) -> list[Growth]:
     """Growth of SPAQL's partition and of AQL's at three time steps."""
-    return [growth for algorithm in ("spaql", "aql") for growth in measured.growth(setting, algorithm)]
+    return [growth for algorithm in LEARNERS[::-1] for growth in measured.growth(setting, algorithm)]
 
 
 def partition_name(growth: Growth) -> str:
     """How a partition is called."""
+    if growth.scaling is None:
+        return LABELS[growth.algorithm]
     if growth.algorithm == "spaql":
         return f"SPAQL (ξ = {growth.scaling:g})"
     return f"AQL (ξ = {growth.scaling:g}), time step {growth.step + 1}"
@@ -136,7 +167,7 @@ def sheets(measured: Measured) -> dict[str, Sheet]:
     for setting in measured.plan.settings:
         shown: list[Chart | tuple[str, Mosaic]] = [
             reward_as_published(measured, setting),
-            arms(measured, setting, "iterations"),
+            arms_as_published(measured, setting),
         ]
         for growth in partitions(measured, setting):
             shown.append((partition_name(growth), growth.frames[-1]))
@@ -148,6 +179,12 @@ def sheets(measured: Measured) -> dict[str, Sheet]:
         )
     for problem in ("oil", "ambulance"):
         settings = [setting for setting in measured.plan.short if setting.problem == problem]
+        if settings:
+            found[f"{problem}-steps"] = (
+                f"Fresh scores against all environment steps, {problem}",
+                [reward_by_steps(measured, setting) for setting in settings],
+                "training and selection together, at the scaling chosen on other agents; bands: 95%",
+            )
         for fresh, suffix in ((False, ""), (True, "-fresh")):
             charts = [scaling(measured, setting, fresh=fresh, title=setting.name) for setting in settings]
             kept: list[Chart | tuple[str, Mosaic]] = [chart for chart in charts if chart is not None]
@@ -177,11 +214,10 @@ def page_problem(measured: Measured, setting: Setting, summary: str) -> dict[str
         "partitions": [
             {
                 "label": partition_name(growth),
-                "note": "of the agent with the best own score"
-                + (", the partition it would return" if growth.algorithm == "spaql" else ""),
+                "note": _PORTRAITS[growth.algorithm],
                 "iterations": growth.iterations,
                 "frames": [frame.to_dict() for frame in growth.frames],
             }
-            for growth in partitions(measured, setting)
+            for growth in [*partitions(measured, setting), *measured.growth(setting, BEYOND)]
         ],
     }

@@ -1,11 +1,13 @@
 """The paper's study as runs: which problems, which agents, which seeds.
 
-Four kinds of runs need nothing but the plan:
+Five kinds of runs need nothing but the plan:
 
 * *study*: published SPAQL and AQL, every problem, every scaling, as many agents as the paper has;
 * *tuning*: the same on other seeds, only to choose a scaling for the fresh score.  AQL needs no rollouts there;
 * *bias*: SPAQL with other numbers of rollouts N at one scaling;
 * *baselines*: Random and the heuristics, once as the paper scores (N episodes per agent) and once fresh.
+
+* *beyond*: the default agent of this library, which has no scaling, with the environment steps that AQL has.
 
 Two more follow from what those say: *curves* repeat the chosen agents and score them on fresh episodes while they
 learn, with H = 50 beside; *portraits* repeat the best agent of each problem and keep its partitions as they grow.  A
@@ -27,11 +29,14 @@ from spaql.paper.printed import HORIZON, ROLLOUTS, ROWS, SCALINGS, Row
 from spaql.problems import Problem
 from spaql.spaces import check_whole
 
-LEARNERS = ("aql", "spaql")
+LEARNERS = ("aql", "spaql")  # of the paper
+BEYOND = "beyond"
+COMPARED = (*LEARNERS, BEYOND)
 LABELS = {
     "random": "Random",
     "aql": "AQL",
     "spaql": "SPAQL",
+    "beyond": "SPAQL beyond",
     "no-movement": "No movement",
     "mean": "Mean",
     "median": "Median",
@@ -39,7 +44,7 @@ LABELS = {
 BIAS_ROLLOUTS = (1, 5, 20, 100)
 BIAS_SCALING = 0.5
 LONG = "oil-laplace-1-H50"
-_ALGORITHMS = {"spaql": "spaql-published"}
+_ALGORITHMS = {"spaql": "spaql-published", "beyond": "spaql"}
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,27 @@ class Plan:
         role = "study" if rollouts == ROLLOUTS else "bias"
         return self._group(setting, "spaql", BIAS_SCALING, role, self.bias_agents[setting.problem], rollouts)
 
+    def beyond(self, setting: Setting) -> list[Run]:
+        """The default agent, scored while it learns."""
+        key = setting.id, BEYOND
+        if key not in self._made:
+            self._made[key] = [
+                Run(
+                    setting.problem,
+                    setting.arguments,
+                    _ALGORITHMS[BEYOND],
+                    {},
+                    seed_at(self.seed, BEYOND, setting.id, agent),
+                    setting.iterations,
+                    self.episodes,
+                    points=self.points,
+                    moments=self.moments,
+                    moment_episodes=self.moment_episodes,
+                )
+                for agent in range(self.agents[setting.problem])
+            ]
+        return self._made[key]
+
     def baseline(self, setting: Setting, algorithm: str, episodes: int) -> list[Run]:
         """Agents that do not learn, scored on so many episodes each."""
         where = setting.problem, setting.arguments
@@ -206,6 +232,7 @@ class Plan:
                 for scaling in self.scalings:
                     runs += self.study(setting, algorithm, scaling) + self.tuning(setting, algorithm, scaling)
         for setting in self.settings:
+            runs += self.beyond(setting)
             for algorithm in setting.baselines:
                 runs += self.baseline(setting, algorithm, ROLLOUTS) + self.baseline(setting, algorithm, self.episodes)
         unique = {run.id: run for run in runs}
@@ -224,6 +251,10 @@ class Plan:
         """One agent of `study` again, with its partitions as they grow."""
         steps = (0,) if algorithm == "spaql" else setting.steps_shown
         return replace(self.study(setting, algorithm, scaling)[agent], moments=self.frames, watch=steps)
+
+    def portrait_beyond(self, setting: Setting) -> Run:
+        """The first of the default agents again, with its partition as it grows."""
+        return replace(self.beyond(setting)[0], points=0, moments=self.frames, moment_episodes=0, watch=(0,))
 
     def _group(
         self, setting: Setting, algorithm: str, scaling: float, role: str, agents: int, rollouts: int

@@ -97,5 +97,6 @@ def _known() -> list[str]:
     """Every figure that a study can have."""
     names = [setting.id for setting in SETTINGS]
     names += [f"{problem}-scaling{suffix}" for problem in ("oil", "ambulance") for suffix in ("", "-fresh")]
+    names += [f"{problem}-steps" for problem in ("oil", "ambulance")]
     names += [f"finding-{key}" for key in FINDINGS]
     return [f"{FIGURES}/{name}.{kind}" for name in names for kind in _KINDS]

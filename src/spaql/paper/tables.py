@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from spaql.paper.cells import Cell
-from spaql.paper.plan import LONG, SETTINGS, Setting
+from spaql.paper.plan import BEYOND, LEARNERS, LONG, SETTINGS, Setting
 from spaql.texts import aligned
 
 NOTE = (
@@ -17,14 +17,16 @@ NOTE = (
     "the scaling that is best by that mean; for SPAQL that is a running maximum. Fresh: what the returned policies "
     "earn on new episodes, at a scaling chosen on other agents; where that is another, it stands behind the semicolon. "
     "Plus-minus is half a 95% interval. Bold: the better of AQL and SPAQL, or both where Welch's test at 5% finds no "
-    "difference. Arms and steps are those of the agents scored alike; steps: environment steps per agent, spent on "
-    "learning and on choosing which policy to keep."
+    "difference; SPAQL beyond, the default agent of this library, where it is behind neither. Arms and steps are those "
+    "of the agents scored alike; steps: environment steps per agent, spent on learning and on choosing which policy to "
+    "keep."
 )
 LONG_NOTE = "The scalings are those of H = 5."
 BRIEF_NOTE = (
     "Printed: the paper's mean reward, by the agents' own scores. Fresh: mean reward on new episodes, at a scaling "
-    "chosen on other agents; arms: of the agents that earn it. Bold: the better of the two, or both where Welch's test "
-    "at 5% finds no difference."
+    "chosen on other agents; arms: of the agents that earn it. Bold: the better of SPAQL and AQL, or both where "
+    "Welch's test at 5% finds no difference. Beyond: the default agent of this library, which has no scaling, after as "
+    "many environment steps as AQL, a twenty-first of SPAQL's; bold where it is behind neither."
 )
 UNIFORM_NOTE = (
     "The rows printed as Uniform are reproduced by Beta arrivals, not by Uniform ones: what Beta gives stands in "
@@ -82,7 +84,7 @@ def row_of(cell: Cell) -> list[tuple[str, bool]]:
 
 
 def _alike(cell: Cell) -> str:
-    text = _plus_minus(cell.as_published, (cell.as_published_high - cell.as_published_low) / 2, 3)
+    text = _plus_minus(cell.as_published, cell.as_published_half_width, 3)
     if cell.counterpart not in (None, cell.problem) and cell.counterpart_as_published is not None:
         text += f" ({cell.counterpart_as_published:.3f})"
     return text
@@ -111,21 +113,26 @@ def notes(members: Sequence[Setting], cells: Sequence[Cell]) -> str:
 def brief(cells: Sequence[Cell]) -> str:
     """One line for each problem: what is printed, what is true."""
     ours = {(cell.problem, cell.algorithm): cell for cell in cells}
-    heads = ["problem", "SPAQL printed", "SPAQL fresh", "AQL printed", "AQL fresh", "optimum", "SPAQL arms", "AQL arms"]
+    heads = ["problem", "SPAQL printed", "SPAQL fresh", "AQL printed", "AQL fresh", "beyond, fresh", "optimum"]
+    heads += ["SPAQL arms", "AQL arms", "beyond, arms"]
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
     for setting in settings_of(cells):
         texts = []
-        for cell in (ours[setting.id, "spaql"], ours[setting.id, "aql"]):
-            for value, leading, decimals in (
-                (cell.printed, cell.printed_leading, 2),
-                (cell.fresh, cell.fresh_leading, 3),
-            ):
-                text = "" if value is None else f"{value:.{decimals}f}"
-                texts.append(f"**{text}**" if leading else text)
-        arms = [f"{ours[setting.id, algorithm].fresh_arms or 0:.0f}" for algorithm in ("spaql", "aql")]
+        for algorithm in LEARNERS[::-1]:
+            cell = ours[setting.id, algorithm]
+            texts += [_bold(cell.printed, cell.printed_leading, 2), _bold(cell.fresh, cell.fresh_leading, 3)]
+        beyond = ours[setting.id, BEYOND]
+        texts.append(_bold(beyond.fresh, beyond.fresh_leading, 3))
+        arms = [f"{ours[setting.id, algorithm].fresh_arms or 0:.0f}" for algorithm in (*LEARNERS[::-1], BEYOND)]
         optimum = f"{ours[setting.id, 'aql'].optimum:.3f}"
         lines.append("| " + " | ".join([setting.name, *texts, optimum, *arms]) + " |")
     return "\n".join(lines)
+
+
+def _bold(value: float | None, leading: bool | None, decimals: int) -> str:
+    if value is None:
+        return ""
+    return f"**{value:.{decimals}f}**" if leading else f"{value:.{decimals}f}"
 
 
 def markdown(cells: Sequence[Cell], study: str = "") -> str:

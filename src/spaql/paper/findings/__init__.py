@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from spaql.paper.cells import Cell
 from spaql.paper.findings.base import Finding
+from spaql.paper.findings.beyond import beyond
 from spaql.paper.findings.economy import all_steps, arms, long_episodes, sensitivity
 from spaql.paper.findings.printed_scores import above_optimum, reproduction, uniform
 from spaql.paper.findings.scoring import myopic, ranking, running_maximum
@@ -27,6 +28,7 @@ FINDINGS: dict[str, Callable[[Measured, Sequence[Cell]], Finding | None]] = {
     "sensitivity": sensitivity,
     "all-steps": all_steps,
     "long-episodes": long_episodes,
+    "beyond": beyond,
 }
 
 

@@ -20,7 +20,7 @@ from spaql.paper.findings.base import (
     setting_of,
 )
 from spaql.paper.measured import Measured
-from spaql.paper.plan import LABELS, LEARNERS, LONG, Setting
+from spaql.paper.plan import BEYOND, COMPARED, LABELS, LEARNERS, LONG, Setting
 from spaql.paper.printed import ROLLOUTS
 from spaql.stats import Estimate, combination, mean_interval
 
@@ -121,11 +121,12 @@ def all_steps(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     """Fresh scores after equally many environment steps, training and selection together."""
     settings = list(measured.plan.short)
     spread: dict[str, list[Floats]] = {}
-    at = {"aql": np.geomspace(0.002, 1.0, 40), "spaql": np.geomspace(0.002, 1.0 + ROLLOUTS, 56)}
-    for algorithm in LEARNERS:
+    at = {algorithm: np.geomspace(0.002, 1.0, 40) for algorithm in COMPARED}
+    at["spaql"] = np.geomspace(0.002, 1.0 + ROLLOUTS, 56)
+    for algorithm in COMPARED:
         spread[algorithm] = []
         for setting in settings:
-            curves = measured.curves(setting, algorithm, measured.choices[setting.id, algorithm].apart)
+            curves = measured.curves(setting, algorithm)
             budget = curves.moment_steps / (setting.iterations * setting.horizon)
             share = 100 * curves.fresh / measured.optima[setting.id].value  # [agents, moments]
             wanted = np.append(at[algorithm], 1.0)
@@ -135,16 +136,17 @@ def all_steps(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     if not all(np.isfinite(sample).all() for sample in samples):
         return None  # so few iterations that SPAQL's first takes more steps than AQL has in all
     number = combination(samples, np.repeat([1.0, -1.0], len(settings)) / len(settings))
-    ends = {algorithm: float(np.mean([rows[:, -1].mean() for rows in spread[algorithm]])) for algorithm in LEARNERS}
+    ends = {algorithm: float(np.mean([rows[:, -1].mean() for rows in spread[algorithm]])) for algorithm in COMPARED}
     final = float(np.mean([rows[:, -2].mean() for rows in spread["spaql"]]))
     sentence = (
         f"An iteration of SPAQL takes {1 + ROLLOUTS} times the environment steps of one of AQL, for it also plays "
         f"{ROLLOUTS} rollouts to choose. With the steps that AQL has in all, SPAQL is at {ends['spaql']:.1f}% of the "
         f"optimum and AQL at {ends['aql']:.1f}% (fresh, mean over the problems); with {1 + ROLLOUTS} times as many, "
-        f"SPAQL is at {final:.1f}%."
+        f"SPAQL is at {final:.1f}%. {LABELS[BEYOND]}, the default agent of this library, is at {ends[BEYOND]:.1f}% "
+        "with the steps that AQL has."
     )
     series = []
-    for algorithm in LEARNERS:
+    for algorithm in COMPARED:
         bands = [
             combination([rows[:, i] for rows in spread[algorithm]], np.full(len(settings), 1 / len(settings)))
             for i in range(len(at[algorithm]))
@@ -170,19 +172,20 @@ def long_episodes(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     if not any(setting.id == LONG for setting in measured.plan.settings):
         return None
     setting, ours = setting_of(measured, LONG), by_problem(cells)
-    samples = {algorithm: measured.apart(setting, algorithm) for algorithm in LEARNERS}
+    samples = {algorithm: measured.apart(setting, algorithm) for algorithm in COMPARED}
     scale = 100 / measured.optima[LONG].value
     number = combination([samples["spaql"].fresh, samples["aql"].fresh], [scale, -scale])
-    arms = {a: float(samples[a].arms.mean()) for a in LEARNERS}
-    share = {a: 100 * ours[LONG, a].fraction_of_optimum for a in LEARNERS}
+    arms = {a: float(samples[a].arms.mean()) for a in COMPARED}
+    share = {a: 100 * ours[LONG, a].fraction_of_optimum for a in COMPARED}
     sentence = (
         f"With episodes of {setting.horizon} steps (oil, Laplace, λ = 1; the paper trains 2 agents, here are "
         f"{ours[LONG, 'aql'].agents}) SPAQL reaches {share['spaql']:.1f}% of the optimum with {arms['spaql']:.0f} arms "
-        f"and AQL {share['aql']:.1f}% with {arms['aql']:,.0f} arms, {arms['aql'] / arms['spaql']:.0f} times as many."
+        f"and AQL {share['aql']:.1f}% with {arms['aql']:,.0f} arms, {arms['aql'] / arms['spaql']:.0f} times as many. "
+        f"{LABELS[BEYOND]} reaches {share[BEYOND]:.1f}% with {arms[BEYOND]:.0f} arms."
     )
     series = []
-    for algorithm in LEARNERS:
-        curves = measured.curves(setting, algorithm, measured.choices[LONG, algorithm].apart)
+    for algorithm in COMPARED:
+        curves = measured.curves(setting, algorithm)
         bands = [mean_interval(scale * curves.fresh[:, i]) for i in range(curves.fresh.shape[1])]
         series.append(estimates_series(LABELS[algorithm], LABELS[algorithm], curves.moment.tolist(), bands))
     chart = Chart(

@@ -154,7 +154,7 @@ def uniform(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
 
     def of(arrivals: str) -> list[Estimate]:
         picked = [ours[problem if arrivals == "uniform" else beta_twin(problem), name] for problem, name in keys]
-        return [Estimate(c.as_published, c.as_published_low, c.as_published_high, math.nan, c.agents) for c in picked]
+        return [around(c.as_published or 0.0, c.as_published_half_width or 0.0) for c in picked]
 
     printed = [around(ours[key].printed or 0.0, ours[key].printed_half_width or 0.0) for key in keys]
     chart = Chart(
