@@ -26,7 +26,7 @@ KNOWN = {
     "spaql": PALETTE[0],
     "aql": PALETTE[1],
     "spaql published": PALETTE[2],
-    "spaql beyond": PALETTE[2],  # never beside the one before
+    "spaql beyond": PALETTE[3],
     "random": GREY,
     "optimum": INK,
 }

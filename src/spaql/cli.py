@@ -148,6 +148,9 @@ def _train(options: argparse.Namespace) -> int:
     check_whole(options.episodes, "--episodes", 2)
     agent = _agent(options)
     folder = output.check_folder(options.out) if options.out is not None else None
+    if not options.quiet:
+        for found in agent.diagnose(iterations=options.iterations):
+            _say(f"before training: {found}")
     stopped = False
     try:
         result = results.run(
@@ -169,6 +172,8 @@ def _train(options: argparse.Namespace) -> int:
     else:
         print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
         print(results.table([result]))
+        for said in [str(found) for found in result.diagnosis] or ["nothing found"]:
+            print(f"diagnosis: {said}")
         for path in written:
             print(f"wrote {path}")
     return 130 if stopped else 0

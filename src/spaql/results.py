@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spaql import figures
-from spaql.agents import Agent, Evaluation, Trained
+from spaql.agents import Agent, Diagnosis, Evaluation, Trained
 from spaql.exact import Optimum, optimum
 from spaql.spaces import Box
 from spaql.texts import aligned
@@ -44,6 +44,8 @@ class Result:
         The exact optimum of the problem, or None where it is not known.
     seconds
         Time spent in `learn`; None where it was interrupted.
+    diagnosis
+        What may be wrong.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Result:
     fresh: Evaluation
     optimum: Optimum | None
     seconds: float | None
+    diagnosis: list[Diagnosis]
 
     @property
     def fraction_of_optimum(self) -> float | None:
@@ -83,6 +86,7 @@ class Result:
             "selection_steps": agent.selection_steps,
             "monitoring_steps": agent.monitoring_steps,
             "seconds": self.seconds,
+            "diagnosis": [found.to_dict() for found in self.diagnosis],
         }
 
 
@@ -113,7 +117,8 @@ def judge(
     known = optimum(problem) if problem.model is not None and problem.horizon <= _LONGEST_FOR_OPTIMUM else None
     if known is not None and known.tolerance > _WORST_TOLERANCE * abs(known.value):
         known = None
-    return Result(name, agent, agent.evaluate(episodes, progress_bar=progress_bar), known, seconds)
+    fresh = agent.evaluate(episodes, progress_bar=progress_bar)
+    return Result(name, agent, fresh, known, seconds, agent.diagnose())
 
 
 def table(results: Iterable[Result]) -> str:

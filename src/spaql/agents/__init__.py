@@ -5,6 +5,7 @@ from collections.abc import Callable
 from spaql.agents.aql import AQL
 from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
+from spaql.agents.diagnosis import Diagnosis
 from spaql.agents.published import PublishedSPAQL
 from spaql.agents.spaql import SPAQL
 
@@ -24,6 +25,7 @@ __all__ = [
     "AQL",
     "SPAQL",
     "Agent",
+    "Diagnosis",
     "Evaluation",
     "Mean",
     "Median",

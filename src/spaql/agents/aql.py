@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, Trained
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
@@ -128,6 +128,7 @@ class AQL(Trained):
     """
 
     time_variant = True
+    needs_unit_rewards = True
 
     def __init__(self, problem: Problem, *, scaling: float = 0.5, rollouts: int = 20, seed: int = 0) -> None:
         super().__init__(problem, seed=seed)
@@ -170,6 +171,11 @@ class AQL(Trained):
 
     def _policy(self) -> Partition:
         return self._forest
+
+    @property
+    def steps_to_split(self) -> int:
+        """As many visits as for one partition, in each of H."""
+        return PATH_TO_QUARTERS * self.problem.horizon
 
     def make_room(self, steps: int) -> None:
         """Grow the forest so that an episode fits."""

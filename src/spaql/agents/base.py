@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql import training
+from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
 from spaql.compiling import records
 from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
@@ -19,6 +20,7 @@ from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.spaces import Finite, Floats, check_whole
 from spaql.stats import Estimate, mean_interval
 
+PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
 MOST_ROLLOUTS = 1_000_000
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
@@ -73,6 +75,10 @@ class Agent:
     time_variant: ClassVar[bool] = False
     #: whether the policy is to play the middle of the chosen cell; else a uniform draw inside it, as published
     plays_middle: bool = False
+    #: whether it is made for rewards from 0 to 1 per step
+    needs_unit_rewards: ClassVar[bool] = False
+    #: whether it caps the value of a state, at H
+    caps_value: ClassVar[bool] = False
     #: how a first use calls the kernel that evaluates
     _evaluation: ClassVar[str] = "evaluation"
 
@@ -149,6 +155,39 @@ class Agent:
     def selection_score(self) -> float | None:
         """The score by which the returned policy was kept (biased up where it is a maximum), or None."""
         return None
+
+    @property
+    def steps_to_split(self) -> int | None:
+        """Steps of learning before cells can be a quarter of the space, or None for agents without cells."""
+        return None
+
+    def diagnose(self, iterations: int | None = None, *, total_timesteps: int | None = None) -> list[Diagnosis]:
+        """What may be wrong with the agent and its problem, and what to change; empty where nothing was found.
+
+        Ask before training, and say how long it is to be, and ask again after it.  Plays a few episodes that count
+        towards no budget and change nothing; see `spaql.agents.diagnosis`.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL.published(spaql.problems.oil())
+        >>> [found.id for found in agent.diagnose(iterations=5000)]
+        ['value-saturated']
+        """
+        planned = None
+        if iterations is not None or total_timesteps is not None:
+            planned = self._planned(iterations, total_timesteps)
+        return checked(Case(self, probe(self, self._visited if self.iterations else None), planned))
+
+    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
+        """Steps of learning that a call of `learn` would take."""
+        return 0
+
+    def _visited(self, observation: Floats, step: int) -> int:
+        """How often the cell that is played there was visited."""
+        policy = self._policy()
+        cell = policy.greedy(self.problem.states.to_unit(observation[None]), self._steps(1, [step], None))
+        return int(policy.forest.cells["visits"][cell[0]])
 
     # The policy -----------------------------------------------------------------------------------------------
 
@@ -303,6 +342,12 @@ class Trained(Agent):
     def make_room(self, steps: int) -> None:
         """Grow the arrays so that at least one iteration fits."""
         raise NotImplementedError
+
+    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
+        limit, budget = training.plan(self, iterations, total_timesteps)
+        if iterations is None:
+            limit = (budget - self.steps_taken) // self.steps_per_iteration
+        return limit * self.problem.horizon
 
     @property
     def finished(self) -> int:

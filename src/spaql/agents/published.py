@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, Trained
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.kernels import best, lend, play, sample, snapshot, update
@@ -189,6 +189,9 @@ class PublishedSPAQL(Trained):
     True
     """
 
+    needs_unit_rewards = True
+    caps_value = True
+
     def __init__(
         self,
         problem: Problem,
@@ -248,6 +251,11 @@ class PublishedSPAQL(Trained):
 
     def _policy(self) -> Partition:
         return self._kept
+
+    @property
+    def steps_to_split(self) -> int:
+        """A cell of depth k splits at 4^k visits."""
+        return PATH_TO_QUARTERS
 
     def make_room(self, steps: int) -> None:
         """Grow both partitions so that an iteration fits."""

@@ -335,6 +335,11 @@ class SPAQL(Trained):
         """The most steps that one episode can take."""
         return self.problem.horizon
 
+    @property
+    def steps_to_split(self) -> int:
+        """Enough experiences for each of the sides to be cut twice."""
+        return 4 * self.evidence * 2 * self._rule.sides
+
     def make_room(self, steps: int) -> None:
         """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
         size, used = len(self._memory.facts), int(self._memory.counts[USED])

@@ -103,8 +103,7 @@ def reward_by_steps(measured: Measured, setting: Setting) -> Chart:
     series = []
     for algorithm in COMPARED:
         curves, label = measured.curves(setting, algorithm), LABELS[algorithm]
-        name = label if algorithm == BEYOND else f"{label} (ξ = {measured.choices[setting.id, algorithm].apart:g})"
-        series.append(_band(name, label, curves.moment_steps, curves.fresh))
+        series.append(_band(label, label, curves.moment_steps, curves.fresh))
     levels = (_optimum(measured, setting),)
     return Chart(setting.name, "environment steps", "fresh score", tuple(series), levels, "log")
 

@@ -123,6 +123,7 @@ def ambulance(
         states=Box(0.0, 1.0),
         actions=Box(0.0, 1.0),
         horizon=horizon,
+        rewards=(0.0, 1.0),
         parameters=[cost, start, p, q],
         arguments=arguments,
         model=travel_model(cost, start, (p, q) if arrivals == "beta" else None),

@@ -106,6 +106,17 @@ def lend_frame(frame):
     )
 
 
+def _range(rewards: Any, name: str) -> tuple[float, float]:
+    """The declared range of rewards, checked."""
+    try:
+        low, high = (float(end) for end in rewards)
+    except (TypeError, ValueError):
+        low, high = np.nan, np.nan
+    if not -np.inf < low <= high < np.inf:
+        raise ProblemError(f"problem {name!r}: rewards must be the smallest and the largest one, got {rewards!r:.80}")
+    return low, high
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A compiled problem: see the module's docstring for the contract of `step` and `reset`.
@@ -124,6 +135,8 @@ class Problem:
         Numbers handed to `step` and `reset`, `[any]`.
     arguments
         What the problem was made from, for records and tables.
+    rewards
+        The smallest and the largest reward of a step, where you know them; `diagnose` compares.
     model
         What is known of it in closed form, for `spaql.optimum` and the heuristics; None where nothing is.
 
@@ -149,6 +162,7 @@ class Problem:
     horizon: int
     parameters: ArrayLike = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    rewards: tuple[float, float] | None = None
     model: Travel | None = None
 
     def __post_init__(self) -> None:
@@ -168,6 +182,8 @@ class Problem:
         if not np.isfinite(parameters).all():
             raise ProblemError(f"problem {self.name!r}: parameters must be finite, got {parameters}")
         parameters.flags.writeable = False
+        if self.rewards is not None:
+            object.__setattr__(self, "rewards", _range(self.rewards, self.name))
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "world", self._build())
         object.__setattr__(self, "_pristine", self.world.constants.copy())

@@ -85,6 +85,7 @@ def oil(
         states=Box(0.0, 1.0),
         actions=Box(0.0, 1.0),
         horizon=horizon,
+        rewards=(0.0, 1.0),
         parameters=[sharpness, deposit, start],
         arguments={"survey": survey, "sharpness": sharpness, "deposit": deposit, "start": start, "horizon": horizon},
         model=model(sharpness, deposit, start),

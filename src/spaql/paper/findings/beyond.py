@@ -31,9 +31,10 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     least = ours[lowest.id, BEYOND].fraction_of_optimum
     sentence = (
         f"{LABELS[BEYOND]}, the default agent of this library, earns at least {100 * least:.1f}% of the optimum on "
-        f"every problem (least on {lowest.name}), with the environment steps of AQL, one of {1 + ROLLOUTS} that SPAQL "
-        f"takes, and {arms[BEYOND]:.0f} arms on average (SPAQL {arms['spaql']:.0f}, AQL {arms['aql']:.0f}). It is "
-        f"ahead of both on {ahead} of {len(settings)} problems and behind both on {behind} (Welch, 5%)."
+        f"every problem (least on {lowest.name}), with the environment steps of AQL, where SPAQL takes "
+        f"{1 + ROLLOUTS} times as many, and {arms[BEYOND]:.0f} arms on average (SPAQL {arms['spaql']:.0f}, AQL "
+        f"{arms['aql']:.0f}). It is ahead of both on {ahead} of {len(settings)} problems and behind both on {behind} "
+        "(Welch, 5%)."
     )
 
     def share(setting: Setting, algorithm: str) -> Estimate:

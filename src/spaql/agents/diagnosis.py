@@ -1,0 +1,243 @@
+"""What may be wrong with an agent and its problem, in plain words: what it is, what it does, what to change.
+
+`Agent.diagnose` asks all of the checks below.  They look at the history, the partition and the parameters, and at a
+*probe*: a few episodes of random actions, and of the policy where there is one, on random numbers of their own.  The
+probe teaches the agent nothing, changes none of its streams and counts towards no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.environments import ProblemEnvironment
+from spaql.problems.base import Problem
+from spaql.spaces import Finite, Floats
+
+if TYPE_CHECKING:
+    from spaql.agents.base import Agent
+
+_PROBE_STEPS = 1000  # of each kind
+_MANY = 0.05  # share of states from which on something is worth telling
+_FEW_VISITS = 4
+_NOISE_EPISODES = 200
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that may be wrong.
+
+    Attributes
+    ----------
+    id
+        Name of the check, for programs.
+    what
+        What was seen.
+    effect
+        What it does, or will do.
+    advice
+        What to change.
+    """
+
+    id: str
+    what: str
+    effect: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.effect}. {self.advice}."
+
+    def to_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """What was met in a few episodes."""
+
+    rewards: Floats  # [steps]
+    following: Floats  # [n, states] states that a step led to and that another step began in
+    visits: NDArray[np.int64]  # [steps of the policy] of the cell that was played; empty where there is no policy
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """All that a check may look at; `planned` are environment steps still to come, None where nobody said."""
+
+    agent: Agent
+    probe: Probe
+    planned: int | None
+
+    @property
+    def name(self) -> str:
+        """How sentences call the agent."""
+        return type(self.agent).__name__
+
+
+def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
+    """Play the probe; `visited` tells of an observation and a time step how often the cell played there was visited."""
+    random = np.random.default_rng([agent.seed, _PROBE_STEPS])
+    rewards: list[float] = []
+    following: list[Floats] = []
+    visits: list[int] = []
+    for policy in (False, True) if visited is not None else (False,):
+        environment = ProblemEnvironment(agent.problem)
+        observation, _ = environment.reset(seed=int(random.integers(2**62)))
+        step, state = 0, None
+        for _ in range(_PROBE_STEPS):
+            if policy and visited is not None:
+                visits.append(visited(observation, step))
+                action, state = agent.predict(observation, state)
+            else:
+                action = _any_action(agent.problem, random)
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            rewards.append(reward)
+            step += 1
+            if terminated or truncated:
+                observation, _ = environment.reset()
+                step, state = 0, None
+            else:
+                following.append(observation)
+    seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
+    return Probe(np.array(rewards), seen, np.array(visits, np.int64))
+
+
+def _any_action(problem: Problem, random: np.random.Generator) -> Any:
+    if isinstance(problem.actions, Finite):
+        return int(random.integers(problem.actions.count))
+    return problem.actions.from_unit(random.random(problem.actions.dimensions))
+
+
+def checked(case: Case) -> list[Diagnosis]:
+    """What all checks find."""
+    return [found for check in _CHECKS for found in check(case)]
+
+
+def _rewards(case: Case) -> Iterator[Diagnosis]:
+    low, high = float(case.probe.rewards.min()), float(case.probe.rewards.max())
+    declared = case.agent.problem.rewards
+    if declared is not None and not declared[0] <= low <= high <= declared[1]:
+        yield Diagnosis(
+            "reward-outside-declared-range",
+            f"rewards from {low:.4g} to {high:.4g} were met, and the problem declares "
+            f"{declared[0]:g} to {declared[1]:g}",
+            "who scales by the declared range scales wrongly",
+            "Correct `rewards` of the problem, or the rewards",
+        )
+    if case.agent.needs_unit_rewards and not 0.0 <= low <= high <= 1.0:
+        yield Diagnosis(
+            "reward-outside-unit-range",
+            f"rewards from {low:.4g} to {high:.4g} were met, and {case.name} is made for 0 to 1",
+            "every Q starts at H as if each step paid 1, so larger rewards hardly lure it to explore, and after "
+            "negative ones whatever was not tried looks better than all that was",
+            "Scale the rewards to 0 to 1, or use SPAQL, which takes them as they are",
+        )
+
+
+def _clipped(case: Case) -> Iterator[Diagnosis]:
+    states = case.agent.problem.states
+    for d in range(states.dimensions):
+        for edge, at in (("lower", states.low[d]), ("upper", states.high[d])):
+            share = float(np.mean(case.probe.following[:, d] == at)) if len(case.probe.following) else 0.0
+            if share > _MANY:
+                yield Diagnosis(
+                    "states-clipped",
+                    f"{100 * share:.0f}% of the states met lie exactly on the {edge} border of state {d}, at {at:g}",
+                    "if they were cut off there, situations that differ look alike, and the agent learns their mean",
+                    "Widen `states`, unless the border is a real wall",
+                )
+
+
+def _saturated(case: Case) -> Iterator[Diagnosis]:
+    agent = case.agent
+    if not agent.caps_value:
+        return
+    horizon = agent.problem.horizon
+    advice = "Use SPAQL, which learns the value of the next state, unless a myopic policy is good enough"
+    effect = "the value of the next state carries no information, and the agent sees only the reward at hand"
+    if not agent.iterations:
+        if case.probe.rewards.min() >= 0.0:
+            what = f"no reward below 0 was met, so V, which starts at its cap {horizon}, will stay there"
+            yield Diagnosis("value-saturated", what, effect, advice)
+    elif float(agent.history["value_low"].min()) >= horizon:
+        what = f"V was at its cap {horizon} in every update"
+        yield Diagnosis("value-saturated", what, effect, advice)
+
+
+def _starved(case: Case) -> Iterator[Diagnosis]:
+    if not len(case.probe.visits):
+        return
+    share = float(np.mean(case.probe.visits < _FEW_VISITS))
+    if share > _MANY:
+        yield Diagnosis(
+            "cells-starved",
+            f"in {100 * share:.0f}% of its steps the policy plays a cell with fewer than {_FEW_VISITS} visits",
+            "what it does there is a guess",
+            "Train longer",
+        )
+
+
+def _budget(case: Case) -> Iterator[Diagnosis]:
+    agent = case.agent
+    needed = agent.steps_to_split
+    if needed is None:
+        return
+    steps = agent.training_steps + (case.planned or 0)
+    if (agent.iterations or case.planned is not None) and steps < needed:
+        yield Diagnosis(
+            "budget-too-small",
+            f"{steps:,} steps of learning are fewer than the {needed:,} before cells can be a quarter wide",
+            "the policy can tell hardly any states and actions apart",
+            "Train longer",
+        )
+    elif agent.iterations and agent.arms == 1:
+        yield Diagnosis(
+            "nothing-split",
+            f"after {steps:,} steps of learning the policy is one cell",
+            "it plays the same everywhere, for no part of the space was found to be better than another",
+            "Train longer, or look whether the actions matter at all",
+        )
+
+
+def _forgotten(case: Case) -> Iterator[Diagnosis]:
+    memory = getattr(case.agent, "memory", None)
+    steps = case.agent.training_steps + (case.planned or 0)
+    if memory is not None and steps > memory:
+        yield Diagnosis(
+            "memory-too-small",
+            f"{steps:,} environment steps are more than the {memory:,} experiences that are remembered",
+            "every second experience is forgotten whenever the memory is full",
+            "Nothing, if the score is good; else give more `memory`, of about "
+            f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 20} bytes "
+            "for each experience",
+        )
+
+
+def _noise(case: Case) -> Iterator[Diagnosis]:
+    agent, rollouts = case.agent, getattr(case.agent, "rollouts", 0)
+    if not agent.iterations or not agent.selection_steps or not rollouts:
+        return
+    kept = np.diff(agent.history["best"])
+    gains = kept[kept > 0.0]
+    if not len(gains):
+        return
+    fresh = agent.evaluate(_NOISE_EPISODES)
+    noise = fresh.estimate.deviation / np.sqrt(rollouts)
+    gain = float(np.median(gains[len(gains) // 2 :]))
+    if noise > gain:
+        yield Diagnosis(
+            "selection-noise",
+            f"policies are compared by {rollouts} rollouts, with a standard error of {noise:.3g}, and the later ones "
+            f"that were kept seemed better by {gain:.3g} only",
+            f"which policy is kept is mostly luck, and its own score of {agent.selection_score:.4g} is too high "
+            f"(fresh: {fresh.mean:.4g})",
+            "Give more `rollouts` (four times as many halve the noise), or use SPAQL, which selects nothing",
+        )
+
+
+_CHECKS = (_rewards, _clipped, _saturated, _budget, _starved, _forgotten, _noise)

@@ -1,0 +1,175 @@
+"""Diagnoses: each is made where it should be and not elsewhere, in plain words, and asking changes nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from numba.core import config
+
+import spaql
+from spaql import cli
+from spaql.errors import ParameterError, ProblemError
+from spaql.problems import Box, Finite, Problem, ambulance, oil, wild
+
+FEW = 40 if config.DISABLE_JIT else 300
+LEARNERS = {"SPAQL": spaql.SPAQL, "published": spaql.SPAQL.published, "AQL": spaql.AQL}
+
+
+def reset(parameters, random, state):
+    state[0] = 0.5
+
+
+def drift(state, action, parameters, random, next_state):
+    """Pushed upwards until the border holds it."""
+    next_state[0] = min(1.0, state[0] + 0.3)
+    return parameters[0] * action[0] + parameters[1], False
+
+
+def level(state, action, parameters, random, next_state):
+    """Nothing matters."""
+    next_state[0] = 0.5
+    return 0.5, False
+
+
+def pushed(size=1.0, zero=0.0, **more):
+    return Problem(
+        name="drift",
+        step=drift,
+        reset=reset,
+        states=Box(0, 1),
+        actions=Box(0, 1),
+        horizon=8,
+        parameters=[size, zero],
+        **more,
+    )
+
+
+def ids(agent, **planned):
+    return [found.id for found in agent.diagnose(**planned)]
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_asking_changes_nothing(name):
+    asked, silent = (LEARNERS[name](oil(), seed=3) for _ in range(2))
+    asked.diagnose()
+    asked.learn(5)
+    first = [str(found) for found in asked.diagnose()]
+    assert [str(found) for found in asked.diagnose()] == first
+    asked.learn(5)
+    silent.learn(10)
+    np.testing.assert_array_equal(asked.history, silent.history)
+    np.testing.assert_array_equal(asked.partition.q, silent.partition.q)
+    assert asked.steps_taken == silent.steps_taken
+    assert asked.evaluate(10).mean == silent.evaluate(10).mean
+
+
+def test_a_good_agent_on_a_good_problem_is_left_alone():
+    for problem in (oil(), ambulance()):
+        agent = spaql.SPAQL(problem, seed=0)
+        assert agent.diagnose(iterations=FEW) == []
+        assert agent.learn(FEW).diagnose() == []
+    assert spaql.Random(oil()).diagnose() == []
+    assert spaql.Random(oil()).diagnose(iterations=5) == []
+
+
+def test_the_range_of_rewards():
+    assert ids(spaql.SPAQL(pushed(3.0))) == ["states-clipped"]  # takes rewards as they are
+    (declared, _) = spaql.SPAQL(pushed(3.0, rewards=(0, 1))).diagnose()
+    assert declared.id == "reward-outside-declared-range"
+    assert "declares 0 to 1" in declared.what
+    assert ids(spaql.SPAQL(pushed(3.0, rewards=(0, 3)))) == ["states-clipped"]
+    for size, zero, wrong in ((3.0, 0.0, True), (1.0, -0.5, True), (1.0, 0.0, False)):
+        for make in (spaql.SPAQL.published, spaql.AQL):
+            assert ("reward-outside-unit-range" in ids(make(pushed(size, zero)))) == wrong
+
+
+@pytest.mark.parametrize("rewards", [(1, 0), (0, np.inf), "ab", 3, (0, 1, 2), (np.nan, 1)])
+def test_a_declared_range_that_is_none(rewards):
+    with pytest.raises(ProblemError, match="rewards must be the smallest and the largest one"):
+        pushed(rewards=rewards)
+
+
+def test_states_on_the_border():
+    (found,) = spaql.SPAQL(pushed()).diagnose()
+    assert found.id == "states-clipped"
+    assert "upper border of state 0, at 1" in found.what
+    assert "Widen `states`" in found.advice
+
+
+def test_a_saturated_value():
+    before = spaql.SPAQL.published(oil(), seed=0)
+    (found,) = before.diagnose()
+    assert found.id == "value-saturated"
+    assert "will stay there" in found.what
+    (found, *_) = before.learn(FEW).diagnose()
+    assert found.id == "value-saturated"
+    assert "in every update" in found.what
+    assert "value-saturated" not in ids(spaql.AQL(oil(), seed=0).learn(FEW))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_budget_too_small(name):
+    agent = LEARNERS[name](wild(family=1, number=3), seed=0)
+    assert "budget-too-small" not in ids(agent)  # nobody said how long
+    assert "budget-too-small" in ids(agent, total_timesteps=agent.steps_per_iteration)
+    assert "budget-too-small" not in ids(agent, iterations=1000)
+    with pytest.raises(ParameterError, match="either iterations or total_timesteps"):
+        agent.diagnose(5, total_timesteps=100)
+
+
+def test_nothing_to_tell_apart():
+    flat = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
+    (found,) = spaql.SPAQL(flat, seed=0).learn(FEW).diagnose()
+    assert found.id == "nothing-split"
+    assert "one cell" in found.what
+
+
+def test_starved_cells():
+    agent = spaql.AQL(oil(), seed=0).learn(6)
+    assert "cells-starved" in ids(agent)
+    assert "cells-starved" not in ids(agent.learn(20 * FEW))
+
+
+def test_a_memory_too_small():
+    agent = spaql.SPAQL(oil(), memory=100, seed=0)
+    assert ids(agent, iterations=10) == ["budget-too-small"]
+    assert "memory-too-small" in ids(agent, iterations=FEW)
+    assert "memory-too-small" in ids(agent.learn(FEW))
+
+
+def test_selection_by_luck():
+    agent = spaql.SPAQL.published(ambulance(), seed=0).learn(FEW)
+    (found,) = [found for found in agent.diagnose() if found.id == "selection-noise"]
+    assert "20 rollouts" in found.what
+    assert "too high" in found.effect
+    quiet = spaql.SPAQL.published(pushed(), scaling=0.1, rollouts=1000, seed=0)
+    if not config.DISABLE_JIT:
+        assert "selection-noise" not in ids(quiet.learn(20))
+
+
+def test_finite_actions():
+    coin = Problem(name="coin", step=level, reset=reset, states=Box(0, 1), actions=Finite(3), horizon=5)
+    for make in LEARNERS.values():
+        make(coin, seed=0).diagnose()
+        make(coin, seed=0).learn(3).diagnose()
+
+
+def test_words():
+    (found,) = spaql.SPAQL.published(oil()).diagnose()
+    assert str(found) == f"{found.what}: {found.effect}. {found.advice}."
+    assert set(found.to_dict()) == {"id", "what", "effect", "advice"}
+
+
+def test_train_says_it(capsys):
+    command = ["train", "oil", "--iterations", "5", "--episodes", "10"]
+    assert cli.main([*command, "--algorithm", "spaql-published"]) == 0
+    shown = capsys.readouterr()
+    assert "spaql: before training: no reward below 0 was met" in shown.err
+    assert "diagnosis: V was at its cap 5 in every update: " in shown.out
+    assert cli.main([*command, "--algorithm", "random", "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert "diagnosis: nothing found" in shown.out
+    assert "before training" not in shown.err
+    assert cli.main([*command, "--algorithm", "spaql-published", "--quiet", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["diagnosis"]
+    assert found[0]["id"] == "value-saturated"
