@@ -32,7 +32,7 @@ from spaql.beyond.contest import (
     paper_columns,
     wild_columns,
 )
-from spaql.charts import Chart, Series
+from spaql.charts import Chart, Level, Series
 from spaql.output import FIGURES, Content
 from spaql.paper.printed import SCALINGS
 from spaql.studies import Cost, opened
@@ -62,7 +62,7 @@ class Size:
     scalings: tuple[float, ...]
 
 
-FULL = Size(25, 50, 80, 2, 2000, SCALINGS)
+FULL = Size(25, 50, 200, 3, 2000, SCALINGS)
 QUICK = Size(5, 10, 16, 2, 500, (0.1, 0.5, 1.0, 2.0))
 
 
@@ -253,27 +253,27 @@ class Ablation:
     # Figure ----------------------------------------------------------------------------------------------------
 
     def charts(self) -> list[Chart]:
-        """Loss of the optimum by mechanism left out, for each group of problems."""
-        groups = {"oil": self.paper[:6], "ambulance": self.paper[6:], "random": self.families}
-        titles = {"oil": "Oil discovery", "ambulance": "Ambulance relocation", "random": "Random problems"}
-        return [self._chart(titles[key], columns) for key, columns in groups.items()]
+        """For each mechanism, what is lost without it on each problem."""
+        return [self._chart(name, contender) for name, contender in zip(MECHANISMS, LEFT_OUT, strict=True)]
 
-    def _chart(self, title: str, columns: Sequence[Column]) -> Chart:
+    def _chart(self, name: str, contender: Contender) -> Chart:
+        groups = {"oil": self.paper[:6], "ambulance": self.paper[6:], "random problems": self.families}
         series = []
-        for column in columns:
-            losses = [self.final(column).minus(self.scores[contender.key, column.key, 1.0]) for contender in LEFT_OUT]
+        for group, columns in groups.items():
+            losses = [self.final(column).minus(self.scores[contender.key, column.key, 1.0]) for column in columns]
             series.append(
                 Series(
-                    column.name,
-                    list(MECHANISMS),
+                    group,
+                    [_brief(column) for column in columns],
                     [100 * loss.mean for loss in losses],
                     [100 * loss.low for loss in losses],
                     [100 * loss.high for loss in losses],
-                    column.name,
+                    group,
                     "points",
                 )
             )
-        return Chart(title, "mechanism left out", "loss, % of the optimum", tuple(series), (), "category", "bars: 95%")
+        none = Level("no loss", 0.0, look="optimum")
+        return Chart(f"without {name}", "", "loss, % of optimum", tuple(series), (none,), "category")
 
 
 _MARKS = {1: "+", 0: "", -1: "-"}
@@ -329,9 +329,8 @@ def ablate(
 
 
 def _files(done: Ablation) -> dict[str, Content]:
-    draw = partial(
-        figures.panels, done.charts(), title="What each mechanism of SPAQL is worth", columns=1, note="0: as with it"
-    )
+    note = "share of the optimum lost when it is left out; bars: 95%; each panel has its own scale"
+    draw = partial(figures.panels, done.charts(), title="What each mechanism of SPAQL is worth", columns=2, note=note)
     return {
         "ablation.md": done.text(),
         "ablation.json": json.dumps(done.to_dict(), indent=1, allow_nan=False) + "\n",

@@ -24,7 +24,7 @@ from spaql.texts import aligned, markdown
 
 CHOSEN_ON, REPORTED_ON = 1, 2
 STEPS = 25_000
-_CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
+CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
     "exploration": (0.125, 0.25, 0.5),
     "confidence": (2.0, 3.0, 4.5),
     "tolerance": (0.0005, 0.001, 0.002),
@@ -33,7 +33,7 @@ _CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
 }
 VARIANTS = tuple(
     Contender(f"{name}-{value:g}", f"{name} {value:g}", "spaql", {name: value})
-    for name, (lower, _, higher) in _CHANGES.items()
+    for name, (lower, _, higher) in CHANGES.items()
     for value in (lower, higher)
 )
 NOTE = (

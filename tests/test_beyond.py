@@ -1,0 +1,230 @@
+"""The studies past the paper: budgets are kept, numbers are those of the agents, and words follow the numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+import spaql
+from spaql import cli
+from spaql.agents.spaql import MECHANISMS
+from spaql.beyond import ablation, families
+from spaql.beyond.contest import (
+    AQL,
+    LONGER,
+    PUBLISHED,
+    RANDOM,
+    SPAQL,
+    Contest,
+    Score,
+    Task,
+    paper_columns,
+    wild_columns,
+)
+from spaql.experiment import agent_of, execute
+from spaql.problems.wild import draw, wild_share
+from spaql.stats import mean_interval, welch
+from spaql.store import Store
+from spaql.studies import Sample, Study
+
+pytestmark = pytest.mark.compiled_only
+
+SMALL = ablation.Size(2, 2, 8, 2, 20, (0.5, 1.0))
+SMALL_FAMILIES = families.Size(8, 2, 20, (0.5, 1.0))
+
+
+def score_of(*shares):
+    blank = np.zeros(0)
+    samples = [Sample(*[blank] * 8) for _ in shares]
+    return Score([np.array(each, dtype=float) for each in shares], samples, [None] * len(shares))
+
+
+# Who plays how long ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [0.1, 0.25, 1.0])
+@pytest.mark.parametrize("contender", [SPAQL, AQL, PUBLISHED], ids=lambda contender: contender.key)
+def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(contender, part):
+    contest = Contest(0, (0.5,))
+    columns = paper_columns(lambda problem: 2, 20)[5:7] + wild_columns(1, 8, 25_000, 2, 20)
+    for column in columns:
+        run, task = contest.runs(contender, [column], part)[0], column.tasks[0]
+        scalars = execute(run).scalars
+        steps = scalars["training_steps"] + scalars["selection_steps"]
+        budget = part * task.steps
+        assert budget - 2 * steps / run.iterations <= steps <= budget
+
+
+def test_the_longer_published_agent_plays_as_many_episodes():
+    column = paper_columns(lambda problem: 2, 20)[0]
+    (run, _) = Contest(0, (0.5,)).runs(LONGER, [column])
+    assert run.iterations == 5000
+    assert Contest(0).runs(RANDOM, [column])[0].iterations == 0
+
+
+def test_agents_have_the_same_seeds_in_every_row_and_others_elsewhere():
+    contest = Contest(0, (0.5,))
+    columns = paper_columns(lambda problem: 3, 20)
+    seeds = [[run.seed for run in contest.runs(contender, columns)] for contender in (SPAQL, AQL, PUBLISHED)]
+    assert seeds[0] == seeds[1] == seeds[2]
+    assert len(set(seeds[0])) == len(seeds[0]) == 36
+    assert not {run.seed for run in Contest(1).runs(SPAQL, columns)} & set(seeds[0])
+
+
+def test_published_agents_meet_random_problems_without_unit_and_zero():
+    (column, *_) = wild_columns(1, 4, 1000, 2, 20)
+    problem = agent_of(Contest(0).runs(AQL, [column])[0]).problem
+    recipe = draw(1, 0)
+    assert problem.parameters[4:6].tolist() == [1.0, 0.0]
+    assert agent_of(Contest(0).runs(SPAQL, [column])[0]).problem.parameters[4:6].tolist() == [recipe.unit, recipe.zero]
+    assert wild_share(3.0, family=1, number=0, plain=True) == pytest.approx(
+        wild_share(3.0 * recipe.unit + recipe.horizon * recipe.zero, family=1, number=0)
+    )
+
+
+# What they reached -------------------------------------------------------------------------------------------------
+
+
+def test_the_best_scaling_counts(tmp_path):
+    column = paper_columns(lambda problem: 3, 50)[6]
+    contest = Contest(0, (0.01, 0.5, 5.0))
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        study = Study(store, threads=2)
+        study.perform(contest.runs(AQL, [column], 0.1))
+        score = contest.score(study, AQL, column, 0.1)
+    best = spaql.optimum(spaql.problems.ambulance(arrivals="uniform", cost=0.0)).value
+    shares = {}
+    for run in contest.runs(AQL, [column], 0.1):
+        scaling = run.parameters["scaling"]
+        problem = spaql.problems.ambulance(**run.arguments)
+        agent = spaql.AQL(problem, scaling=scaling, rollouts=0, seed=run.seed).learn(run.iterations)
+        shares.setdefault(scaling, []).append(agent.evaluate(50).mean / best)
+    scaling = max(shares, key=lambda key: np.mean(shares[key]))
+    assert score.scalings == [scaling]
+    assert score.shares[0].tolist() == shares[scaling]
+    assert score.share.interval == mean_interval(shares[scaling]).interval
+    assert score.steps == 1000
+
+
+def test_standing_is_welchs_on_one_problem_and_paired_on_several():
+    random = np.random.default_rng(0)
+    for shift in (0.0, 0.5, 1.0, 2.0, -2.0):
+        a, b = random.normal(0, 1, 12), random.normal(shift, 2, 9)
+        test = welch(a, b)
+        expected = 0 if test.p_value >= 0.05 else int(np.sign(test.difference))
+        assert score_of(a).standing(score_of(b)) == expected
+    # Every problem a little better: no difference of means, but a clear one of pairs.
+    base = [np.array([level, level]) for level in np.linspace(0, 1, 20)]
+    better = [each + 0.01 + 0.001 * random.random() for each in base]
+    assert score_of(*better).standing(score_of(*base)) == 1
+    assert score_of(*base).standing(score_of(*better)) == -1
+    assert score_of(*base).standing(score_of(*base)) == 0
+
+
+def test_the_worst_tenth():
+    assert score_of(np.arange(11.0)).decile() == 1.0
+    assert score_of(np.arange(5.0), np.arange(5.0, 11.0)).decile(0.0) == 0.0
+
+
+def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
+    task = Task("wild", {"family": 1, "number": 5}, draw(1, 5).horizon, 1000, 2, 20)
+    recipe = draw(1, 5)
+    means = np.array([task.optimum * recipe.unit + recipe.horizon * recipe.zero])
+    assert task.shares(means) == pytest.approx([1.0])
+
+
+# The studies -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ablation")
+    return folder, ablation.ablate(folder, size=SMALL, progress_bar=False)
+
+
+def test_the_ablation_has_every_row_and_column(small):
+    folder, done = small
+    rows = done.to_dict()["rows"]
+    keys = {(row["agent"], row["problem"], row["budget"]) for row in rows}
+    problems = [column.key for column in (*done.paper, *done.families)]
+    assert len(problems) == 16
+    for agent in ["spaql", *(f"without-{name}" for name in MECHANISMS)]:
+        assert {(agent, problem, 1.0) for problem in problems} <= keys
+    for agent in ("spaql", "aql", "spaql-published"):
+        assert {(agent, problem, part) for problem in problems[:12] for part in (0.1, 0.25, 1.0)} <= keys
+    assert len(keys) == len(rows)
+    for row in rows:
+        assert row["share_low"] <= row["share"] <= row["share_high"]
+        assert row["arms"] > 0
+        if row["agent"] != "spaql-published-longer":
+            assert row["steps"] <= row["budget"] * 25_000
+    json.dumps(rows, allow_nan=False)
+    names = {path.relative_to(folder).as_posix() for path in done.files}
+    assert names == {"ablation.md", "ablation.json", "figures/ablation.png", "figures/ablation.svg"}
+
+
+def test_the_targets_are_what_the_rows_say(small):
+    _, done = small
+    rows = {(row["agent"], row["problem"], row["budget"]): row for row in done.to_dict()["rows"]}
+    paper = [column.key for column in done.paper]
+    found = done.targets()
+    shares = {key: rows["spaql", key, 1.0]["share"] for key in paper}
+    assert found["lowest_share"] == min(shares.values()) == shares[found["lowest_share_on"]]
+    ahead = behind = 0
+    for key in paper:
+        for part in (0.1, 0.25, 1.0):
+            for agent in ("aql", "spaql-published"):
+                row = rows[agent, key, part]
+                ahead += row["minus_spaql_high"] < 0.0
+                behind += row["minus_spaql_low"] > 0.0
+    assert (found["ahead"], found["behind"], found["comparisons"]) == (ahead, behind, 72)
+    text = done.text()
+    for sentence in done.sentences():
+        assert sentence in text
+    assert f"{100 * found['lowest_share']:.2f}%" in text
+    for name in MECHANISMS:
+        assert f"| without {name} |" in text
+
+
+def test_a_second_call_does_nothing_again_and_another_seed_is_another_study(small):
+    folder, done = small
+    before = (folder / "ablation.json").read_bytes()
+    again = ablation.ablate(folder, size=SMALL, threads=1, progress_bar=False)
+    assert again.cost.runs == 0
+    assert (folder / "ablation.json").read_bytes() == before
+    assert done.cost.runs > 500
+
+
+@pytest.mark.parametrize(("options", "name"), [([], "families"), (["--constants"], "constants")])
+def test_families_on_the_command_line(options, name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(families, "QUICK", SMALL_FAMILIES)
+    command = ["families", "--quick", "--quiet", "--out", str(tmp_path), *options]
+    assert cli.main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["family"] == (1 if options else 2)
+    rows = {(row["agent"], row["problems"]): row for row in told["rows"]}
+    assert {problems for _, problems in rows} >= {"all"}
+    assert len({agent for agent, _ in rows}) == (11 if options else 4)
+    for row in rows.values():
+        assert row["worst"] <= row["worst_decile"]
+    assert json.loads((tmp_path / f"{name}.json").read_text()) == told
+    assert cli.main(command) == 0
+    shown = capsys.readouterr().out
+    assert f"{100 * rows['spaql', 'all']['share']:.1f} ± " in shown
+    assert "every run had been done before" in shown
+
+
+def test_the_table_of_constants_says_the_defaults():
+    signature = spaql.SPAQL(spaql.problems.oil()).get_parameters()
+    for name, (lower, default, higher) in families.CHANGES.items():
+        assert signature[name] == default
+        assert lower < default < higher
+
+
+@pytest.mark.parametrize("command", ["ablation", "families"])
+@pytest.mark.parametrize(("option", "value"), [("--threads", "0"), ("--seed", "-1")])
+def test_bad_input_is_one_sentence(command, option, value, tmp_path, capsys):
+    assert cli.main([command, "--out", str(tmp_path / "out"), option, value]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert option in line
+    assert not (tmp_path / "out").exists()
