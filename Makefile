@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper docs-study demo test lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families docs-study demo test lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -14,9 +14,20 @@ help: ## Show this list
 paper: .venv/.stamp ## The paper's whole study: tables, figures, report and findings in results/paper
 	$(BIN)/spaql paper --out results/paper
 
-docs-study: paper ## Put the study's tables, findings and some figures into docs/study
+ablation: .venv/.stamp ## What each mechanism of SPAQL is worth, and the published agents beside it
+	$(BIN)/spaql ablation --out results/ablation
+
+families: .venv/.stamp ## SPAQL on random problems: the family it is reported on, and its constants on the other
+	$(BIN)/spaql families --out results/families
+	$(BIN)/spaql families --constants --out results/constants
+
+docs-study: paper ablation families ## Put tables, findings and some figures of all studies into docs/study
 	cp results/paper/tables.md results/paper/tables.csv results/paper/findings.json docs/study/
-	for name in docs/study/*.png; do cp results/paper/figures/$$(basename $$name) docs/study/; done
+	cp results/ablation/ablation.md results/ablation/ablation.json docs/study/
+	cp results/families/families.md results/families/families.json docs/study/
+	cp results/constants/constants.md results/constants/constants.json docs/study/
+	for name in docs/study/*.png; do \
+		find results/paper results/ablation -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
 
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 	$(BIN)/spaql demo --out results/demo
