@@ -20,4 +20,5 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 def markdown(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """The same as a Markdown table."""
     rules = [":---" if i < left else "---:" for i in range(len(rows[0]))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:]))
+    lines = rows[0], rules, *rows[1:]
+    return "\n".join(f"| {' | '.join(text.strip() for text in row)} |" for row in lines)

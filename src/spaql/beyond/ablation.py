@@ -158,7 +158,7 @@ class Ablation:
                     name,
                     f"{standings.count(-1)} of {len(columns)}",
                     str(standings.count(1)),
-                    f"{100 * losses[worst]:.2f} ({worst})",
+                    f"{100 * losses[worst]:z.2f} ({worst})",
                     f"{arms:.2f}",
                     MECHANISMS[name],
                 ]

@@ -17,10 +17,8 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     """Fresh scores of all three, in percent of the optimum."""
     settings, ours = list(measured.plan.short), by_problem(cells)
     lowest = min(settings, key=lambda setting: ours[setting.id, BEYOND].fraction_of_optimum)
-    ahead, behind = (
-        sum(all(_standing(measured, setting, rival) == sign for rival in LEARNERS) for setting in settings)
-        for sign in (1, -1)
-    )
+    standings = [[_standing(measured, setting, rival) for rival in LEARNERS] for setting in settings]
+    ahead, behind = sum(min(each) == 1 for each in standings), sum(min(each) == -1 for each in standings)
     samples, weights = [], []
     for setting in settings:
         for algorithm, sign in ((BEYOND, 1), ("aql", -1)):
@@ -33,7 +31,7 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         f"{LABELS[BEYOND]}, the default agent of this library, earns at least {100 * least:.1f}% of the optimum on "
         f"every problem (least on {lowest.name}), with the environment steps of AQL, where SPAQL takes "
         f"{1 + ROLLOUTS} times as many, and {arms[BEYOND]:.0f} arms on average (SPAQL {arms['spaql']:.0f}, AQL "
-        f"{arms['aql']:.0f}). It is ahead of both on {ahead} of {len(settings)} problems and behind both on {behind} "
+        f"{arms['aql']:.0f}). It is ahead of both on {ahead} of {len(settings)} problems and behind one on {behind} "
         "(Welch, 5%)."
     )
 
