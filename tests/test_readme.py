@@ -77,8 +77,55 @@ def test_every_decimal_of_the_story_is_one_of_the_study():
     said |= {"0.11"}  # what the paper prints for AQL on Laplace 50
     unknown = {text for text in re.findall(r"\d+\.\d+", prose) if text not in said and not _known(text)}
     assert not unknown
-    paragraph = README.split("Scored as the paper scores")[1].split("## Use it")[0]
+    paragraph = README.split("Scored as the paper scores")[1].split("**Past the paper.**")[0]
     assert all(_known(text) for text in re.findall(r"\d+\.\d+", paragraph))
+
+
+ABLATION = json.loads((ROOT / "docs" / "study" / "ablation.json").read_text())
+FAMILIES = json.loads((ROOT / "docs" / "study" / "families.json").read_text())
+BEYOND = (ROOT / "docs" / "beyond.md").read_text()
+
+
+def test_the_tables_of_beyond_are_those_that_the_studies_wrote():
+    wrote = {
+        line
+        for name in ("ablation", "families", "constants")
+        for line in (ROOT / "docs" / "study" / f"{name}.md").read_text().splitlines()
+    }
+    typed = BEYOND.split("| constant | default | reason |")[1].split("\n\n")[0].splitlines()
+    rows = [line for line in BEYOND.splitlines() if line.startswith("|") and line not in typed and "reason" not in line]
+    assert len(rows) > 40
+    assert not set(rows) - wrote
+
+
+def test_the_claims_of_beyond_are_those_of_the_studies():
+    targets = ABLATION["targets"]
+    (family,) = (row for row in FAMILIES["rows"] if (row["agent"], row["problems"]) == ("spaql", "all"))
+    said = " ".join(BEYOND.split())
+    assert f"at least {100 * targets['lowest_share']:.2f}% of the exact optimum" in said
+    assert f"in {targets['ahead']} of {targets['comparisons']} comparisons" in said
+    assert targets["behind"] == 0
+    assert f"at most {targets['arms_over_printed']:.2f} times the arms" in said
+    assert (
+        f"reaches {100 * family['share']:.1f}% of the optimum on average, and {100 * family['worst_decile']:.1f}%"
+        in said
+    )
+    assert (FAMILIES["family"], FAMILIES["problems"], FAMILIES["seed"], ABLATION["seed"]) == (2, 200, 0, 0)
+    found = {each["id"]: each["sentence"] for each in STUDY["findings"]}
+    assert "reaches 99.9% with 47 arms" in found["long-episodes"]
+    assert "99.9% of the optimum with 47 arms; AQL 96.1% with 2,516" in said
+    readme = " ".join(README.split())
+    assert f"at least {100 * targets['lowest_share']:.1f}% of the optimum on each of the twelve" in readme
+    assert f"{100 * family['share']:.1f}% on 200 random problems" in readme
+    shares = {(r["agent"], r["problem"], r["budget"]): r["share"] for r in ABLATION["rows"]}
+    paper = [key for agent, key, budget in shares if (agent, budget) == ("aql", 0.1)]
+    assert len(paper) == 12
+    assert all(shares["spaql", key, 0.25] > shares["aql", key, 1.0] for key in paper)  # as the last of the limits says
+    assert all(shares["spaql", key, 1.0] > shares["spaql-published-longer", key, 1.0] for key in paper)
+
+
+def test_the_studies_of_beyond_were_made_by_this_version():
+    assert ABLATION["spaql"] == FAMILIES["spaql"] == __version__
 
 
 def test_the_study_in_the_docs_was_made_by_this_version():
