@@ -128,6 +128,14 @@ class Study:
         perform(todo, self.store, threads=self.threads, finished=self._finished)
         self.load(runs)
 
+    def complete(self, runs: Iterable[Run]) -> Cost:
+        """A study whose runs are all known: do each once, the longest first, so that no thread is left with one."""
+        unique = {run.id: run for run in runs}.values()
+        self.prepare(unique)
+        self.expect(sum(run.cost for run in unique))
+        self.perform(sorted(unique, key=lambda run: -run.cost))
+        return self.cost()
+
     def _finished(self, run: Run) -> None:
         self._runs += 1
         self._steps[problem_of(run)] += run.cost

@@ -311,12 +311,9 @@ def ablate(
         *((agent, families, 1.0) for agent in (SPAQL, *LEFT_OUT)),
         (LONGER, paper, 1.0),
     ]
-    runs = {run.id: run for agent, columns, part in wanted for run in contest.runs(agent, columns, part)}
+    runs = [run for agent, columns, part in wanted for run in contest.runs(agent, columns, part)]
     with opened(folder, threads=threads, progress_bar=progress_bar) as study:
-        study.prepare(runs.values())
-        study.expect(sum(run.cost for run in runs.values()))
-        study.perform(sorted(runs.values(), key=lambda run: -run.cost))
-        cost = study.cost()
+        cost = study.complete(runs)
         scores = {
             (agent.key, column.key, part): contest.score(study, agent, column, part)
             for agent, columns, part in wanted

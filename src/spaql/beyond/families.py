@@ -160,12 +160,9 @@ def _perform(
     kinds = wild_columns(family, size.problems, STEPS, size.agents, size.episodes)
     columns = [Column("all", "all kinds", tuple(task for column in kinds for task in column.tasks)), *kinds]
     contest = Contest(seed, size.scalings)
-    runs = {run.id: run for agent in contenders for run in contest.runs(agent, kinds)}
+    runs = [run for agent in contenders for run in contest.runs(agent, kinds)]
     with opened(folder, threads=threads, progress_bar=progress_bar) as study:
-        study.prepare(runs.values())
-        study.expect(sum(run.cost for run in runs.values()))
-        study.perform(sorted(runs.values(), key=lambda run: -run.cost))
-        cost = study.cost()
+        cost = study.complete(runs)
         scores = {
             (agent.key, column.key): contest.score(study, agent, column) for agent in contenders for column in columns
         }
