@@ -150,11 +150,10 @@ class Agent:
         for experience in self.memory:
             total += experience["t"] - owner[id(experience)].q
         residual = total / len(self.memory)
-        lasting = self.discount * (1.0 - sum(e["ended"] for e in self.memory) / len(self.memory))
-        lift = residual * lasting / (1.0 - lasting)
+        self.drift = self.discount * (1.0 - sum(e["ended"] for e in self.memory) / len(self.memory)) * residual
         for cell in self.cells:
             mean = self.tally(cell, cell.experiences, cell.q)
-            cell.q += (mean if cell.experiences else residual) + lift
+            cell.q += mean if cell.experiences else residual
 
     def spread(self):
         weight = mean = scatter = 0.0
@@ -162,9 +161,10 @@ class Agent:
             if cell.experiences:
                 volume = math.prod(hi - lo for lo, hi in zip(cell.low, cell.high, strict=True))
                 weight += volume
-                step = cell.q - mean
+                loss = cell.q - self.value_at(cell)
+                step = loss - mean
                 mean += step * volume / weight
-                scatter += volume * (step * (cell.q - mean) + cell.squares / len(cell.experiences))
+                scatter += volume * (step * (loss - mean) + cell.squares / len(cell.experiences))
         return math.sqrt(scatter / weight)
 
     def contrast(self, cell, first, second):
@@ -194,7 +194,7 @@ class Agent:
         n = len(cell.experiences)
         if n < 4 * self.evidence or not spread > 0.0:
             return None
-        relevant = (self.tolerance * spread * len(self.memory) / n) ** 2
+        relevant = (self.tolerance * spread * len(self.memory) ** 0.5 / n) ** 2
         best, side = self.confidence * self.confidence, None
         for d, result in self.contrasts(cell):
             if result is not None and result[1] > best and result[0] > relevant:
@@ -202,7 +202,7 @@ class Agent:
         return side
 
     def promising(self, cell):
-        return sum(self.target(e) >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
+        return sum(self.target(e) - self.drift >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
 
     def halve(self, cell, side):
         if side < cell.states:
@@ -237,7 +237,7 @@ class Agent:
         self.survey()
 
 
-DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.001, "evidence": 4}
+DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.15, "evidence": 4}
 
 
 def spaql(problem, *, iterations, seed, choices=None, growth=0.25, **rules):

@@ -57,7 +57,7 @@ CODE, CELL, ORIGIN, PLACE, LATER = 0, 1, 2, 3, 4
 # PLACE   the same for the state that followed, or NONE where the episode ended
 # LATER   the next experience in the same cell, or NONE
 
-SPREAD, LOWEST, HIGHEST = 0, 1, 2
+SPREAD, LOWEST, HIGHEST, DRIFT = 0, 1, 2, 3
 
 
 class Ledger(NamedTuple):
@@ -71,7 +71,7 @@ class Ledger(NamedTuple):
     value: NDArray[np.float64]  # [nodes] V where the state's leaf is that node
     greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
     spots: NDArray[np.int32]  # [GRID] for one state dimension: where in the tree to look for a leaf, by place
-    scale: NDArray[np.float64]  # [3] deviation of targets over the whole space; smallest and largest V of a leaf
+    scale: NDArray[np.float64]  # [4] spread of targets over the space; smallest and largest V of a leaf; drift of all V
 
 
 class Rule(NamedTuple):
@@ -87,7 +87,7 @@ class Rule(NamedTuple):
         int  # experiences that each group of a contrast needs, and a cell to be promising; a split needs 4 times it
     )
     growth: float  # of the memory until the next revision
-    lifted: bool  # whether all Q are moved by what the mean residual will add up to
+    settled: bool  # whether targets are compared with V as if its level had settled
     middles: bool  # whether middle halves are tested against outer quarters
     diagonals: bool  # whether diagonals of quadrants are
     promising: bool  # whether only promising cells are split
@@ -115,7 +115,7 @@ def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
         value=np.zeros(nodes),
         greedy=np.zeros(nodes, np.int32),
         spots=np.zeros(GRID, np.int32),
-        scale=np.zeros(3),
+        scale=np.zeros(4),
     )
 
 
@@ -241,7 +241,7 @@ def target(f, m, g, rule, i):
         return reward
     node = leaf(f, node, m.facts, i, rule.states + rule.actions + 1)
     m.files[i, PLACE] = node
-    return reward + rule.discount * g.value[node]
+    return reward + rule.discount * (g.value[node] - g.scale[DRIFT])
 
 
 @kernel(inline=True)
@@ -288,22 +288,20 @@ def sweep(f, m, g, rule):
         for k in range(sums, g.tally.shape[1]):
             g.tally[cell, k] = 0.0
     total = 0.0
-    ended = 0
+    g.scale[DRIFT] = 0.0
     for i in range(used):
         cell = m.files[i, CELL]
         deviation = target(f, m, g, rule, i) - f.cells[cell].q
         total += deviation
         g.tally[cell, 2 * sums] += deviation * deviation
         book(g.tally, cell, sums, deviation, m.files[i, CODE], rule)
-        ended += m.files[i, PLACE] < 0
     residual = total / used
-    lasting = rule.discount * (1.0 - ended / used)
-    lift = residual * lasting / (1.0 - lasting) if rule.lifted else 0.0
+    g.scale[DRIFT] = residual if rule.settled else 0.0
     for cell in range(cells):
         change = residual
         if f.cells[cell].visits > 0:
             change = centre(f, g, cell)
-        f.cells[cell].q += change + lift
+        f.cells[cell].q += change
 
 
 @kernel(inline=True)
@@ -343,9 +341,10 @@ def gauge(f, g):
         if visits > 0:
             share = volume(f, g, cell)
             weight += share
-            step = f.cells[cell].q - mean
+            loss = f.cells[cell].q - g.value[f.cells[cell].node]
+            step = loss - mean
             mean += step * share / weight
-            scatter += share * (step * (f.cells[cell].q - mean) + g.tally[cell, g.tally.shape[1] - 1] / visits)
+            scatter += share * (step * (loss - mean) + g.tally[cell, g.tally.shape[1] - 1] / visits)
     g.scale[SPREAD] = np.sqrt(scatter / weight)
 
 
@@ -389,7 +388,7 @@ def strongest(f, m, g, rule, cell):
     visits = f.cells[cell].visits
     if visits < 4 * rule.evidence or not g.scale[SPREAD] > 0.0:
         return NONE
-    relevant = (rule.tolerance * g.scale[SPREAD] * m.counts[USED] / visits) ** 2
+    relevant = (rule.tolerance * g.scale[SPREAD] * np.sqrt(float(m.counts[USED])) / visits) ** 2
     best = rule.confidence * rule.confidence
     side = NONE
     for d in range(rule.sides):

@@ -68,7 +68,7 @@ _FIRST_ROOM = 256
 #: what can be left out, for ablations, and what then happens instead
 MECHANISMS = {
     "foresight": "the discount is 0: only the reward at hand counts",
-    "lift": "the level of V follows the rewards by sweeps alone",
+    "drift": "targets are compared with values whose level has not settled yet",
     "relevance": "the tolerance is 0: every significant contrast splits",
     "promise": "cells split wherever contrasts are significant and relevant",
     "middles": "middle halves are not tested against outer quarters",
@@ -265,7 +265,7 @@ class SPAQL(Trained):
         discount: float | None = None,
         exploration: float = 0.25,
         confidence: float = 3.0,
-        tolerance: float = 0.001,
+        tolerance: float = 0.1,
         evidence: int = 4,
         growth: float = 0.25,
         memory: int = 1_000_000,
@@ -296,7 +296,7 @@ class SPAQL(Trained):
             tolerance=0.0 if "relevance" in self.without else self.tolerance,
             evidence=self.evidence,
             growth=self.growth,
-            lifted="lift" not in self.without,
+            settled="drift" not in self.without,
             middles="middles" not in self.without,
             diagonals="diagonals" not in self.without,
             promising="promise" not in self.without,
