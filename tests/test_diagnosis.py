@@ -31,6 +31,12 @@ def level(state, action, parameters, random, next_state):
     return 0.5, False
 
 
+def stops(state, action, parameters, random, next_state):
+    """Over after a step or two."""
+    next_state[0] = 0.5
+    return 0.5, action[0] > 0.5
+
+
 def pushed(size=1.0, zero=0.0, **more):
     return Problem(
         name="drift",
@@ -105,6 +111,10 @@ def test_a_saturated_value():
     assert found.id == "value-saturated"
     assert "in every update" in found.what
     assert "value-saturated" not in ids(spaql.AQL(oil(), seed=0).learn(FEW))
+    once = spaql.SPAQL.published(oil(horizon=1), seed=0)
+    assert "value-saturated" not in ids(once) + ids(once.learn(FEW))  # nothing comes after the only step
+    short = Problem(name="short", step=stops, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
+    assert ids(spaql.SPAQL.published(short)) == []  # what ends is worth 0
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -121,7 +131,9 @@ def test_nothing_to_tell_apart():
     flat = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
     (found,) = spaql.SPAQL(flat, seed=0).learn(FEW).diagnose()
     assert found.id == "nothing-split"
-    assert "one cell" in found.what
+    assert "tells no states apart" in found.what
+    three = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Finite(3), horizon=5)
+    assert ids(spaql.SPAQL(three, seed=0).learn(FEW)) == ["nothing-split"]
 
 
 def test_starved_cells():

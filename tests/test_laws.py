@@ -337,9 +337,10 @@ def test_total_timesteps_are_never_passed(name, world):
 
 @every_learner
 def test_steps_are_learned_the_same_as_iterations(name, world):
-    agent = make(name, world)
-    agent.learn(total_timesteps=3 * agent.steps_per_iteration)
-    assert_same(agent, make(name, world).learn(agent.iterations))
+    for iterations in (3, 4, 8):  # also where an agent has something to do before the next
+        agent = make(name, world)
+        agent.learn(total_timesteps=iterations * agent.steps_per_iteration)
+        assert_same(agent, make(name, world).learn(agent.iterations))
 
 
 @every_learner

@@ -7,10 +7,13 @@ from numba.core import config
 from problems_for_tests import box_world, finite_world
 from spaql import kernels, memory
 from spaql.agents import SPAQL
+from spaql.agents import spaql as learning
 from spaql.agents.spaql import MECHANISMS
 from spaql.errors import ParameterError
-from spaql.memory import CELL, CODE, LATER, ORIGIN, PLACE, SPREAD, USED
+from spaql.memory import CELL, CODE, LATER, NEXT, ORIGIN, PLACE, SPREAD, USED
+from spaql.partition import Partition
 from spaql.problems import Box, Problem, ambulance, oil
+from spaql.rng import normal
 
 EPISODES = 30 if config.DISABLE_JIT else 400
 PROBLEMS = {
@@ -102,10 +105,9 @@ def test_a_sweep_makes_q_the_mean_target(name):
     cells = agent._memory.files[:used, CELL]
     memory.sweep(forest, agent._memory, agent._ledger, rule)
     after = forest.cells["q"][: len(agent._work)]
-    lasting = rule.discount * (1.0 - ended.mean())
-    lift = (targets - before[cells]).mean() * lasting / (1.0 - lasting)
+    assert agent._ledger.scale[memory.DRIFT] == pytest.approx((targets - before[cells]).mean(), rel=1e-6, abs=1e-9)
     for cell in np.unique(cells):
-        assert after[cell] == pytest.approx(targets[cells == cell].mean() + lift, rel=1e-9)
+        assert after[cell] == pytest.approx(targets[cells == cell].mean(), rel=1e-9)
         squares = ((targets[cells == cell] - targets[cells == cell].mean()) ** 2).sum()
         assert agent._ledger.tally[cell, -1] == pytest.approx(squares, rel=1e-6, abs=1e-9)
 
@@ -194,7 +196,7 @@ def test_the_optimum_is_near_after_a_few_thousand_steps(name, share):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_what_is_left_out_makes_a_difference(name):
     """In something: the policy, the number of cells, or how it is played; where, depends on the mechanism."""
-    special = {"lift": lambda: scaled(1.0, -5.0), "diagonals": PROBLEMS["ambulance"]}
+    special = {"drift": lambda: scaled(1.0, -5.0), "diagonals": PROBLEMS["ambulance"]}
     problem = special.get(name, PROBLEMS["oil, sharp"])()
     whole, part = (SPAQL(problem, seed=0, without=without).learn(EPISODES) for without in ((), [name]))
     assert part.without == (name,)
@@ -202,7 +204,87 @@ def test_what_is_left_out_makes_a_difference(name):
     assert not same or whole.evaluate(20).mean != part.evaluate(20).mean
 
 
-@pytest.mark.parametrize("without", ["foresigth", ["middles", 3]])
+@pytest.mark.parametrize("without", ["foresigth", ["middles", 3], 5, None, True, [["middles"]], b"a"])
 def test_only_mechanisms_can_be_left_out(without):
     with pytest.raises(ParameterError, match=r"^without: expected some of foresight, "):
         SPAQL(oil(), without=without)
+
+
+def test_forgetting_keeps_the_younger_of_each_two():
+    agent = taught("oil")
+    facts, used = agent._memory.facts.copy(), int(agent._memory.counts[USED])
+    memory.forget(agent._work.forest, agent._memory, agent._ledger, agent._rule)
+    kept = used // 2
+    assert agent._memory.counts[USED] == kept
+    np.testing.assert_array_equal(agent._memory.facts[:kept], facts[1:used:2][:kept])
+    assert agent._memory.counts[NEXT] == kept + max(16, int(0.25 * kept))
+    assert agent._work.forest.cells["visits"].sum() == kept
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_how_often_room_runs_out_changes_nothing(name, monkeypatch):
+    ample = SPAQL(PROBLEMS[name](), seed=0).learn(EPISODES)
+    monkeypatch.setattr("spaql.agents.spaql._FIRST_ROOM", 4)
+    tight = SPAQL(PROBLEMS[name](), seed=0).learn(EPISODES)
+    np.testing.assert_array_equal(ample.history, tight.history)
+    np.testing.assert_array_equal(ample.partition.q, tight.partition.q)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("where", [(learning, "longer_ledger"), (Partition, "hold")], ids=["ledger", "forest"])
+def test_an_interrupt_while_room_is_made_leaves_a_whole_agent(where, monkeypatch):
+    """Whichever of the two arrays had grown: what was learned can be asked for, and learning goes on."""
+    monkeypatch.setattr("spaql.agents.spaql._FIRST_ROOM", 4)
+    problem = PROBLEMS["oil, sharp"]()
+    agent, whole = SPAQL(problem, seed=0), SPAQL(problem, seed=0).learn(EPISODES)
+    owner, name = where
+    plain, calls = getattr(owner, name), []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        result = plain(*arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(EPISODES)
+    assert agent.arms > 0
+    agent.learn(EPISODES - agent.iterations)
+    np.testing.assert_array_equal(agent.partition.q, whole.partition.q)
+
+
+def end(state, action, parameters, random, next_state):
+    """A way of about ten steps to a place that ends it; every step costs 1."""
+    next_state[0] = min(1.0, max(0.0, state[0] + 0.1 * action[0] + 0.01 * normal(random)))
+    return -1.0, next_state[0] > 0.95
+
+
+def far(parameters, random, state):
+    state[0] = 0.1
+
+
+@pytest.mark.compiled_only
+def test_ends_are_found_and_no_value_is_better_than_the_rewards_allow():
+    way = Problem(name="way", step=end, reset=far, states=Box(0, 1), actions=Box(-1, 1), horizon=50)
+    for seed in range(3):
+        agent = SPAQL(way, seed=seed).learn(total_timesteps=25_000)
+        assert agent.evaluate(200).mean > -10.5
+        assert agent.history["value_high"].max() <= 0.0
+        assert agent.history["value_low"].min() >= -50.0
+
+
+@pytest.mark.compiled_only
+def test_more_steps_make_it_finer():
+    arms = [SPAQL(oil(sharpness=1.0), seed=0).learn(total_timesteps=steps).arms for steps in (2_500, 25_000, 250_000)]
+    assert arms[0] < arms[1] < arms[2]
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("unit", [1e-150, 1e-12, 1e90])
+def test_tiny_and_huge_rewards_split_as_others_do(unit):
+    plain, other = (SPAQL(scaled(size, 0.0), seed=0).learn(EPISODES) for size in (1.0, unit))
+    assert plain.arms > 3
+    assert other.arms == pytest.approx(plain.arms, rel=0.2)

@@ -64,6 +64,15 @@ class Agent:
     def value(self, x):
         return max(q for box, q in self.known if holds(*box, x))
 
+    def value_at(self, cell):
+        """The largest Q that is relevant to all states of a cell."""
+        low, high = cell.box()
+
+        def around(box):
+            return all(lo <= a and b <= hi for lo, hi, a, b in zip(*box, low, high, strict=True))
+
+        return max(q for box, q in self.known if around(box))
+
     def greedy(self, x):
         """Of the largest Q the coarsest, and of those the one filed last."""
         held = sorted((c for c in self.cells if c.holds_state(x)), key=lambda c: (c.level, -c.filed))
@@ -72,7 +81,7 @@ class Agent:
     def target(self, experience):
         if experience["ended"]:
             return experience["r"]
-        return experience["r"] + self.discount * self.value(experience["y"])
+        return experience["r"] + self.discount * (self.value(experience["y"]) - self.drift)
 
     # Acting
 
@@ -143,6 +152,7 @@ class Agent:
         return mean
 
     def sweep(self):
+        self.drift = 0.0
         for experience in self.memory:
             experience["t"] = self.target(experience)
         owner = {id(experience): cell for cell in self.cells for experience in cell.experiences}
@@ -150,22 +160,24 @@ class Agent:
         for experience in self.memory:
             total += experience["t"] - owner[id(experience)].q
         residual = total / len(self.memory)
-        self.drift = self.discount * (1.0 - sum(e["ended"] for e in self.memory) / len(self.memory)) * residual
+        self.drift = residual
         for cell in self.cells:
             mean = self.tally(cell, cell.experiences, cell.q)
             cell.q += mean if cell.experiences else residual
 
     def spread(self):
-        weight = mean = scatter = 0.0
+        weight = mean = scatter = largest = 0.0
         for cell in self.cells:
             if cell.experiences:
                 volume = math.prod(hi - lo for lo, hi in zip(cell.low, cell.high, strict=True))
                 weight += volume
+                largest = max(largest, abs(cell.q))
                 loss = cell.q - self.value_at(cell)
                 step = loss - mean
                 mean += step * volume / weight
                 scatter += volume * (step * (loss - mean) + cell.squares / len(cell.experiences))
-        return math.sqrt(scatter / weight)
+        spread = math.sqrt(max(scatter, 0.0) / weight)
+        return spread if spread > 1e-12 * largest else 0.0
 
     def contrast(self, cell, first, second):
         """Size and strength of the difference of two groups of bins, squared; None if one is too small."""
@@ -176,7 +188,7 @@ class Agent:
         square = (sums[1] / counts[1] - sums[0] / counts[0]) ** 2
         weight = 1.0 / counts[0] + 1.0 / counts[1]
         error = max(cell.squares - square / weight, 0.0) / (counts[0] + counts[1] - 2.0) * weight
-        return square, square / max(error, 1e-300)
+        return square, square / error if error > 0.0 else math.inf
 
     def contrasts(self, cell):
         for d in range(self.sides):
@@ -202,7 +214,7 @@ class Agent:
         return side
 
     def promising(self, cell):
-        return sum(self.target(e) - self.drift >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
+        return sum(self.target(e) >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
 
     def halve(self, cell, side):
         if side < cell.states:
@@ -237,7 +249,7 @@ class Agent:
         self.survey()
 
 
-DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.15, "evidence": 4}
+DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.1, "evidence": 4}
 
 
 def spaql(problem, *, iterations, seed, choices=None, growth=0.25, **rules):

@@ -4,10 +4,12 @@ Every experience (x, a, r, x') is kept.  Whenever there are a quarter more, all 
 
     t = r + discount V(x'),      V(x) = max Q over RELEVANT(x)       (V = 0 where the episode ended)
 
-with the V of now, and Q of each cell becomes the mean target of the experiences in it.  Nothing is stale, and a cell
-that splits hands its experiences to its halves instead of a guess.  One revision is one sweep of value iteration on the
-partition; as the level of V lags behind when rewards are far from zero, all Q are also moved by what the mean residual
-adds up to over all later sweeps, discount / (1 - discount) times its size.
+with the V of now, and Q of each cell becomes the mean target of the experiences in it; a cell without any moves by what
+the others move by on average.  Nothing is stale, and a cell that splits hands its experiences to its halves instead of
+a guess (an empty half keeps its Q).  One revision is one sweep of value iteration on the partition.  While the level of
+V still rises or falls from sweep to sweep, which is the same for all cells and so no matter to the policy, targets that
+are made after the sweep are ahead of the Q that were made by it: by the mean change of Q in the sweep, its *drift*,
+which is taken off V again whenever cells are judged and split.
 
 *Where to split.*  In a cell of n experiences every side is looked at in quarters.  Three kinds of contrasts are tested:
 
@@ -16,12 +18,20 @@ adds up to over all later sweeps, discount / (1 - discount) times its size.
 * for each state side and action side, the two diagonals of their four quadrants: where the better action depends on
   the state, neither side alone need matter.
 
-A contrast of group means m0 and m1 counts where it is *significant*, |m0 - m1| > confidence * its standard error; where
-it is *relevant*, |m0 - m1| * (share of all experiences) > tolerance * spread; and where the cell is *promising*: a few
-of its experiences reached at least the value of the state they began in, t >= V(x).  `spread` is the deviation of
-targets over the whole space, each cell weighing as much as its volume: what there is to win and to lose.  It makes the
-rule indifferent to the unit and the zero of the rewards.  The cell is cut along the side of the largest contrast (the
-state side for diagonals), and its halves are looked at in turn.
+The groups must have `evidence` experiences each (so must the halves of a side whose middle is tested, and each of the
+four quadrants), and the cell four times as many.  A contrast of group means m0 and m1 counts where it is *significant*,
+|m0 - m1| > confidence * its standard error; where it is *relevant*,
+
+    |m0 - m1| n > tolerance * spread * sqrt(N),      N experiences in all;
+
+and where the cell is *promising*: `evidence` of its experiences reached at least the value of the state they began in,
+t >= V(x).  `spread` is the deviation, over the whole space, of what is lost against the best action, Q - V, and of the
+targets within cells, each cell weighing as much as its volume: what there is to win and to lose by acting.  It makes
+the rule indifferent to the unit and the zero of the rewards; spread * sqrt(N) is how far chance alone moves the sum of
+N rewards, and |m0 - m1| n is what the difference was worth in that time.  The more experiences, the finer the
+partition.  Of the contrasts that count the most significant one says along which side the cell is cut (the state side
+for diagonals; the side of its node's cut where another cell had the node cut before), and its halves are looked at in
+turn.
 
 Memory grows without shifting: experience i of the arrays below is the i-th that is still remembered; the experiences of
 one cell are chained in that order.
@@ -39,6 +49,7 @@ from spaql.kernels import GRID, GRID_LEVELS, MAX_DEPTH, NONE, halve, lend, refre
 
 # experiences; when to revise; whether splitting waits for room; splits; and those of them that a history row tells of
 USED, NEXT, PENDING, SPLITS, TOLD = 0, 1, 2, 3, 4
+_ROUNDING = 1e-12  # of Q; a smaller spread is none
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
 
 
@@ -332,20 +343,23 @@ def volume(f, g, cell):
 
 @kernel(inline=True)
 def gauge(f, g):
-    """Find the spread: the deviation of targets over the whole space."""
+    """Find the spread: the deviation of what is lost, and of targets within cells, over the whole space."""
     weight = 0.0
     mean = 0.0
     scatter = 0.0
+    largest = 0.0
     for cell in range(f.used[1]):
         visits = f.cells[cell].visits
         if visits > 0:
+            largest = max(largest, abs(f.cells[cell].q))
             share = volume(f, g, cell)
             weight += share
             loss = f.cells[cell].q - g.value[f.cells[cell].node]
             step = loss - mean
             mean += step * share / weight
             scatter += share * (step * (loss - mean) + g.tally[cell, g.tally.shape[1] - 1] / visits)
-    g.scale[SPREAD] = np.sqrt(scatter / weight)
+    spread = np.sqrt(max(scatter, 0.0) / weight)
+    g.scale[SPREAD] = spread if spread > _ROUNDING * largest else 0.0
 
 
 @kernel(inline=True)
@@ -362,7 +376,7 @@ def contrast(low_count, low_sum, high_count, high_sum, squares, rule):
     weight = 1.0 / low_count + 1.0 / high_count
     within = squares - square / weight
     error = max(within, 0.0) / (low_count + high_count - 2) * weight
-    return square, square / max(error, 1e-300)
+    return square, square / error if error > 0.0 else np.inf
 
 
 @kernel(inline=True)
@@ -436,11 +450,7 @@ def part(f, m, g, rule, cell, side):
     """Cut a cell along a side and hand its experiences to the halves, with fresh targets."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     node = f.cells[cell].node
-    fresh = False
-    if side < rule.states:
-        fresh = f.nodes[node].child < 0
-        if not fresh:
-            side = f.nodes[node].dim  # the node was cut before, for another cell
+    fresh = side < rule.states and f.nodes[node].child < 0
     q = f.cells[cell].q
     i = g.ends[cell, 0]
     upper = halve(f, cell, side)
@@ -490,15 +500,24 @@ def narrow(f, g, cell, side):
 
 
 @kernel(inline=True)
+def roomy(f, g):
+    """Whether forest and ledger have room for one more split."""
+    nodes, cells = min(f.nodes.shape[0], g.value.shape[0]), min(f.cells.shape[0], g.ends.shape[0])
+    return f.used[0] + 2 <= nodes and f.used[1] + 1 <= cells
+
+
+@kernel(inline=True)
 def refine(f, m, g, rule):
     """Split every cell that should be, and its halves; False where the arrays have no room left for it."""
     cell = 0
     while cell < f.used[1]:
         side = strongest(f, m, g, rule, cell)
+        if 0 <= side < rule.states and f.nodes[f.cells[cell].node].child >= 0:
+            side = f.nodes[f.cells[cell].node].dim  # the node was cut before, for another cell
         barred = side == NONE or narrow(f, g, cell, side)
         if barred or (rule.promising and not promising(f, m, g, rule, cell)):
             cell += 1
-        elif f.used[0] + 2 > f.nodes.shape[0] or f.used[1] + 1 > f.cells.shape[0]:
+        elif not roomy(f, g):
             return False
         else:
             part(f, m, g, rule, cell, side)

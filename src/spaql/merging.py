@@ -12,28 +12,79 @@ The merged cells tile the space as before.  Only a policy is merged, never the p
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from spaql.compiling import kernel
 from spaql.kernels import NONE, file_cell, lend, refresh
 
 
+class Chain(NamedTuple):
+    """Which cells are left, and on which nodes."""
+
+    head: NDArray[np.int32]  # [nodes] first cell of the node's list
+    after: NDArray[np.int32]  # [cells] the next of the same list
+    alive: NDArray[np.bool_]  # [cells]
+    decides: NDArray[np.int64]  # [cells] visited leaves of which it is the greedy cell
+    stack: NDArray[np.int32]  # [nodes + 1] for walks
+
+
 @kernel(inline=True)
-def under(f, node, ancestor):
-    """Whether a node is an ancestor's, or that ancestor itself; a child stands behind its parent."""
-    while node > ancestor:
-        node = f.links[node].parent
-    return node == ancestor
+def remove(chain, f, cell):
+    """Take a cell out of the list of its node."""
+    node = f.cells[cell].node
+    if chain.head[node] == cell:
+        chain.head[node] = chain.after[cell]
+        return
+    at = chain.head[node]
+    while chain.after[at] != cell:
+        at = chain.after[at]
+    chain.after[at] = chain.after[cell]
 
 
-@kernel()
-def rival(f, alive, leaf, first, second):
+@kernel(inline=True)
+def insert(chain, f, cell):
+    """Put a cell into the list of its node."""
+    node = f.cells[cell].node
+    chain.after[cell] = chain.head[node]
+    chain.head[node] = cell
+
+
+@kernel(inline=True)
+def rival(f, chain, leaf, first, second):
     """The largest Q relevant to a leaf but for two cells."""
     best = -np.inf
-    for cell in range(alive.shape[0]):
-        if alive[cell] and cell != first and cell != second and under(f, leaf, f.cells[cell].node):
-            best = max(best, f.cells[cell].q)
+    node = leaf
+    while node >= 0:
+        cell = chain.head[node]
+        while cell >= 0:
+            if cell != first and cell != second:
+                best = max(best, f.cells[cell].q)
+            cell = chain.after[cell]
+        node = f.links[node].parent
     return best
+
+
+@kernel(inline=True)
+def smallest(chain, node, least, best):
+    """The smallest cell of a node's list from `least` on, if it is below `best`, else `best`."""
+    cell = chain.head[node] if node >= 0 else NONE
+    while cell >= 0:
+        if least <= cell < best:
+            best = cell
+        cell = chain.after[cell]
+    return best
+
+
+@kernel(inline=True)
+def sibling(f, node):
+    """The other child of a node's parent, or NONE."""
+    parent = f.links[node].parent
+    if parent < 0:
+        return NONE
+    return 2 * f.nodes[parent].child + 1 - node
 
 
 @kernel(inline=True)
@@ -60,13 +111,22 @@ def adjacent(f, first, second):
 
 
 @kernel()
-def same_policy(f, alive, visited, greedy, first, second, parent):
+def same_policy(f, chain, visited, greedy, first, second, parent):
     """Whether nothing that is played in a visited leaf would change if two cells on sibling nodes became one."""
     q = common(f, first, second)
-    for leaf in range(f.used[0]):
-        if visited[leaf] and under(f, leaf, parent):
+    chain.stack[0] = parent
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        leaf = chain.stack[waiting]
+        child = f.nodes[leaf].child
+        if child >= 0:
+            chain.stack[waiting] = child
+            chain.stack[waiting + 1] = child + 1
+            waiting += 2
+        elif visited[leaf]:
             if greedy[leaf] == first or greedy[leaf] == second:
-                if not q > rival(f, alive, leaf, first, second):
+                if not q > rival(f, chain, leaf, first, second):
                     return False
             elif not q < f.cells[greedy[leaf]].q:
                 return False
@@ -74,61 +134,75 @@ def same_policy(f, alive, visited, greedy, first, second, parent):
 
 
 @kernel(inline=True)
-def unite(f, alive, greedy, first, second):
-    """Make two cells one, in the place of the first."""
-    f.cells[first].q = common(f, first, second)
+def unite(f, chain, greedy, first, second, node):
+    """Make two cells one, in the place of the first, on a node."""
+    q = common(f, first, second)
+    remove(chain, f, first)
+    remove(chain, f, second)
+    f.cells[first].q = q
+    f.cells[first].node = node
     f.cells[first].visits += f.cells[second].visits
     f.cells[first].depth = max(0, min(f.cells[first].depth, f.cells[second].depth) - 1)
     for d in range(f.boxes.shape[2]):
         f.boxes[first, 0, d] = min(f.boxes[first, 0, d], f.boxes[second, 0, d])
         f.boxes[first, 1, d] = max(f.boxes[first, 1, d], f.boxes[second, 1, d])
-    alive[second] = False
-    for leaf in range(f.used[0]):
-        if greedy[leaf] == second:
-            greedy[leaf] = first
+    insert(chain, f, first)
+    chain.alive[second] = False
+    if chain.decides[second] > 0:
+        for leaf in range(f.used[0]):
+            if greedy[leaf] == second:
+                greedy[leaf] = first
+        chain.decides[first] += chain.decides[second]
 
 
 @kernel(inline=True)
-def deciding(greedy, visited, cell):
-    """Whether a cell is the greedy one of a visited leaf."""
-    found = False
-    for leaf in range(visited.shape[0]):
-        found = found or (visited[leaf] and greedy[leaf] == cell)
-    return found
+def mergeable(f, chain, visited, greedy, first, second):
+    """The node that two cells would hang on as one, or NONE where they must stay two."""
+    here, there = f.cells[first].node, f.cells[second].node
+    if here == there:
+        decided = chain.decides[first] > 0 or chain.decides[second] > 0
+        return NONE if decided or adjacent(f, first, second) == NONE else here
+    parent = f.links[here].parent
+    for d in range(f.boxes.shape[2]):
+        if f.boxes[first, 0, d] != f.boxes[second, 0, d] or f.boxes[first, 1, d] != f.boxes[second, 1, d]:
+            return NONE
+    return parent if same_policy(f, chain, visited, greedy, first, second, parent) else NONE
 
 
 @kernel()
 def merge(f, visited, greedy):
     """Merge what can be; `visited` and `greedy` [nodes] tell of each leaf whether it was and its greedy cell."""
     f = lend(f)
-    nodes = f.used[0]
-    alive = np.ones(f.used[1], np.bool_)
+    nodes, cells = f.used[0], f.used[1]
     greedy = greedy[:nodes].copy()
+    chain = Chain(
+        np.full(nodes, NONE, np.int32),
+        np.full(cells, NONE, np.int32),
+        np.ones(cells, np.bool_),
+        np.zeros(cells, np.int64),
+        np.zeros(nodes + 1, np.int32),
+    )
+    for cell in range(cells):
+        insert(chain, f, cell)
+    for leaf in range(nodes):
+        if visited[leaf]:
+            chain.decides[greedy[leaf]] += 1
     changed = True
     while changed:
         changed = False
-        for first in range(alive.shape[0]):
-            for second in range(first + 1, alive.shape[0]):
-                if not (alive[first] and alive[second]):
-                    continue
-                here, there = f.cells[first].node, f.cells[second].node
-                if here == there:
-                    if adjacent(f, first, second) == NONE:
-                        continue
-                    if deciding(greedy, visited, first) or deciding(greedy, visited, second):
-                        continue
-                else:
-                    parent = f.links[here].parent
-                    if parent < 0 or parent != f.links[there].parent:
-                        continue
-                    if (f.boxes[first] != f.boxes[second]).any():
-                        continue
-                    if not same_policy(f, alive, visited, greedy, first, second, parent):
-                        continue
-                    f.cells[first].node = parent
-                unite(f, alive, greedy, first, second)
-                changed = True
-    collect(f, alive)
+        for first in range(cells):
+            second = first
+            while chain.alive[first]:
+                here = f.cells[first].node
+                following = smallest(chain, here, second + 1, cells)
+                second = smallest(chain, sibling(f, here), second + 1, following)
+                if second == cells:
+                    break
+                node = mergeable(f, chain, visited, greedy, first, second)
+                if node != NONE:
+                    unite(f, chain, greedy, first, second, node)
+                    changed = True
+    collect(f, chain.alive)
 
 
 @kernel()

@@ -22,19 +22,16 @@ from spaql.spaces import check_whole
 
 ROW = np.dtype(
     [
-        (
-            "score",
-            np.float64,
-        ),  # of the current policy by the agent's own rollouts; without those, of the training episode
-        ("best", np.float64),  # score of the policy that would be returned now
+        # of the current policy by the agent's own rollouts, and of the policy that would be returned now; without
+        # rollouts both are the return of the training episode
+        ("score", np.float64),
+        ("best", np.float64),
         ("temperature", np.float64),  # tau during the iteration
         ("heat", np.float64),  # u during the iteration
         ("value_low", np.float64),  # smallest and largest V(x') used in an update; for SPAQL, of the last revision
         ("value_high", np.float64),
-        (
-            "arms",
-            np.int64,
-        ),  # cells of the policy that would be returned now; for SPAQL, of the partition it learns with
+        # cells of the policy that would be returned now; for SPAQL, of the partition it learns with
+        ("arms", np.int64),
         ("splits", np.int64),  # cells split in the iteration
         ("resets", np.int64),  # 1 where the agent went back to its best
         ("training_steps", np.int64),  # environment steps so far, spent on learning

@@ -61,6 +61,7 @@ class Probe:
     """What was met in a few episodes."""
 
     rewards: Floats  # [steps]
+    ends: int  # episodes that the problem ended
     following: Floats  # [n, states] states that a step led to and that another step began in
     visits: NDArray[np.int64]  # [steps of the policy] of the cell that was played; empty where there is no policy
 
@@ -85,6 +86,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     rewards: list[float] = []
     following: list[Floats] = []
     visits: list[int] = []
+    ends = 0
     for policy in (False, True) if visited is not None else (False,):
         environment = ProblemEnvironment(agent.problem)
         observation, _ = environment.reset(seed=int(random.integers(2**62)))
@@ -98,13 +100,14 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
             observation, reward, terminated, truncated, _ = environment.step(action)
             rewards.append(reward)
             step += 1
+            ends += terminated
             if terminated or truncated:
                 observation, _ = environment.reset()
                 step, state = 0, None
             else:
                 following.append(observation)
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
-    return Probe(np.array(rewards), seen, np.array(visits, np.int64))
+    return Probe(np.array(rewards), ends, seen, np.array(visits, np.int64))
 
 
 def _any_action(problem: Problem, random: np.random.Generator) -> Any:
@@ -155,13 +158,13 @@ def _clipped(case: Case) -> Iterator[Diagnosis]:
 
 def _saturated(case: Case) -> Iterator[Diagnosis]:
     agent = case.agent
-    if not agent.caps_value:
+    if not agent.caps_value or agent.problem.horizon == 1:  # after the last step nothing comes
         return
     horizon = agent.problem.horizon
     advice = "Use SPAQL, which learns the value of the next state, unless a myopic policy is good enough"
     effect = "the value of the next state carries no information, and the agent sees only the reward at hand"
     if not agent.iterations:
-        if case.probe.rewards.min() >= 0.0:
+        if case.probe.rewards.min() >= 0.0 and not case.probe.ends:  # an end is worth 0, which brings V down
             what = f"no reward below 0 was met, so V, which starts at its cap {horizon}, will stay there"
             yield Diagnosis("value-saturated", what, effect, advice)
     elif float(agent.history["value_low"].min()) >= horizon:
@@ -195,13 +198,18 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
             "the policy can tell hardly any states and actions apart",
             "Train longer",
         )
-    elif agent.iterations and agent.arms == 1:
+    elif agent.iterations and agent.arms <= _fewest(agent.problem):
         yield Diagnosis(
             "nothing-split",
-            f"after {steps:,} steps of learning the policy is one cell",
+            f"after {steps:,} steps of learning the policy tells no states apart, and no actions inside a box",
             "it plays the same everywhere, for no part of the space was found to be better than another",
             "Train longer, or look whether the actions matter at all",
         )
+
+
+def _fewest(problem: Problem) -> int:
+    """Cells of a partition that was never split."""
+    return int(problem.actions.count) if isinstance(problem.actions, Finite) else 1
 
 
 def _forgotten(case: Case) -> Iterator[Diagnosis]:

@@ -7,9 +7,10 @@ the time-invariant greedy policy, and otherwise
 * values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
 * remembers every experience and revises all Q from them, whenever the memory has grown by a quarter;
 * splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
-* explores with steps of every size, which it repeats: three actions of four are drawn inside the greedy cell; else one
-  is drawn from an interval around its middle, as wide as the cell, twice, four times, ... or as the action space, each
-  as likely, and played at least k times in a row with probability 1/k (Dabney, Ostrovski and Barreto, 2021);
+* explores with steps of every size, which it repeats: where no exploring action is under way, three of four actions are
+  drawn inside the greedy cell; else one is drawn from an interval around its middle, twice as wide as the cell, four
+  times, ... or as the action space, each as likely, and played at least k times in a row with probability 1/k (Dabney,
+  Ostrovski and Barreto, 2021);
 * selects nothing: the returned policy is a revision of everything remembered, and plays the middle of its cells;
 * returns few arms: cells that decide nothing are merged (`spaql.merging`).
 """
@@ -17,7 +18,7 @@ the time-invariant greedy policy, and otherwise
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ from spaql.spaces import Box, Finite, check_number, check_whole
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
 _FIRST_ROOM = 256
+MOST_REMEMBERED = 1_000_000_000
 
 
 #: what can be left out, for ablations, and what then happens instead
@@ -210,7 +212,7 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
     if m.counts[USED] == 0:
         survey(f, g)
     k = 0
-    while k < rows.shape[0] and not failed(counts[STATUS]):
+    while k < rows.shape[0] and not failed(counts[STATUS]) and counts[TRAINING] <= budget - conduct.horizon:
         if m.counts[PENDING] or m.counts[USED] >= m.counts[NEXT]:
             if m.counts[PENDING] == 0:
                 schedule(m, rule)
@@ -238,7 +240,8 @@ class SPAQL(Trained):
     confidence
         Standard errors by which the parts of a cell must differ for it to split.
     tolerance
-        The least effect of a split worth a cell: difference times share of the experiences, in units of the spread.
+        The least that a split must be worth: the difference it tells apart, summed over the cell's experiences, in
+        units of what chance alone moves the sum over all experiences by.
     evidence
         Experiences that each part of a cell must have to be compared with the rest.
     growth
@@ -283,7 +286,7 @@ class SPAQL(Trained):
         self.tolerance = check_number(tolerance, "tolerance", least=0.0)
         self.evidence = check_whole(evidence, "evidence", 2, 1_000_000)
         self.growth = check_number(growth, "growth", least=0.0, most=1000.0, above=True)
-        self.memory = check_whole(memory, "memory", 2 * problem.horizon)
+        self.memory = check_whole(memory, "memory", 2 * problem.horizon, MOST_REMEMBERED)
         given = 1.0 - 1.0 / problem.horizon if self.discount is None else self.discount
         states, actions = problem.states.dimensions, problem.actions
         sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
@@ -383,9 +386,9 @@ class SPAQL(Trained):
 
 def _known(without: Sequence[str]) -> tuple[str, ...]:
     """The names of mechanisms, checked."""
-    names = (without,) if isinstance(without, str) else tuple(without)
+    names = (without,) if isinstance(without, str) or not isinstance(without, Iterable) else tuple(without)
     for name in names:
-        if name not in MECHANISMS:
+        if not isinstance(name, str) or name not in MECHANISMS:
             raise ParameterError(f"without: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
     return names
 
@@ -393,6 +396,7 @@ def _known(without: Sequence[str]) -> tuple[str, ...]:
 def _roomier(work: Partition, ledger: Ledger, waiting: bool) -> tuple[Partition, Ledger]:
     """Forest and ledger with twice the room if a revision waits for it."""
     if waiting:
-        work.hold(2 * len(work.forest.nodes), 2 * len(work.forest.cells))
-        ledger = longer_ledger(ledger, len(work.forest.nodes), len(work.forest.cells))
+        room = 2 * len(work.forest.nodes), 2 * len(work.forest.cells)
+        ledger = longer_ledger(ledger, *room)
+        work.hold(*room)  # last: an interrupt between the two leaves a ledger that is too long, which does no harm
     return work, ledger

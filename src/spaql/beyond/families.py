@@ -27,7 +27,7 @@ STEPS = 25_000
 CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
     "exploration": (0.125, 0.25, 0.5),
     "confidence": (2.0, 3.0, 4.5),
-    "tolerance": (0.0005, 0.001, 0.002),
+    "tolerance": (0.05, 0.1, 0.2),
     "evidence": (2, 4, 8),
     "growth": (0.125, 0.25, 0.5),
 }
