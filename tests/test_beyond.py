@@ -33,10 +33,10 @@ SMALL = ablation.Size(2, 2, 8, 2, 20, (0.5, 1.0))
 SMALL_FAMILIES = families.Size(8, 2, 20, (0.5, 1.0))
 
 
-def score_of(*shares):
+def score_of(*shares, seeds=""):
     blank = np.zeros(0)
     samples = [Sample(*[blank] * 8) for _ in shares]
-    return Score([np.array(each, dtype=float) for each in shares], samples, [None] * len(shares))
+    return Score([np.array(each, dtype=float) for each in shares], samples, [None] * len(shares), seeds)
 
 
 # Who plays how long ------------------------------------------------------------------------------------------------
@@ -62,12 +62,13 @@ def test_the_longer_published_agent_plays_as_many_episodes():
     assert Contest(0).runs(RANDOM, [column])[0].iterations == 0
 
 
-def test_agents_have_the_same_seeds_in_every_row_and_others_elsewhere():
+def test_who_shares_seeds():
     contest = Contest(0, (0.5,))
     columns = paper_columns(lambda problem: 3, 20)
     seeds = [[run.seed for run in contest.runs(contender, columns)] for contender in (SPAQL, AQL, PUBLISHED)]
-    assert seeds[0] == seeds[1] == seeds[2]
-    assert len(set(seeds[0])) == len(seeds[0]) == 36
+    assert len({seed for each in seeds for seed in each}) == 3 * 36  # no two algorithms share random numbers
+    left = [run.seed for run in contest.runs(ablation.LEFT_OUT[0], columns)]
+    assert left == seeds[0]  # one that differs by a mechanism differs by that alone
     assert not {run.seed for run in Contest(1).runs(SPAQL, columns)} & set(seeds[0])
 
 
@@ -112,7 +113,8 @@ def test_standing_is_welchs_on_one_problem_and_paired_on_several():
         a, b = random.normal(0, 1, 12), random.normal(shift, 2, 9)
         test = welch(a, b)
         expected = 0 if test.p_value >= 0.05 else int(np.sign(test.difference))
-        assert score_of(a).standing(score_of(b)) == expected
+        assert score_of(a, seeds="a").standing(score_of(b, seeds="b")) == expected
+        assert score_of(a, seeds="a").minus(score_of(a + 0.1, seeds="a")).high == pytest.approx(-0.1)  # paired
     # Every problem a little better: no difference of means, but a clear one of pairs.
     base = [np.array([level, level]) for level in np.linspace(0, 1, 20)]
     better = [each + 0.01 + 0.001 * random.random() for each in base]
@@ -121,9 +123,9 @@ def test_standing_is_welchs_on_one_problem_and_paired_on_several():
     assert score_of(*base).standing(score_of(*base)) == 0
 
 
-def test_the_worst_tenth():
-    assert score_of(np.arange(11.0)).decile() == 1.0
-    assert score_of(np.arange(5.0), np.arange(5.0, 11.0)).decile(0.0) == 0.0
+def test_what_nine_of_ten_reach():
+    assert score_of(np.arange(11.0)).reached_by(0.9) == pytest.approx(1.0)
+    assert score_of(np.arange(5.0), np.arange(5.0, 11.0)).reached_by(1.0) == 0.0
 
 
 def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():

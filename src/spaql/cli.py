@@ -110,7 +110,7 @@ def _add_beyond(commands: Any) -> None:
     ablation.set_defaults(run=_ablation)
     families = commands.add_parser("families", help="SPAQL on random problems that it was not tuned on")
     families.add_argument(
-        "--constants", action="store_true", help="on the first family, each constant halved and doubled, instead"
+        "--constants", action="store_true", help="instead, on the first family: each constant made smaller and larger"
     )
     families.set_defaults(run=_families)
     for parser in (ablation, families):

@@ -96,7 +96,7 @@ class Contender:
     plain: bool = False
 
     def iterations(self, task: Task, part: float) -> int:
-        """How many it can finish with this part of the task's steps."""
+        """How many it can finish with this part of the task's steps; at least one, or there would be no agent."""
         steps = int(part * task.steps)
         if self.algorithm == "random":
             return 0
@@ -123,6 +123,7 @@ class Score:
     shares: list[Floats]
     samples: list[Sample]
     scalings: list[float | None]
+    seeds: str = ""  # whose they are; agents of two scores with the same seeds are compared pair by pair
 
     @cached_property
     def share(self) -> Estimate:
@@ -140,8 +141,8 @@ class Score:
         return float(np.mean([(s.training_steps + s.selection_steps).mean() for s in self.samples]))
 
     def minus(self, other: Score) -> Estimate:
-        """Difference of the shares: Welch's interval on one problem, the paired one on several."""
-        if len(self.shares) == 1:
+        """Difference of the shares: paired by problem, on one problem by seed, and Welch's where seeds differ."""
+        if len(self.shares) == 1 and self.seeds != other.seeds:
             return combination([self.shares[0], other.shares[0]], [1.0, -1.0])
         return mean_interval(_units(self.shares) - _units(other.shares))
 
@@ -150,9 +151,9 @@ class Score:
         difference = self.minus(other)
         return int(difference.low > 0.0) - int(difference.high < 0.0)
 
-    def decile(self, least: float = 0.1) -> float:
-        """The share that all but the worst tenth of the agents reach."""
-        return float(np.quantile(np.concatenate(self.shares), least))
+    def reached_by(self, agents: float) -> float:
+        """What this share of the agents reaches, or more."""
+        return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
 
 
 def _units(values: Sequence[Floats]) -> Floats:
@@ -162,7 +163,11 @@ def _units(values: Sequence[Floats]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Contenders in columns, from one study seed on; agents of one place have the same seed whoever takes part."""
+    """Contenders in columns, from one study seed on.
+
+    Agents of one algorithm have the same seeds with all its parameters, and so differ by those alone; agents of two
+    algorithms share no random numbers.
+    """
 
     seed: int
     scalings: tuple[float, ...] = SCALINGS
@@ -190,7 +195,7 @@ class Contest:
             shares.append(best[0])
             samples.append(best[1])
             scalings.append(best[2])
-        return Score(shares, samples, scalings)
+        return Score(shares, samples, scalings, contender.algorithm)
 
     def _scalings(self, contender: Contender) -> tuple[float | None, ...]:
         return self.scalings if contender.tuned else (None,)
@@ -205,7 +210,7 @@ class Contest:
                 played.run(
                     contender.algorithm,
                     parameters,
-                    seed_at(self.seed, "beyond", task.problem, *arguments, agent),
+                    seed_at(self.seed, "beyond", contender.algorithm, task.problem, *arguments, agent),
                     iterations,
                 )
                 for agent in range(task.agents)
