@@ -78,3 +78,41 @@ def test_no_policy_passes_the_optimum_of_arrivals(number):
 def test_bad_numbers_are_refused(bad):
     with pytest.raises(ParameterError, match=f"^{next(iter(bad))}: expected"):
         wild(**bad)
+
+
+@pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("deposits")])
+def test_a_step_between_deposits_pays_what_the_programme_says(number):
+    recipe, problem = draw(5, number), wild(family=5, number=number)
+    random, following = np.random.default_rng(number), np.empty(recipe.dimensions)
+    for _ in range(50):
+        x, a = random.random((2, recipe.dimensions))
+        miss = np.abs(a - recipe.parts[:, 2:]).sum(axis=1)
+        found = (recipe.parts[:, 0] * np.exp(-miss / recipe.parts[:, 1])).max()
+        expected = found - recipe.cost * np.abs(x - a).sum() / recipe.dimensions
+        expected = recipe.unit * (max(0.0, expected) if recipe.floored else expected) + recipe.zero
+        reward, ended = problem.step(x, a, np.array(problem.parameters), np.zeros(4, np.uint64), following)
+        assert reward == pytest.approx(expected, rel=1e-9)
+        assert not ended
+        np.testing.assert_array_equal(following, a)
+
+
+@pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("arrivals")])
+def test_the_optimum_of_arrivals_is_what_drawn_calls_say(number):
+    """Calls drawn from the mixture, the best place by trial, and no formula of ours."""
+    recipe, random = draw(5, number), np.random.default_rng(number)
+    shares = np.diff(recipe.parts[:, 0], prepend=0.0)
+    parts = random.choice(len(shares), 400_000, p=shares)
+    total = 0.0
+    for d in range(recipe.dimensions):
+        calls = np.sort(random.beta(*recipe.parts[parts, 1 + 2 * d : 3 + 2 * d].T))
+        places, before = np.linspace(0.0, 1.0, 1001), np.append(0.0, np.cumsum(calls))
+        at = np.searchsorted(calls, places)
+        far = (places * at - before[at] + (before[-1] - before[at]) - places * (calls.size - at)) / calls.size
+
+        def best(x, places=places, far=far):
+            way = recipe.cost * np.abs(x[:, None] - places) + (1.0 - recipe.cost) * far
+            return 1.0 - way.min(axis=1)
+
+        some = calls[:: calls.size // 2000]
+        total += best(recipe.start[d : d + 1])[0] + (recipe.horizon - 1) * best(some).mean()
+    assert wild_optimum(family=5, number=number) == pytest.approx(total / recipe.dimensions, rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from spaql.charts import Chart, Level
@@ -26,9 +27,9 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
             weights.append(sign * 100 / measured.optima[setting.id].value / len(settings))
     number = combination(samples, weights)
     arms = {a: sum(ours[s.id, a].fresh_arms or 0 for s in settings) / len(settings) for a in COMPARED}
-    least = ours[lowest.id, BEYOND].fraction_of_optimum
+    least = math.floor(1000 * ours[lowest.id, BEYOND].fraction_of_optimum) / 10  # a bound is not rounded up
     sentence = (
-        f"{LABELS[BEYOND]}, the default agent of this library, earns at least {100 * least:.1f}% of the optimum on "
+        f"{LABELS[BEYOND]}, the default agent of this library, earns at least {least:.1f}% of the optimum on "
         f"every problem (least on {lowest.name}), with the environment steps of AQL, where SPAQL takes "
         f"{1 + ROLLOUTS} times as many, and {arms[BEYOND]:.0f} arms on average (SPAQL {arms['spaql']:.0f}, AQL "
         f"{arms['aql']:.0f}). It is ahead of both on {ahead} of {len(settings)} problems and behind one on {behind} "
