@@ -50,7 +50,7 @@ POSSIBLE = [key for key in FINDINGS if not (SLOW and key == "all-steps")]
 def short_yardstick():
     with pytest.MonkeyPatch.context() as patch:
         if SLOW:
-            patch.setattr(studies, "_YARDSTICK", 100)
+            patch.setattr(studies, "_YARDSTICK", 400)
         yield
 
 
