@@ -47,13 +47,15 @@ def test_the_id_depends_on_everything_that_decides_the_numbers_and_on_nothing_el
     assert len({each.id for each in [same[0], *others]}) == 1 + len(others)
 
 
-@pytest.mark.parametrize("algorithm", ["spaql-published", "aql"])
+@pytest.mark.parametrize("algorithm", ["spaql", "spaql-published", "aql"])
 def test_looking_on_changes_nothing(algorithm):
-    plain = execute(run(algorithm=algorithm))
-    watched = execute(run(algorithm=algorithm, points=5, moments=6, moment_episodes=4, watch=(0,)))
+    which = {"algorithm": algorithm, "parameters": {} if algorithm == "spaql" else {"scaling": 0.5}}
+    plain = execute(run(**which))
+    watched = execute(run(**which, points=5, moments=6, moment_episodes=4, watch=(0,)))
     assert plain.scalars == watched.scalars
     assert plain.arrays == {}
-    assert set(watched.arrays) == {"iteration", "own", "arms", "steps", "moment", "fresh", "cells", "played"}
+    curves = {"iteration", "own", "arms", "steps", "moment", "fresh", "moment_arms"}
+    assert set(watched.arrays) == {*curves, "cells", "played"}
 
 
 def test_a_run_is_what_the_agent_does():

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.environments import ProblemEnvironment
 from spaql.problems.base import Problem
 from spaql.spaces import Finite, Floats
 
@@ -82,6 +81,8 @@ class Case:
 
 def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     """Play the probe; `visited` tells of an observation and a time step how often the cell played there was visited."""
+    from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
+
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
     rewards: list[float] = []
     following: list[Floats] = []
