@@ -1,8 +1,8 @@
 """The study behind `spaql ablation`: SPAQL, SPAQL without each of its mechanisms, and the published agents.
 
 Columns are the twelve problems of the paper, at AQL's budget, and the four kinds of random problems of the first
-family.  A mechanism is worth keeping where leaving it out loses some of the optimum somewhere, by Welch's test at 5%,
-or costs arms.
+family.  A mechanism is worth keeping where leaving it out loses some of the optimum somewhere, at the 5% level, or
+costs arms.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Ablation:
         score = self.score(contender, column)
         if score is None:
             return ""
-        mark = "" if contender is SPAQL else _MARKS[score.standing(self.final(column))]
-        return f"{100 * score.share.mean:.2f} ± {100 * score.share.half_width:.2f}{mark or ' '}"
+        mark = score.mark(self.final(column))
+        return f"{100 * score.share.mean:.2f} ± {100 * score.share.half_width:.2f}{mark}"
 
     def _arms(self) -> list[list[str]]:
         columns = [*self.paper, *self.families]
@@ -140,8 +140,7 @@ class Ablation:
             for part in PARTS:
                 for agent in agents:
                     score = self.scores[agent.key, column.key, part]
-                    mark = "" if agent is SPAQL else _MARKS[score.standing(self.final(column, part))]
-                    row.append(f"{100 * score.share.mean:.2f}{mark or ' '}")
+                    row.append(f"{100 * score.share.mean:.2f}{score.mark(self.final(column, part))}")
             rows.append(row)
         return rows
 
@@ -281,7 +280,6 @@ class Ablation:
         return Chart(f"without {name}", "", "loss, % of optimum", tuple(series), (none,), "category")
 
 
-_MARKS = {1: "+", 0: "", -1: "-"}
 _PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}
 _BRIEF = {"oil quadratic": "quad", "oil Laplace": "Lapl", "ambulance Uniform": "unif", "ambulance Beta": "beta"}
 

@@ -9,7 +9,7 @@ agents that are reported* counts, problem by problem and budget by budget.  That
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -151,6 +151,10 @@ class Score:
         difference = self.minus(other)
         return int(difference.low > 0.0) - int(difference.high < 0.0)
 
+    def mark(self, other: Score) -> str:
+        """The same as a sign behind a number, or a blank."""
+        return {1: "+", 0: " ", -1: "-"}[self.standing(other)]
+
     def reached_by(self, agents: float) -> float:
         """What this share of the agents reaches, or more."""
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
@@ -222,7 +226,7 @@ def _played(contender: Contender, task: Task) -> Task:
     """The task as this contender meets it."""
     if not contender.plain or task.problem != "wild":
         return task
-    return Task(task.problem, {**task.arguments, "plain": True}, task.horizon, task.steps, task.agents, task.episodes)
+    return replace(task, arguments={**task.arguments, "plain": True})
 
 
 def paper_columns(agents: Callable[[str], int], episodes: int) -> list[Column]:

@@ -87,11 +87,8 @@ class Families:
         return rows
 
     def _share(self, score: Score, column: Column) -> str:
-        mark = self._mark(score, column)
+        mark = score.mark(self.scores[SPAQL.key, column.key])
         return f"{100 * score.share.mean:.1f} ± {100 * score.share.half_width:.1f}{mark}"
-
-    def _mark(self, score: Score, column: Column) -> str:
-        return {1: "+", 0: " ", -1: "-"}[score.standing(self.scores[SPAQL.key, column.key])]
 
     @property
     def note(self) -> str:
