@@ -246,9 +246,9 @@ def _ablation(options: argparse.Namespace) -> int:
 def _families(options: argparse.Namespace) -> int:
     from spaql.beyond import families
 
-    name = "constants" if options.constants else "families"
-    size = families.QUICK if options.quick else families.FULL
-    return _beyond(options, name, families.vary if options.constants else families.report, size)
+    if options.constants:
+        return _beyond(options, "constants", families.vary, families.QUICK if options.quick else families.MORE)
+    return _beyond(options, "families", families.report, families.QUICK if options.quick else families.FULL)
 
 
 def _beyond(options: argparse.Namespace, name: str, perform: Any, size: Any) -> int:

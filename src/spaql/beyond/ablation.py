@@ -63,7 +63,7 @@ class Size:
     scalings: tuple[float, ...]
 
 
-FULL = Size(25, 50, 200, 3, 2000, SCALINGS)
+FULL = Size(25, 50, 800, 3, 2000, SCALINGS)
 QUICK = Size(5, 10, 16, 2, 500, (0.1, 0.5, 1.0, 2.0))
 
 

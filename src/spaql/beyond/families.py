@@ -59,6 +59,7 @@ class Size:
 
 
 FULL = Size(200, 3, 2000, SCALINGS)
+MORE = Size(800, 3, 2000, ())  # for the constants, whose differences are small and which need no scalings
 QUICK = Size(16, 2, 500, (0.1, 0.5, 1.0, 2.0))
 
 
@@ -139,7 +140,7 @@ def report(folder: str | os.PathLike[str], **options: Any) -> Families:
 
 def vary(folder: str | os.PathLike[str], **options: Any) -> Families:
     """The default agent on the first family, and with each of its constants changed; see `_perform`."""
-    return _perform(folder, "constants", CHOSEN_ON, (SPAQL, *VARIANTS), **options)
+    return _perform(folder, "constants", CHOSEN_ON, (SPAQL, *VARIANTS), **{"size": MORE, **options})
 
 
 def _perform(
