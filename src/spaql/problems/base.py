@@ -12,6 +12,14 @@ must be finite (and below 1e100) and states must stay inside the state space (a 
 save after a step that ends the episode; both are checked at every step.  Indices are checked only in a trial episode
 when the problem is made: later, compiled code that writes past an array damages the process.
 
+Where an agent sees less, or something else, than what the environment must remember, there is a third function
+
+    observe(state, parameters, observation) -> None
+
+that fills `observation` [states], what the agent sees and what its cells are made of; `state` then has `hidden` numbers,
+is never shown, and only the observation must stay inside `states`.  With `clip` what leaves the space counts as its
+border instead of a fault.
+
 Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two functions that the agents'
 kernels call by their address: the kernels are compiled once for all problems, a new problem costs a fraction
 of a second.  The wrapper moves many copies of the environment at once, so that its call costs nothing per step.
@@ -42,6 +50,7 @@ _FLOATS = types.float64[::1]
 _WORDS = types.uint64[::1]
 STEP = types.Tuple((types.float64, types.boolean))(_FLOATS, _FLOATS, _FLOATS, _WORDS, _FLOATS)
 RESET = types.void(_FLOATS, _WORDS, _FLOATS)
+OBSERVE = types.void(_FLOATS, _FLOATS, _FLOATS)
 _ADVANCE = types.int64(*[types.int64] * 7)
 _BEGIN = types.int64(*[types.int64] * 5)
 
@@ -56,6 +65,7 @@ FAULTS = BAD_REWARD | BAD_STATE
 SLACK = 1e-9
 LONGEST = 1_000_000
 _TRIAL_STEPS = 100
+_MOST_HIDDEN = 10_000
 LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 
 
@@ -73,8 +83,8 @@ class World(NamedTuple):
 class Frame(NamedTuple):
     """Memory in which `n` copies of an environment live side by side."""
 
-    states: Floats  # [n, states] in the user's units
-    points: Floats  # [n, states] the same in the unit cube
+    states: Floats  # [n, states] in the user's units; where they are hidden, [n, 2 hidden], the rest to work with
+    points: Floats  # [n, states] what the agent sees of them, in the unit cube
     actions: Floats  # [n, actions] unit cube, or the number of a finite action
     outcomes: Floats  # [n, 2] reward, and 1 where the episode ended
     returns: Floats  # [n] sum of rewards of each episode
@@ -135,6 +145,10 @@ class Problem:
         Numbers handed to `step` and `reset`, `[any]`.
     arguments
         What the problem was made from, for records and tables.
+    observe, hidden
+        What the agent sees of a state, and how many numbers a state has; without `observe` it sees all of it.
+    clip
+        Whether what lies outside `states` is taken for its border; else it is a fault.
     rewards
         The smallest and the largest reward of a step, where you know them; `diagnose` compares.
     model
@@ -162,6 +176,9 @@ class Problem:
     horizon: int
     parameters: ArrayLike = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    observe: Callable[..., Any] | None = None
+    hidden: int | None = None
+    clip: bool = False
     rewards: tuple[float, float] | None = None
     model: Travel | None = None
 
@@ -173,6 +190,10 @@ class Problem:
         if not isinstance(self.actions, Box | Finite):
             raise ProblemError(f"problem {self.name!r}: actions must be a Box or Finite, got {self.actions!r:.80}")
         object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1, LONGEST))
+        if self.observe is None and self.hidden not in (None, self.states.dimensions):
+            raise ProblemError(f"problem {self.name!r}: hidden states need an observe function that shows them")
+        hidden = self.states.dimensions if self.hidden is None else self.hidden
+        object.__setattr__(self, "hidden", check_whole(hidden, "hidden", 1, _MOST_HIDDEN))
         try:
             parameters = np.array(self.parameters, dtype=float).reshape(-1)
         except (TypeError, ValueError):
@@ -197,11 +218,13 @@ class Problem:
         step, reset = _compile(self.step, STEP, self.name, "step"), _compile(self.reset, RESET, self.name, "reset")
         object.__setattr__(self, "step", step)
         object.__setattr__(self, "reset", reset)
+        observe = None if self.observe is None else _compile(self.observe, OBSERVE, self.name, "observe")
+        object.__setattr__(self, "observe", observe)
         finite = isinstance(self.actions, Finite)
         unit = self.states.is_unit and (isinstance(self.actions, Finite) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
-        sizes = (self.states.dimensions, self.actions.dimensions, parameters.size)
-        moves = _wrap(step, reset, *sizes, unit, finite)
+        sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
+        moves = _wrap(step, reset, observe, *sizes, unit, finite, bool(self.clip))
         object.__setattr__(self, "moves", moves)
         bounds = [self.states.low, self.states.high - self.states.low]
         if isinstance(self.actions, Box):
@@ -215,14 +238,20 @@ class Problem:
     def frame(self, copies: int) -> Frame:
         """Memory for `copies` environments side by side."""
         states, actions = self.states.dimensions, self.actions.dimensions
+        width = states if self.observe is None else 2 * self._hidden
         return Frame(
-            states=np.zeros((copies, states)),
+            states=np.zeros((copies, width)),
             points=np.zeros((copies, states)),
             actions=np.zeros((copies, actions)),
             outcomes=np.zeros((copies, 2)),
             returns=np.zeros(copies),
             who=np.zeros(copies, np.int64),
         )
+
+    @property
+    def _hidden(self) -> int:
+        assert self.hidden is not None  # since it was made
+        return self.hidden
 
     def _try(self) -> None:
         """Play trial episodes, so that a broken problem is refused where it is made.
@@ -237,8 +266,9 @@ class Problem:
         tail = self.world.constants.ctypes.data, random.ctypes.data
         addresses = [array.ctypes.data for array in (frame.states, frame.points, frame.actions, frame.outcomes)]
         advance, begin = (getattr(move, "ctypes", move) for move in self.moves)
-        if not all(str(function.__module__).startswith("spaql.problems.") for function in (self.step, self.reset)):
-            first, second = (self._trial(_checked(self.step, STEP), _checked(self.reset, RESET)) for _ in range(2))
+        functions = [function for function in (self.step, self.reset, self.observe) if function is not None]
+        if not all(str(function.__module__).startswith("spaql.problems.") for function in functions):
+            first, second = (self._trial() for _ in range(2))
             if not np.array_equal(first, second):
                 raise ProblemError(
                     f"problem {self.name!r} draws random numbers of its own; use only `random` through spaql.rng, "
@@ -248,31 +278,38 @@ class Problem:
         frame.points[:] = np.nan
         self.check(advance(1, *addresses, *tail), "in its first step")
 
-    def _trial(self, step: Any, reset: Any) -> Floats:
-        """Rewards and states of a trial episode with random actions, `[steps, 1 + states]`; a sentence on a crash."""
+    def _trial(self) -> Floats:
+        """Rewards and observations of a trial episode with random actions; a sentence on a crash."""
+        step, reset = _checked(self.step, STEP), _checked(self.reset, RESET)
+        observe = _shown if self.observe is None else _checked(self.observe, OBSERVE)
         draws = np.random.default_rng(0)
         random, parameters = stream(1, Purpose.EVALUATION_ENVIRONMENT), np.array(self.parameters)
         rows, where = [], "reset"
-        state = np.full(self.states.dimensions, np.nan)
+        state, seen = np.full(self._hidden, np.nan), np.full(self.states.dimensions, np.nan)
         try:
             reset(parameters, random, state)
-            where = "step"
+            where = "observe"
+            observe(state, parameters, seen)
             for _ in range(min(self.horizon, _TRIAL_STEPS)):
+                where = "step"
                 unit = draws.random(self.actions.dimensions)
                 if isinstance(self.actions, Finite):
                     action = np.floor(unit * self.actions.count)
                 else:
                     action = self.actions.from_unit(unit)
-                following = np.full(self.states.dimensions, np.nan)
+                following = np.full(self._hidden, np.nan)
                 reward, ended = step(state, action, parameters, random, following)
-                rows.append([reward, *following])
+                where = "observe"
+                observe(following, parameters, seen)
+                rows.append([reward, *seen])
                 if ended or not np.isfinite(rows[-1]).all():
                     break
                 state = following
         except IndexError:
+            sizes = f"{self.states.dimensions} states, {self.actions.dimensions} actions, {parameters.size} parameters"
+            sizes += "" if self.observe is None else f", {self.hidden} hidden numbers"
             raise ProblemError(
-                f"problem {self.name!r}: {where} reads or writes past the end of an array; there are "
-                f"{self.states.dimensions} states, {self.actions.dimensions} actions, {parameters.size} parameters"
+                f"problem {self.name!r}: {where} reads or writes past the end of an array; there are {sizes}"
             ) from None
         except Exception as error:  # whatever the user's own code raises
             raise ProblemError(
@@ -333,10 +370,30 @@ def _compiled(plain: Any, signature: Any) -> Any:
     return numba.njit(signature, nogil=True)(plain)
 
 
+def _shown(state, parameters, observation):
+    """Observe everything."""
+    observation[:] = state
+
+
 @lru_cache(maxsize=256)
-def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, unit: bool, finite: bool) -> Any:
+def _wrap(
+    step: Any,
+    reset: Any,
+    observe: Any,
+    hidden: int,
+    states: int,
+    actions: int,
+    parameters: int,
+    unit: bool,
+    finite: bool,
+    clip: bool,
+) -> Any:
     """The two functions that kernels call; all sizes are constants to the compiler."""
     first = 8 * parameters  # byte offsets of the bounds behind the parameters
+    veiled = observe is not None
+    size = 2 * hidden if veiled else hidden  # of a row of states; behind a hidden one is room for the next
+    if observe is None:
+        observe = _compiled(_shown, OBSERVE) if not config.DISABLE_JIT else _shown
 
     def advance(count, state_at, point_at, action_at, outcome_at, constants, random_at):
         numbers = carray(floats_at(constants), (parameters,))
@@ -347,14 +404,21 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
         action_width = carray(floats_at(constants + first + 16 * states + 8 * actions), (actions,))
         status = RAN
         for i in range(count):
-            state = carray(floats_at(state_at + 8 * states * i), (states,))
+            state = carray(floats_at(state_at + 8 * size * i), (hidden,))
             point = carray(floats_at(point_at + 8 * states * i), (states,))
             action = carray(floats_at(action_at + 8 * actions * i), (actions,))
             outcome = carray(floats_at(outcome_at + 16 * i), (2,))
             if not unit and not finite:
                 for d in range(actions):
                     action[d] = action_low[d] + action[d] * action_width[d]
-            reward, ended = step(state, action, numbers, random, point)
+            if veiled:
+                following = carray(floats_at(state_at + 8 * (size * i + hidden)), (hidden,))
+                reward, ended = step(state, action, numbers, random, following)
+                for d in range(hidden):
+                    state[d] = following[d]
+                observe(state, numbers, point)
+            else:
+                reward, ended = step(state, action, numbers, random, point)
             outcome[0] = reward
             outcome[1] = ended
             if not abs(reward) <= LARGEST_REWARD:
@@ -363,9 +427,13 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
                 status |= SOME_ENDED
             for d in range(states):
                 value = point[d]
-                state[d] = value
+                if not veiled:
+                    state[d] = value
                 if not unit:
                     value = (value - low[d]) / width[d]
+                    point[d] = value
+                if clip and value == value:
+                    value = min(max(value, 0.0), 1.0)
                     point[d] = value
                 if not ended and not (-SLACK <= value <= 1.0 + SLACK):
                     status |= BAD_STATE if value == value else BAD_STATE | NO_STATE
@@ -378,11 +446,19 @@ def _wrap(step: Any, reset: Any, states: int, actions: int, parameters: int, uni
         width = carray(floats_at(constants + first + 8 * states), (states,))
         status = RAN
         for i in range(count):
-            state = carray(floats_at(state_at + 8 * states * i), (states,))
+            state = carray(floats_at(state_at + 8 * size * i), (hidden,))
             point = carray(floats_at(point_at + 8 * states * i), (states,))
             reset(numbers, random, state)
+            if veiled:
+                observe(state, numbers, point)
+            else:
+                for d in range(states):
+                    point[d] = state[d]
             for d in range(states):
-                point[d] = state[d] if unit else (state[d] - low[d]) / width[d]
+                if not unit:
+                    point[d] = (point[d] - low[d]) / width[d]
+                if clip and point[d] == point[d]:
+                    point[d] = min(max(point[d], 0.0), 1.0)
                 if not (-SLACK <= point[d] <= 1.0 + SLACK):
                     status |= BAD_STATE if point[d] == point[d] else BAD_STATE | NO_STATE
         return status
