@@ -62,6 +62,7 @@ def book(frame, count, status):
             frame.who[alive] = frame.who[i]
             for d in range(frame.states.shape[1]):
                 frame.states[alive, d] = frame.states[i, d]
+            for d in range(frame.points.shape[1]):
                 frame.points[alive, d] = frame.points[i, d]
             alive += 1
     return alive
