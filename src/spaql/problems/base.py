@@ -16,9 +16,9 @@ Where an agent sees less, or something else, than what the environment must reme
 
     observe(state, parameters, observation) -> None
 
-that fills `observation` [states], what the agent sees and what its cells are made of; `state` then has `hidden` numbers,
-is never shown, and only the observation must stay inside `states`.  With `clip` what leaves the space counts as its
-border instead of a fault.
+that fills `observation` [states], what the agent sees and what its cells are made of; `state` then has `hidden`
+numbers, is never shown, and only the observation must stay inside `states`.  With `clip` what leaves the space counts
+as its border instead of a fault.
 
 Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two functions that the agents'
 kernels call by their address: the kernels are compiled once for all problems, a new problem costs a fraction
