@@ -4,7 +4,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+import spaql
 from spaql.environments import ProblemEnvironment
+from spaql.errors import ParameterError
 from spaql.problems import PROBLEMS, Finite
 from spaql.rng import Purpose, stream
 
@@ -64,3 +66,19 @@ def test_as_an_environment_it_shows_what_is_observed(name):
         assert observation in environment.observation_space
         if terminated or truncated:
             environment.reset()
+
+
+def test_observations_beyond_the_range_are_its_border():
+    agent = spaql.SPAQL(PROBLEMS["cartpole"](), seed=0).learn(5)
+    fast, border = ([0.0, speed, 0.0, 0.0] for speed in (9.0, 3.0))
+    assert agent.predict(fast)[0] == agent.predict(border)[0]
+    with pytest.raises(ParameterError, match="outside the space"):
+        agent.predict([0.0, np.nan, 0.0, 0.0])
+    with pytest.raises(ParameterError, match="outside the space"):
+        spaql.SPAQL(PROBLEMS["mountaincar"](), seed=0).learn(1).predict([5.0, 0.0])
+
+
+@pytest.mark.parametrize("velocities", [3.0, (1.0,), (1.0, 2.0, 3.0), (0.0, 1.0), "ab", None])
+def test_bad_velocities_are_one_sentence(velocities):
+    with pytest.raises(ParameterError, match=r"^velocities: expected"):
+        PROBLEMS["cartpole"](velocities=velocities)

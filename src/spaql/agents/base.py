@@ -279,7 +279,7 @@ class Agent:
             To hand to the next call; None for time-invariant agents.
         """
         self._require_training()
-        rows, single = self.problem.states.rows(observation, "observation")
+        rows, single = self.problem.states.rows(observation, "observation", clip=self.problem.clip)
         steps = self._steps(len(rows), state, episode_start)
         actions = self._act(rows, steps, deterministic)
         following = None
@@ -383,7 +383,7 @@ class Trained(Agent):
     def greedy_boxes(self, observations: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
         """Action box of the greedy cell of each observation `[n, states]`: low and high, each `[n, actions]`."""
         self._require_training()
-        rows, _ = self.problem.states.rows(observations, "observation")
+        rows, _ = self.problem.states.rows(observations, "observation", clip=self.problem.clip)
         boxes = self._boxes(rows, self._steps(len(rows), np.full(len(rows), step), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 

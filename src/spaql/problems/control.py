@@ -21,10 +21,12 @@ End
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from spaql.compiling import kernel
+from spaql.errors import ParameterError
 from spaql.problems.base import OBSERVE, RESET, STEP, Problem
 from spaql.rng import uniform
 from spaql.spaces import Box, Finite, check_number
@@ -145,6 +147,8 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
     horizon
         Steps of an episode.
     """
+    if not isinstance(velocities, Sequence) or len(velocities) != 2:
+        raise ParameterError(f"velocities: expected two numbers, of the cart and of the pole, got {velocities!r:.80}")
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in velocities)
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
     return Problem(
