@@ -41,6 +41,7 @@ from spaql.memory import (
     TOLD,
     USED,
     Ledger,
+    Memory,
     Rule,
     allocate,
     chain,
@@ -50,7 +51,6 @@ from spaql.memory import (
     longer_ledger,
     longer_memory,
     open_ledger,
-    revise,
     schedule,
     spot,
     survey,
@@ -61,6 +61,7 @@ from spaql.partition import Partition
 from spaql.problems.base import RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
+from spaql.splitting import revise
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
 _FIRST_ROOM = 256
@@ -70,7 +71,8 @@ MOST_REMEMBERED = 1_000_000_000
 #: what can be left out, for ablations, and what then happens instead
 MECHANISMS = {
     "foresight": "the discount is 0: only the reward at hand counts",
-    "drift": "targets are compared with values whose level has not settled yet",
+    "planning": "values move by one step in every revision",
+    "slopes": "a cell has one value for all its states",
     "relevance": "the tolerance is 0: every significant contrast splits",
     "promise": "cells split wherever contrasts are significant and relevant",
     "middles": "middle halves are not tested against outer quarters",
@@ -270,7 +272,7 @@ class SPAQL(Trained):
         confidence: float = 3.0,
         tolerance: float = 0.1,
         evidence: int = 4,
-        growth: float = 0.25,
+        growth: float = 0.5,
         memory: int = 1_000_000,
         without: Sequence[str] = (),
         seed: int = 0,
@@ -299,7 +301,8 @@ class SPAQL(Trained):
             tolerance=0.0 if "relevance" in self.without else self.tolerance,
             evidence=self.evidence,
             growth=self.growth,
-            settled="drift" not in self.without,
+            planned="planning" not in self.without,
+            sloped="slopes" not in self.without,
             middles="middles" not in self.without,
             diagonals="diagonals" not in self.without,
             promising="promise" not in self.without,
@@ -375,7 +378,7 @@ class SPAQL(Trained):
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""
         if self._returned is None or self._returned[0] != self.finished:
             work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
-            memory = self._memory._replace(counts=self._memory.counts.copy(), files=self._memory.files.copy())
+            memory = Memory(*(getattr(self._memory, name) if name == "facts" else getattr(self._memory, name).copy() for name in Memory._fields))
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
             if memory.counts[USED] and "merging" not in self.without:
