@@ -52,9 +52,9 @@ from spaql.memory import (
     survey,
 )
 
-_ROUNDS = 100  # of improved policies, at most
-_SWEEPS = 1  # to evaluate each, at most
-_SETTLED = 1e-3  # of the spread: a smaller change of Q is none
+_ROUNDS = 6  # of improved policies, at most
+_SWEEPS = 5  # to evaluate each, at most
+_SETTLED = 1e-2  # of the spread: a smaller change of Q is none
 
 
 class Model(NamedTuple):
