@@ -19,6 +19,7 @@ _HOMES = {
     "NoMovement": "spaql.agents",
     "Mean": "spaql.agents",
     "Median": "spaql.agents",
+    "GymnasiumProblem": "spaql.gymnasium_problem",
     "ProblemEnvironment": "spaql.environments",
     "optimum": "spaql.exact",
     "SpaqlError": "spaql.errors",

@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     EVALUATION = 4
     EVALUATION_ENVIRONMENT = 5
     PREDICTION = 6
+    WARM_UP = 7
 
 
 def stream(seed: int, purpose: int, *key: int) -> Stream:

@@ -66,8 +66,8 @@ class Box:
         """Values `[..., d]` of this box as unit coordinates."""
         return np.asarray((values - self.low) / (self.high - self.low))
 
-    def rows(self, values: ArrayLike, what: str) -> tuple[Floats, bool]:
-        """One value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one.
+    def rows(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
+        """One value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` moves it inside.
 
         Raises
         ------
@@ -85,6 +85,8 @@ class Box:
             d = self.dimensions
             raise ParameterError(f"{what}: expected shape ({d},) for one or (n, {d}) for many, got {np.shape(values)}")
         batch = np.ascontiguousarray(np.atleast_2d(batch))
+        if clip:
+            batch = np.clip(batch, self.low, self.high)  # what is not a number stays so
         bad = ~((batch >= self.low) & (batch <= self.high)).all(axis=1)
         if bad.any():
             first = batch[int(np.argmax(bad))]

@@ -17,7 +17,7 @@ reading this is and why.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.kernels import best, lend, play, sample, snapshot, update
 from spaql.partition import Partition
-from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -60,7 +60,7 @@ SPLITS, TRAINING, SELECTION, STATUS, STARTED, FINISHED = 0, 1, 2, 3, 4, 5
 def train_episode(f, world, frame, rules, temperature, counts, row, agent_random, world_random):
     """One training episode (algorithm 2, lines 6-16); fills the row's V range and splits; the problem's status."""
     cap = float(rules.horizon)
-    status = begin_all(world, frame, 1, world_random)
+    status = begin_all(world, frame, 0, 1, world_random)
     low = np.inf
     high = -np.inf
     splits = 0
@@ -167,7 +167,7 @@ class PublishedSPAQL(Trained):
     Parameters
     ----------
     problem
-        A compiled problem.
+        What to learn; see `spaql.agents.base.Agent`.
     scaling
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
@@ -180,6 +180,8 @@ class PublishedSPAQL(Trained):
         Iterations with splits and no improvement after which the agent goes back to its best.
     seed
         Of everything random about the agent.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
 
     Examples
     --------
@@ -194,7 +196,7 @@ class PublishedSPAQL(Trained):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Any,
         *,
         scaling: float = 0.5,
         rollouts: int = 20,
@@ -204,8 +206,10 @@ class PublishedSPAQL(Trained):
         heat_decay: float = 0.8,
         splits_before_reset: int = 2,
         seed: int = 0,
+        **environment: Any,
     ) -> None:
-        super().__init__(problem, seed=seed)
+        super().__init__(problem, seed=seed, **environment)
+        problem = self.problem
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", 1, MOST_ROLLOUTS)
         self.coldest = check_number(coldest, "coldest", least=0.0, above=True)
@@ -264,16 +268,18 @@ class PublishedSPAQL(Trained):
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        iterate(
-            self._work.forest,
-            self._kept.forest,
-            self.problem.world,
-            self._frame,
-            self._rules,
-            self._mood,
-            self._streams,
-            rows,
-            budget,
-            self._work.growth(self.problem.horizon),
-        )
+        self._mood.counts[STATUS] = RAN
+        with self.problem.playing():
+            iterate(
+                self._work.forest,
+                self._kept.forest,
+                self.problem.world,
+                self._frame,
+                self._rules,
+                self._mood,
+                self._streams,
+                rows,
+                budget,
+                self._work.growth(self.problem.horizon),
+            )
         self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.finished + 1}")

@@ -58,7 +58,7 @@ from spaql.memory import (
 )
 from spaql.merging import merge
 from spaql.partition import Partition
-from spaql.problems.base import RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
 from spaql.splitting import revise
@@ -148,7 +148,7 @@ def lasting(conduct, random):
 def train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, world_random):
     """Play one episode and remember it; its return.  `counts[STATUS]` tells of a fault."""
     states = rule.states
-    status = begin_all(world, frame, 1, world_random)
+    status = begin_all(world, frame, 0, 1, world_random)
     node = 0 if failed(status) else spot(f, g, frame.points, 0)
     total = 0.0
     repeats = 0
@@ -234,7 +234,7 @@ class SPAQL(Trained):
     Parameters
     ----------
     problem
-        A compiled problem.
+        What to learn; see `spaql.agents.base.Agent`.
     discount
         Of the value of the next state, in [0, 1); None for 1 - 1/H.
     exploration
@@ -254,6 +254,8 @@ class SPAQL(Trained):
         Names of mechanisms to leave out, for ablations; see `spaql.agents.spaql.MECHANISMS`.
     seed
         Of everything random about the agent.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
 
     Examples
     --------
@@ -265,7 +267,7 @@ class SPAQL(Trained):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Any,
         *,
         discount: float | None = None,
         exploration: float = 0.25,
@@ -276,8 +278,10 @@ class SPAQL(Trained):
         memory: int = 1_000_000,
         without: Sequence[str] = (),
         seed: int = 0,
+        **environment: Any,
     ) -> None:
-        super().__init__(problem, seed=seed)
+        super().__init__(problem, seed=seed, **environment)
+        problem = self.problem
         self.without = _known(without)
         self.plays_middle = "middle" not in self.without
         self.discount = None if discount is None else check_number(discount, "discount", least=0.0, most=1.0)
@@ -322,7 +326,7 @@ class SPAQL(Trained):
         self._returned: tuple[int, Partition] | None = None
 
     @staticmethod
-    def published(problem: Problem, **parameters: Any) -> PublishedSPAQL:
+    def published(problem: Any, **parameters: Any) -> PublishedSPAQL:
         """The agent of the paper, exactly; see `spaql.agents.PublishedSPAQL` for its parameters."""
         return PublishedSPAQL(problem, **parameters)
 
@@ -359,19 +363,21 @@ class SPAQL(Trained):
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        iterate(
-            self._work.forest,
-            self._memory,
-            self._ledger,
-            self._rule,
-            self._conduct,
-            self.problem.world,
-            self._frame,
-            self._counts,
-            self._streams,
-            rows,
-            budget,
-        )
+        self._counts[STATUS] = RAN
+        with self.problem.playing():
+            iterate(
+                self._work.forest,
+                self._memory,
+                self._ledger,
+                self._rule,
+                self._conduct,
+                self.problem.world,
+                self._frame,
+                self._counts,
+                self._streams,
+                rows,
+                budget,
+            )
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")
 
     def _policy(self) -> Partition:
