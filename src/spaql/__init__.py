@@ -15,12 +15,14 @@ from spaql._version import __version__
 _HOMES = {
     "AQL": "spaql.agents",
     "SPAQL": "spaql.agents",
+    "SPAQLTS": "spaql.agents",
     "Random": "spaql.agents",
     "NoMovement": "spaql.agents",
     "Mean": "spaql.agents",
     "Median": "spaql.agents",
     "GymnasiumProblem": "spaql.gymnasium_problem",
     "ProblemEnvironment": "spaql.environments",
+    "load": "spaql.files",
     "optimum": "spaql.exact",
     "SpaqlError": "spaql.errors",
 }

@@ -26,6 +26,10 @@ class NotTrainedError(SpaqlError, RuntimeError):
     """An agent was asked for what it has not learned yet."""
 
 
+class AgentFileError(SpaqlError, ValueError):
+    """A file that is no agent's, or a damaged or newer one."""
+
+
 class OutputError(SpaqlError, OSError):
     """A file or folder that cannot be written."""
 

@@ -329,6 +329,26 @@ class GymnasiumProblem(Playable):
         """A copy of the environment."""
         return self._twin()
 
+    def moved(self, env: Any) -> GymnasiumProblem:
+        """The same ranges on another environment."""
+        ends = zip(self.states.low, self.states.high, strict=True)
+        ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
+        other = GymnasiumProblem(env, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        sizes = [getattr(each.actions, "count", each.actions.dimensions) for each in (self, other)]
+        same_bounds = isinstance(self.actions, Finite) or (
+            isinstance(other.actions, Box)
+            and np.array_equal(self.actions.low, other.actions.low)
+            and np.array_equal(self.actions.high, other.actions.high)
+        )
+        if other.names != self.names or type(other.actions) is not type(self.actions) or sizes[0] != sizes[1]:
+            same_bounds = False
+        if not same_bounds:
+            raise ParameterError(
+                f"env: {other.name!r} has other observations or actions than {self.name!r}, on which was learned"
+            )
+        other.warm_up_steps = self.warm_up_steps
+        return other
+
     def _twin(self) -> Any:
         """Another environment of the same make; the same one where it can be neither made nor copied again."""
         if self._make is not None:

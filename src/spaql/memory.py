@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.compiling import borrow, kernel
-from spaql.kernels import GRID, GRID_LEVELS, NONE, lend
+from spaql.kernels import GRID, GRID_LEVELS, NONE, Forest, lend
 
 # experiences; when to revise; whether splitting waits for room; splits; and those of them that a history row tells of
 USED, NEXT, PENDING, SPLITS, TOLD = 0, 1, 2, 3, 4
@@ -56,6 +56,10 @@ class Ledger(NamedTuple):
     greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
     spots: NDArray[np.int32]  # [GRID] for one state dimension: where in the tree to look for a leaf, by place
     scale: NDArray[np.float64]  # [3] spread of targets over the space; smallest and largest V of a leaf
+
+
+PER_NODE = ("edges", "value", "greedy")
+PER_CELL = ("ends", "tally", "planes", "drafts")
 
 
 class Rule(NamedTuple):
@@ -113,9 +117,26 @@ def longer_memory(memory: Memory, size: int) -> Memory:
 
 def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:
     """The same ledger for a forest with room for so many nodes and cells."""
-    grown = {name: _prolonged(getattr(ledger, name), nodes) for name in ("edges", "value", "greedy")}
-    grown |= {name: _prolonged(getattr(ledger, name), cells) for name in ("ends", "tally", "planes", "drafts")}
+    grown = {name: _prolonged(getattr(ledger, name), nodes) for name in PER_NODE}
+    grown |= {name: _prolonged(getattr(ledger, name), cells) for name in PER_CELL}
     return ledger._replace(**grown)
+
+
+def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
+    """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
+    nodes, cells, used = int(forest.used[0]), int(forest.used[1]), int(memory.counts[USED])
+    files = memory.files[:used]
+    fits = ((files[:, CELL] >= 0) & (files[:, CELL] < cells)).all()
+    fits = fits and ((files[:, ORIGIN] >= 0) & (files[:, ORIGIN] < nodes)).all()
+    fits = fits and ((files[:, PLACE] >= NONE) & (files[:, PLACE] < nodes)).all()
+    later = files[:, LATER]
+    fits = fits and ((later == NONE) | ((later > np.arange(used)) & (later < used))).all()
+    fits = fits and ((ledger.ends >= NONE) & (ledger.ends < max(used, 1))).all()
+    leaves = forest.nodes["child"][:nodes] == NONE
+    fits = fits and (ledger.greedy[:nodes][leaves] >= 0).all() and (ledger.greedy < cells).all()
+    fits = fits and ((ledger.spots >= 0) & (ledger.spots < nodes)).all()
+    if not fits or not np.isfinite(memory.facts[:used]).all():
+        raise ValueError("a memory whose files lead nowhere")
 
 
 def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from spaql.compiling import first_use, records
 from spaql.errors import ParameterError
-from spaql.problems.base import Problem
+from spaql.problems.base import Playable
 from spaql.spaces import check_whole
 
 ROW = np.dtype(
@@ -48,7 +48,7 @@ _LARGEST_CHUNK = 1 << 16
 class Learner(Protocol):
     """What an agent offers to be driven."""
 
-    problem: Problem
+    problem: Playable
 
     @property
     def steps_taken(self) -> int:
@@ -76,11 +76,13 @@ def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) 
     if iterations is not None:
         return check_whole(iterations, "iterations", 1), UNLIMITED
     budget = check_whole(total_timesteps, "total_timesteps", 1)
-    if budget < learner.steps_per_iteration:
+    before = learner.problem.warm_up_steps if learner.finished == 0 else 0  # the first call pays for them
+    if budget < before + learner.steps_per_iteration:
+        aside = f", after a warm-up of {before}" if before else ""
         raise ParameterError(
-            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
+            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps{aside}"
         )
-    return UNLIMITED, learner.steps_taken + budget
+    return UNLIMITED, learner.steps_taken + budget - before
 
 
 def shown(progress_bar: bool | None) -> bool:

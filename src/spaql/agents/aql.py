@@ -11,12 +11,13 @@ after every episode draw the learning curve; the agent never sees them, so they 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, within
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
@@ -145,7 +146,7 @@ class AQL(Trained):
             )
         self._rules = Rules(problem.horizon, self.rollouts, self.scaling)
         self._forest = Partition(problem.states, problem.actions, initial=float(problem.horizon), steps=problem.horizon)
-        self._counts = np.array([0, 0, RAN, 0])
+        self._counts = np.array([problem.warm_up_steps, 0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(max(1, self.rollouts))
 
@@ -176,6 +177,18 @@ class AQL(Trained):
 
     def _policy(self) -> Partition:
         return self._forest
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The partitions, counters, streams, history."""
+        arrays = {f"forest-{name}": array for name, array in self._forest.arrays().items()}
+        return super().state() | arrays | {"counts": self._counts, "streams": self._streams}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` told; see `Agent.restore`."""
+        super().restore(arrays, numbers)
+        self._forest.restore(within(arrays, "forest-"))
+        self._counts[:] = arrays["counts"]
+        self._streams[:] = arrays["streams"]
 
     @property
     def steps_to_split(self) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,6 +68,11 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     from spaql.opening import as_problem  # not before it is asked for: it brings all of Gymnasium
 
     return as_problem(problem, seed, **environment)
+
+
+def within(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class Agent:
@@ -198,6 +206,52 @@ class Agent:
         policy = self._policy()
         cell = policy.greedy(self.problem.observed(observation)[0], self._steps(1, [step], None))
         return int(policy.forest.cells["visits"][cell[0]])
+
+    # Files ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the agent to a file, from which `spaql.load` makes it again; see `spaql.files`."""
+        from spaql.files import save  # it knows all agents
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
+        """An agent from a file, on the given environment or problem, or on the one that the file names."""
+        from spaql.files import load  # it knows all agents
+
+        agent = load(path, env)
+        if not isinstance(agent, cls):
+            raise ParameterError(f"load: {path} holds a {type(agent).__name__}, not a {cls.__name__}; use spaql.load")
+        return agent
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that was learned, as arrays."""
+        return {"history": self.history}
+
+    def numbers(self) -> dict[str, Any]:
+        """What else there is to remember, ready for JSON."""
+        return {"prediction": self._prediction.bit_generator.state}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` and `numbers` told of an agent of the same parameters; a ValueError where they do not fit."""
+        history = records(len(arrays["history"]), training.ROW)
+        if arrays["history"].dtype != history.dtype:
+            raise ValueError("a history of other columns")
+        history[...] = arrays["history"]
+        self._history[:] = [history]
+        self._prediction.bit_generator.state = numbers["prediction"]
+
+    # Environments ---------------------------------------------------------------------------------------------
+
+    def get_env(self) -> Any:
+        """The Gymnasium environment it learns on, or None for a compiled problem."""
+        return getattr(self.problem, "env", None)
+
+    def set_env(self, env: Any) -> Self:
+        """Go on with another environment, with the same numbers to see and the same actions; ranges stay as they are."""
+        self.problem = self.problem.moved(env)
+        return self
 
     # The policy -----------------------------------------------------------------------------------------------
 

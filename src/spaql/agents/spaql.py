@@ -18,13 +18,13 @@ the time-invariant greedy policy, and otherwise
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Trained
+from spaql.agents.base import Trained, within
 from spaql.agents.published import PublishedSPAQL
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all
@@ -36,6 +36,8 @@ from spaql.memory import (
     NEXT,
     ORIGIN,
     PENDING,
+    PER_CELL,
+    PER_NODE,
     PLACE,
     SPLITS,
     TOLD,
@@ -44,6 +46,7 @@ from spaql.memory import (
     Memory,
     Rule,
     allocate,
+    check_memory,
     chain,
     forget,
     lend_ledger,
@@ -320,7 +323,7 @@ class SPAQL(Trained):
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
         self._memory = allocate(self._rule, 2 * problem.horizon)
         self._ledger = open_ledger(self._rule, *room)
-        self._counts = np.array([0, RAN, 0])
+        self._counts = np.array([problem.warm_up_steps, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
         self._frame = problem.frame(1)
         self._returned: tuple[int, Partition] | None = None
@@ -379,6 +382,38 @@ class SPAQL(Trained):
                 budget,
             )
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The partition, the memory and its ledger, counters, streams, history."""
+        work, used = self._work.arrays(), int(self._memory.counts[USED])
+        nodes, cells, _ = (int(n) for n in self._work.forest.used)
+        arrays = {f"work-{name}": array for name, array in work.items()}
+        for name, array in self._memory._asdict().items():
+            arrays[f"memory-{name}"] = array if name == "counts" else array[:used]
+        for name, array in self._ledger._asdict().items():
+            rows = nodes if name in PER_NODE else cells if name in PER_CELL else len(array)
+            arrays[f"ledger-{name}"] = array[:rows]
+        return super().state() | arrays | {"counts": self._counts, "streams": self._streams}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` told; see `Agent.restore`."""
+        super().restore(arrays, numbers)
+        self._work.restore(within(arrays, "work-"))
+        room = len(self._work.forest.nodes), len(self._work.forest.cells)
+        used = int(arrays["memory-counts"][USED])
+        memory, ledger = allocate(self._rule, max(used, 2 * self.problem.horizon)), open_ledger(self._rule, *room)
+        for place, prefix, rows in ((memory, "memory-", used), (ledger, "ledger-", None)):
+            for name, given in within(arrays, prefix).items():
+                array = getattr(place, name)
+                array = array if rows is None or name == "counts" else array[:rows]
+                if given.shape != array.shape or given.dtype != array.dtype:
+                    raise ValueError(f"{prefix}{name} has the wrong shape or type")
+                array[...] = given
+        check_memory(self._work.forest, memory, ledger)
+        self._memory, self._ledger = memory, ledger
+        self._counts[:] = arrays["counts"]
+        self._streams[:] = arrays["streams"]
+        self._returned = None
 
     def _policy(self) -> Partition:
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""

@@ -158,6 +158,10 @@ class Playable(ABC):
     def environment(self, seed: int) -> Any:
         """As a Gymnasium environment to look at; what is learned on is left alone."""
 
+    def moved(self, env: Any) -> Playable:
+        """The same on another environment."""
+        raise ProblemError(f"{self.name!r} is compiled: it has no environment that could be exchanged")
+
     def playing(self) -> AbstractContextManager[None]:
         """Around every call of a kernel that plays."""
         return nullcontext()
