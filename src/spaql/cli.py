@@ -285,7 +285,13 @@ def _evaluate(options: argparse.Namespace) -> int:
     fresh = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
     low, high = fresh.interval
     if options.json:
-        told = {"problem": agent.problem.name, "agent": type(agent).__name__, "mean": fresh.mean, "low": low, "high": high}
+        told = {
+            "problem": agent.problem.name,
+            "agent": type(agent).__name__,
+            "mean": fresh.mean,
+            "low": low,
+            "high": high,
+        }
         told |= {"episodes": options.episodes, "steps": fresh.steps, "arms": agent.arms}
         print(json.dumps(told, indent=2, allow_nan=False))
     else:

@@ -234,7 +234,12 @@ def _spend(agent: Agent, run: Run) -> Record:
         fresh.append(agent.evaluate(run.episodes).mean if ready else np.nan)
         arms.append(agent.arms)
         steps.append(agent.training_steps + agent.selection_steps)
-    arrays = {"budget": np.array(run.budgets), "fresh": np.array(fresh), "arms": np.array(arms), "steps": np.array(steps)}
+    arrays = {
+        "budget": np.array(run.budgets),
+        "fresh": np.array(fresh),
+        "arms": np.array(arms),
+        "steps": np.array(steps),
+    }
     last = None if np.isnan(fresh[-1]) else float(fresh[-1])
     return Record(_scalars(agent, 0) | {"fresh": last}, arrays)
 

@@ -34,7 +34,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
-    """Write an agent to a file, all of it or, where that fails, nothing; the path, with `.spaql` where it had no suffix."""
+    """Write an agent to a file, all of it or, where that fails, nothing; the path, with a suffix where it had none."""
     target = Path(path)
     target = target if target.suffix else target.with_suffix(SUFFIX)
     arrays = {name: np.ascontiguousarray(array) for name, array in agent.state().items()}
@@ -78,8 +78,8 @@ def load(path: str | os.PathLike[str], problem: Any = None) -> Agent:
     path
         The file, or the folder.
     problem
-        What it learned on: a problem or environment as agents take it.  Needed where the file cannot name it: a compiled
-        problem of your own, or an environment without an id.
+        What it learned on: a problem or environment as agents take it.  Needed where the file cannot name it: a
+        compiled problem of your own, or an environment without an id.
 
     Raises
     ------
@@ -94,7 +94,9 @@ def load(path: str | os.PathLike[str], problem: Any = None) -> Agent:
             head = _head(archive, source)
             arrays = {name: _array(archive, name, entry, source) for name, entry in head["arrays"].items()}
     except FileNotFoundError:
-        raise AgentFileError(f"{source}: there is no such file; agent.save writes one, and so does spaql train --out") from None
+        raise AgentFileError(
+            f"{source}: there is no such file; agent.save writes one, and so does spaql train --out"
+        ) from None
     except (zipfile.BadZipFile, OSError, KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
         if isinstance(error, SpaqlError):
             raise

@@ -2,8 +2,8 @@
 
 Observations: a Box of any shape, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these become one row of
 numbers.  Whole numbers keep their order, each in the middle of an interval of width 1, so that n values fill a side of
-length n.  Every number has a name: its place in the row for a plain space, else the way to it, such as "wind[0]" for the
-first number of the part `wind` of a Dict.
+length n.  Every number has a name: its place in the row for a plain space, else the way to it, such as "wind[0]" for
+the first number of the part `wind` of a Dict.
 
 Actions: Discrete, and MultiDiscrete and MultiBinary with few combinations, are numbered; more combinations, and a Box,
 become a box, of which whole numbers take the interval that an action falls into.
@@ -105,7 +105,7 @@ class Observations:
         if len(self.names) > MOST_OBSERVED:
             raise ParameterError(
                 f"observations: {len(self.names)} numbers are too many for a partition of their space, at most "
-                f"{MOST_OBSERVED}; wrap the environment so that it shows the few that matter (an image is not for spaql)"
+                f"{MOST_OBSERVED}; wrap the environment so that it shows the few that matter (no images)"
             )
         self.low = np.concatenate([part.low for part in self.parts])
         self.high = np.concatenate([part.high for part in self.parts])
@@ -138,12 +138,15 @@ class Observations:
 
     def rows(self, observation: Any) -> tuple[Floats, bool]:
         """One observation, or many stacked along the first axis of every part, as rows `[n, d]`; whether it was one."""
-        columns, sizes = [], set()
+        columns: list[Floats] = []
+        sizes: set[int | None] = set()
         for part in self.parts:
             try:
                 values = np.asarray(part.find(observation), dtype=float)
             except (KeyError, IndexError, TypeError, ValueError):
-                raise ParameterError(f"observation: expected a member of {self.space}, got {observation!r:.80}") from None
+                raise ParameterError(
+                    f"observation: expected a member of {self.space}, got {observation!r:.80}"
+                ) from None
             shape = part.space.shape
             if values.shape == shape:
                 sizes.add(None)
@@ -184,9 +187,10 @@ class Moves:
             self._start = int(space.start)
             self.actions = self._numbered(int(space.n)) or self._ranged(np.array([space.n]), np.array([space.start]))
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-            binary = isinstance(space, spaces.MultiBinary)
-            sizes = np.full(space.shape, 2) if binary else np.asarray(space.nvec)
-            self._start = np.zeros(space.shape, int) if binary else np.asarray(space.start)
+            if isinstance(space, spaces.MultiBinary):
+                sizes, self._start = np.full(space.shape, 2), np.zeros(space.shape, int)
+            else:
+                sizes, self._start = np.asarray(space.nvec), np.asarray(space.start)
             if math.prod(int(n) for n in sizes.reshape(-1)) <= MOST_NUMBERED:
                 self._digits = sizes.reshape(-1)
                 self.actions = Finite(int(np.prod(sizes)))

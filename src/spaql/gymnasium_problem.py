@@ -4,10 +4,10 @@ The agents' kernels move an environment through two functions at an address (`sp
 compiled too, and call back into Python once per step, where `env.step` is played.  The rest, from the action's units to
 the place of the observation in the unit cube, is compiled.
 
-*Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has none,
-or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st to the
-99th percentile, and half as much again on both sides.  `bounds` names ranges instead, `periodic` numbers that come round
-again, such as angles.  Observations outside are taken for the border, and counted.
+*Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
+none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st to
+the 99th percentile, and half as much again on both sides.  `bounds` names ranges instead, `periodic` numbers that come
+round again, such as angles.  Observations outside are taken for the border, and counted.
 
 *Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
 the last state still counts.
@@ -24,17 +24,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import gymnasium
-import numba
 import numpy as np
-from numba import carray, types
-from numba.core import config
 from numpy.typing import NDArray
 
-from spaql.compiling import call_1, floats_at, words_at
+from spaql.bridge import bridge
 from spaql.errors import EnvironmentFault, ParameterError
 from spaql.flat import Moves, Observations
 from spaql.problems.base import (
@@ -42,7 +38,6 @@ from spaql.problems.base import (
     BAD_STATE,
     LARGEST_REWARD,
     LONGEST,
-    NO_STATE,
     RAN,
     SOME_CUT,
     SOME_ENDED,
@@ -56,10 +51,6 @@ from spaql.spaces import Box, Finite, Floats, check_whole
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
 _ABSURD = 1e6  # a wider range than this is none
-_RESET = -1  # what the callback is asked for; else the number of a finite action, or 0
-# Of the addresses in front of the constants, one number each.
-_CALLBACK, _ACTION, _SEEN, _REWARD, _TALLY = 0, 1, 2, 3, 4
-_ADDRESSES = 5
 _SEEDS = 2**31
 
 
@@ -150,8 +141,9 @@ class GymnasiumProblem(Playable):
             low[at], high[at], known[at] = given.low[0], given.high[0], True
         for at in self.periodic:
             if not known[at]:
+                name = self.names[at]
                 raise ParameterError(
-                    f"periodic: {self.names[at]} has no bounds, so no period; give bounds={{{self.names[at]!r}: (low, high)}}"
+                    f"periodic: {name} has no bounds, so no period; give bounds={{{name!r}: (low, high)}}"
                 )
         same = known & ~(high > low)  # a constant: any box around it will do
         low[same], high[same] = low[same] - 0.5, low[same] + 0.5
@@ -206,7 +198,7 @@ class GymnasiumProblem(Playable):
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
         finite = isinstance(self.actions, Finite)
         rounds = tuple(d in self.periodic for d in range(states))
-        self._moves = _bridge(states, actions, finite, rounds)
+        self._moves = bridge(states, actions, finite, rounds)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
         ends = [self.states.low, self.states.high - self.states.low]
@@ -278,8 +270,8 @@ class GymnasiumProblem(Playable):
         where = f"in step {self._tally[-1]} of an episode, {where}"
         if status & BAD_REWARD:
             raise EnvironmentFault(
-                f"environment {self.name!r} gave the reward {self._reward[0]} {where}; rewards must be finite numbers of "
-                f"at most {LARGEST_REWARD:g}: mend its step function"
+                f"environment {self.name!r} gave the reward {self._reward[0]} {where}; rewards must be finite numbers "
+                f"of at most {LARGEST_REWARD:g}: mend its step function"
             )
         if status & BAD_STATE:
             self._refuse(self._seen, where)
@@ -305,7 +297,7 @@ class GymnasiumProblem(Playable):
         )
 
     def observed(self, observation: Any) -> tuple[Floats, bool]:
-        """Observations as the environment gives them, as points of the unit cube, moved inside where they are outside."""
+        """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
         rows, single = self.observations.rows(observation)
         points = self.states.to_unit(rows)
         for at in self.periodic:
@@ -320,14 +312,10 @@ class GymnasiumProblem(Playable):
     def fresh(self, seed: int) -> GymnasiumProblem:
         """The same ranges on a copy of the environment, whose next episode begins with a seed of its own."""
         twin = copy.copy(self)
-        twin.env, twin.seed = self._twin(), seed
+        twin.env, twin.seed = self.twin(), seed
         twin._build()
         twin._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
         return twin
-
-    def environment(self, seed: int) -> Any:
-        """A copy of the environment."""
-        return self._twin()
 
     def moved(self, env: Any) -> GymnasiumProblem:
         """The same ranges on another environment."""
@@ -349,7 +337,7 @@ class GymnasiumProblem(Playable):
         other.warm_up_steps = self.warm_up_steps
         return other
 
-    def _twin(self) -> Any:
+    def twin(self) -> Any:
         """Another environment of the same make; the same one where it can be neither made nor copied again."""
         if self._make is not None:
             return self._make()
@@ -395,68 +383,3 @@ def _two(ends: Any, name: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from None
     return low, high
-
-
-@lru_cache(maxsize=256)
-def _bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) -> Any:
-    """The two functions that kernels call."""
-    first = 8 * _ADDRESSES
-    comes_round = any(rounds)
-
-    def place(point_at, constants, stepped):
-        """Where in the unit cube the observation in the buffer lies; what was wrong with it."""
-        places = carray(words_at(constants), (_ADDRESSES,))
-        low = carray(floats_at(constants + first), (states,))
-        width = carray(floats_at(constants + first + 8 * states), (states,))
-        seen = carray(floats_at(np.int64(places[_SEEN])), (states,))
-        tally = carray(words_at(np.int64(places[_TALLY])), (states + 1,))
-        tally[states] = tally[states] + np.uint64(1) if stepped else np.uint64(0)
-        point = carray(floats_at(point_at), (states,))
-        status = 0
-        for d in range(states):
-            value = (seen[d] - low[d]) / width[d]
-            if not -np.inf < value < np.inf:
-                status = BAD_STATE | NO_STATE
-            if comes_round and rounds[d]:
-                value -= np.floor(value)
-            if value < 0.0 or value > 1.0:
-                tally[d] += np.uint64(1)
-                value = min(max(value, 0.0), 1.0)
-            point[d] = value
-        return status
-
-    place = place if config.DISABLE_JIT else numba.njit(place)
-
-    def advance(count, state_at, point_at, action_at, outcome_at, constants, random_at):
-        places = carray(words_at(constants), (_ADDRESSES,))
-        action_low = carray(floats_at(constants + first + 16 * states), (actions,))
-        action_width = carray(floats_at(constants + first + 16 * states + 8 * actions), (actions,))
-        action = carray(floats_at(action_at), (actions,))
-        buffer = carray(floats_at(np.int64(places[_ACTION])), (actions,))
-        outcome = carray(floats_at(outcome_at), (2,))
-        number = 0
-        if finite:
-            number = int(action[0])
-        else:
-            for d in range(actions):
-                buffer[d] = action_low[d] + action[d] * action_width[d]
-        status = call_1(np.int64(places[_CALLBACK]), number)
-        if status & RAN == 0:
-            return 0
-        reward = carray(floats_at(np.int64(places[_REWARD])), (1,))[0]
-        outcome[0] = reward
-        outcome[1] = float(status & (SOME_ENDED | SOME_CUT))
-        if not abs(reward) <= LARGEST_REWARD:
-            status |= BAD_REWARD
-        return status | place(point_at, constants, True)
-
-    def begin(count, state_at, point_at, constants, random_at):
-        places = carray(words_at(constants), (_ADDRESSES,))
-        status = call_1(np.int64(places[_CALLBACK]), _RESET)
-        if status & RAN == 0:
-            return 0
-        return status | place(point_at, constants, False)
-
-    if config.DISABLE_JIT:
-        return advance, begin
-    return numba.cfunc(types.int64(*[types.int64] * 7))(advance), numba.cfunc(types.int64(*[types.int64] * 5))(begin)

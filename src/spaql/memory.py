@@ -112,7 +112,9 @@ def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
 
 def longer_memory(memory: Memory, size: int) -> Memory:
     """The same memory with room for so many experiences."""
-    return Memory(memory.counts, _prolonged(memory.facts, size), _prolonged(memory.files, size), _prolonged(memory.targets, size))
+    return Memory(
+        memory.counts, _prolonged(memory.facts, size), _prolonged(memory.files, size), _prolonged(memory.targets, size)
+    )
 
 
 def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:

@@ -92,14 +92,17 @@ def reopened(about: Mapping[str, Any], problem: Any, seed: int, where: str) -> P
             seed=seed,
         )
         if made.names != about["names"]:
-            raise ParameterError(f"problem: {where} saw {', '.join(about['names'])}, and this shows {', '.join(made.names)}")
+            raise ParameterError(
+                f"problem: {where} saw {', '.join(about['names'])}, and this shows {', '.join(made.names)}"
+            )
         made.warm_up_steps = int(about["warm_up_steps"])
         return made
     if problem is not None:
         return as_problem(problem, seed)
     if about["maker"] not in PROBLEMS or about["arguments"] is None:
         raise ParameterError(
-            f"{where}: it learned on {about['name']!r}, a compiled problem of your own; give it: load(path, problem=...)"
+            f"{where}: it learned on {about['name']!r}, a compiled problem of your own; give it: "
+            "load(path, problem=...)"
         )
     arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in about["arguments"].items()}
     return PROBLEMS[about["maker"]](**arguments)

@@ -10,10 +10,10 @@ import gymnasium
 import numpy as np
 
 from spaql.agents import Agent
-from spaql.beyond.control import TASKS
 from spaql.errors import OutputError, ParameterError
 from spaql.gymnasium_problem import GymnasiumProblem
 from spaql.output import check_folder
+from spaql.problems.control import GYMNASIUM
 
 KINDS = (".gif", ".mp4")
 _FRAMES_PER_SECOND = 30
@@ -33,7 +33,8 @@ def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tu
         raise OutputError(f"{path}: an episode can be kept as {' or '.join(KINDS)}")
     check_folder(path.parent)
     environment = _drawing(agent)
-    frames, total, step, state = [], 0.0, 0, None
+    frames: list[Any] = []
+    total, step, state = 0.0, 0, None
     observation, _ = environment.reset(seed=seed)
     over = False
     while not over and step < agent.problem.horizon:
@@ -53,9 +54,8 @@ def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tu
 
 def _drawing(agent: Agent) -> Any:
     """The agent's environment with pictures as arrays."""
-    known = {task.problem: task.environment for task in TASKS}
     problem = agent.problem
-    made = problem.env.spec if isinstance(problem, GymnasiumProblem) else known.get(problem.name)
+    made = problem.env.spec if isinstance(problem, GymnasiumProblem) else GYMNASIUM.get(problem.name)
     if made is None:
         raise ParameterError(f"record: {problem.name!r} has no environment that can draw it")
     try:

@@ -80,7 +80,8 @@ def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) 
     if budget < before + learner.steps_per_iteration:
         aside = f", after a warm-up of {before}" if before else ""
         raise ParameterError(
-            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps{aside}"
+            f"total_timesteps: {budget} is too few; one iteration takes up to "
+            f"{learner.steps_per_iteration} steps{aside}"
         )
     return UNLIMITED, learner.steps_taken + budget - before
 

@@ -234,7 +234,7 @@ class Agent:
         return {"prediction": self._prediction.bit_generator.state}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        """Become what `state` and `numbers` told of an agent of the same parameters; a ValueError where they do not fit."""
+        """Become what `state` and `numbers` told of an agent of the same parameters; ValueError if they do not fit."""
         history = records(len(arrays["history"]), training.ROW)
         if arrays["history"].dtype != history.dtype:
             raise ValueError("a history of other columns")
@@ -249,7 +249,7 @@ class Agent:
         return getattr(self.problem, "env", None)
 
     def set_env(self, env: Any) -> Self:
-        """Go on with another environment, with the same numbers to see and the same actions; ranges stay as they are."""
+        """Go on with another environment, with the same numbers to see and the same actions; ranges stay."""
         self.problem = self.problem.moved(env)
         return self
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.problems.base import Playable
+from spaql.problems.base import Playable, Problem
 from spaql.spaces import Finite, Floats
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     visits: list[int] = []
     ends = 0
     for policy in (False, True) if visited is not None else (False,):
-        environment = agent.problem.environment(agent.seed)
+        environment = _environment(agent.problem)
         observation, _ = environment.reset(seed=int(random.integers(2**62)))
         step, state = 0, None
         for _ in range(_PROBE_STEPS):
@@ -107,6 +107,15 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
                 following.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
     return Probe(np.array(rewards), ends, seen, np.array(visits, np.int64))
+
+
+def _environment(problem: Playable) -> Any:
+    """To be looked at step by step; what is learned on is left alone."""
+    if not isinstance(problem, Problem):
+        return problem.twin()
+    from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
+
+    return ProblemEnvironment(problem)
 
 
 def _any_action(problem: Playable, random: np.random.Generator) -> Floats:

@@ -251,7 +251,9 @@ class PublishedSPAQL(Trained):
         self._reference = np.zeros(problem.states.dimensions)
         self._work = Partition(problem.states, problem.actions, initial=float(horizon))
         self._kept = self._work.copy()
-        self._mood = Mood(np.array([self.coldest, self.heat, -np.inf]), np.array([0, problem.warm_up_steps, 0, RAN, 0, 0]))
+        self._mood = Mood(
+            np.array([self.coldest, self.heat, -np.inf]), np.array([0, problem.warm_up_steps, 0, RAN, 0, 0])
+        )
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(self.rollouts)
 

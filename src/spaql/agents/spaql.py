@@ -46,8 +46,8 @@ from spaql.memory import (
     Memory,
     Rule,
     allocate,
-    check_memory,
     chain,
+    check_memory,
     forget,
     lend_ledger,
     lend_memory,
@@ -419,7 +419,12 @@ class SPAQL(Trained):
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""
         if self._returned is None or self._returned[0] != self.finished:
             work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
-            memory = Memory(*(getattr(self._memory, name) if name == "facts" else getattr(self._memory, name).copy() for name in Memory._fields))
+            memory = Memory(
+                *(
+                    getattr(self._memory, name) if name == "facts" else getattr(self._memory, name).copy()
+                    for name in Memory._fields
+                )
+            )
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
             if memory.counts[USED] and "merging" not in self.without:

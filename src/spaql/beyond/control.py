@@ -94,9 +94,9 @@ RIVALS = (PUBLISHED, TERMINAL, AQL, RANDOM)
 
 NOTE = (
     "Mean return of {agents} agents with {episodes} fresh episodes each, half of its 95% interval, and cells. Minus: "
-    "behind SPAQL at the 5% level (Welch). Budget: environment steps, learning and selection together. SPAQL-TS is told "
-    "the state to hold, with lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, cited, "
-    "not measured here."
+    "behind SPAQL at the 5% level (Welch). Budget: environment steps, learning and selection together. SPAQL-TS is "
+    "told the state to hold, with lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, "
+    "cited, not measured here."
 )
 
 

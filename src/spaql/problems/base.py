@@ -16,9 +16,9 @@ Where an agent sees less, or something else, than what the environment must reme
 
     observe(state, parameters, observation) -> None
 
-that fills `observation` [states], what the agent sees and what its cells are made of; `state` then has `hidden` numbers,
-is never shown, and only the observation must stay inside `states`.  With `clip` what leaves the space counts as its
-border instead of a fault.
+that fills `observation` [states], what the agent sees and what its cells are made of; `state` then has `hidden`
+numbers, is never shown, and only the observation must stay inside `states`.  With `clip` what leaves the space counts
+as its border instead of a fault.
 
 Plain functions or `@numba.njit` ones will do.  `Problem` wraps them, compiled, into two functions that the agents'
 kernels call by their address: the kernels are compiled once for all problems, a new problem costs a fraction
@@ -154,9 +154,9 @@ class Playable(ABC):
     def fresh(self, seed: int) -> Playable:
         """The same to evaluate on, with random numbers of its own; what is learned on is left alone."""
 
-    @abstractmethod
-    def environment(self, seed: int) -> Any:
-        """As a Gymnasium environment to look at; what is learned on is left alone."""
+    def twin(self) -> Any:
+        """Another environment of the same make, where there is one."""
+        raise ProblemError(f"{self.name!r} is compiled: it has no environment")
 
     def moved(self, env: Any) -> Playable:
         """The same on another environment."""
@@ -306,12 +306,6 @@ class Problem(Playable):
     def fresh(self, seed: int) -> Problem:
         """The problem itself: what is random comes from the evaluation's own streams."""
         return self
-
-    def environment(self, seed: int) -> Any:
-        """As a Gymnasium environment."""
-        from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
-
-        return ProblemEnvironment(self)
 
     def frame(self, copies: int) -> Frame:
         """Memory for `copies` environments side by side."""

@@ -3,13 +3,13 @@
 Description
     `cartpole`, `mountaincar`, `mountaincar_continuous`, `acrobot`, `pendulum`: the physics of CartPole-v1,
     MountainCar-v0, MountainCarContinuous-v0, Acrobot-v1 and Pendulum-v1 of Gymnasium 1.x, in the same order of
-    operations and with the same roundings to float32, so that every step from the same state with the same action equals
-    Gymnasium's own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).
+    operations and with the same roundings to float32, so that every step from the same state with the same action
+    equals Gymnasium's own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).
 Action space
     Two or three numbered actions; for `pendulum` and `mountaincar_continuous` a force, an interval.
 Observation space
-    What Gymnasium shows, rounded to float32 as there.  The velocities of `cartpole` have no bounds there; here their range
-    is `cartpole`'s argument, and what leaves it is taken for its border.
+    What Gymnasium shows, rounded to float32 as there.  The velocities of `cartpole` have no bounds there; here their
+    range is `cartpole`'s argument, and what leaves it is taken for its border.
 Rewards
     Gymnasium's, in its own units.
 Start
@@ -29,6 +29,14 @@ from spaql.problems.base import OBSERVE, RESET, STEP, Problem
 from spaql.rng import uniform
 from spaql.spaces import Box, Finite, check_number
 
+#: the environment of Gymnasium that each of these is
+GYMNASIUM = {
+    "cartpole": "CartPole-v1",
+    "mountaincar": "MountainCar-v0",
+    "mountaincar-continuous": "MountainCarContinuous-v0",
+    "acrobot": "Acrobot-v1",
+    "pendulum": "Pendulum-v1",
+}
 _TWO_PI = 2.0 * math.pi
 
 
