@@ -6,8 +6,8 @@ the place of the observation in the unit cube, is compiled.
 
 *Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
 none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
-to the 99th percentile, and half as much again on both sides.  `bounds` names ranges instead, `periodic` numbers that come
-round again, such as angles.  Observations outside are taken for the border, and counted.
+to the 99th percentile, and half as much again on both sides.  `bounds` names ranges instead, `periodic` numbers that
+come round again, such as angles.  Observations outside are taken for the border, and counted.
 
 *Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
 the last state still counts.
