@@ -283,6 +283,7 @@ def frame_children(f, g, node, side):
     left = f.nodes[node].child
     for child in range(left, left + 2):
         g.value[child] = g.value[node]
+        g.greedy[child] = g.greedy[node]
         for d in range(g.edges.shape[2]):
             g.edges[child, 0, d] = g.edges[node, 0, d]
             g.edges[child, 1, d] = g.edges[node, 1, d]

@@ -360,7 +360,7 @@ class SPAQL(Trained):
         if used + self.problem.horizon > size:
             if size < self.memory:
                 self._memory = longer_memory(self._memory, min(self.memory, max(2 * size, used + steps)))
-            elif not waiting:
+            elif not waiting and used < self._memory.counts[NEXT]:  # a revision that is due comes first
                 forget(self._work.forest, self._memory, self._ledger, self._rule)
         self._work, self._ledger = _roomier(self._work, self._ledger, waiting)
 
