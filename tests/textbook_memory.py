@@ -10,7 +10,7 @@ import math
 
 from textbook import Stream
 
-ROUNDS, SWEEPS, SETTLED = 6, 5, 0.01
+ROUNDS, SETTLED = 30, 0.01
 
 
 class Cell:
@@ -92,6 +92,7 @@ class Agent:
         names = [None] if choices is None else list(reversed(range(choices)))
         self.cells = [Cell([0.0] * sides, [1.0] * sides, problem.states, name, self.number()) for name in names]
         self.memory = []
+        self.least = self.most = 0.0
         self.survey()
 
     def number(self):
@@ -129,7 +130,7 @@ class Agent:
 
     def value(self, x):
         q, mean, slope = self.known[self.leaf(x)]
-        return q + sum(s * (v - m) for s, v, m in zip(slope, x, mean, strict=True))
+        return self.possible(q + sum(s * (v - m) for s, v, m in zip(slope, x, mean, strict=True)))
 
     def greedy(self, x):
         return self.policy[self.leaf(x)]
@@ -190,39 +191,39 @@ class Agent:
         for cell in self.cells:
             if cell.experiences and "slopes" not in self.without:
                 cell.mean = cell.centre()
-        for _ in range(ROUNDS):
-            change = self.evaluate()
-            before = self.policy
+        for turn in range(ROUNDS):
+            change = self.evaluate(turn)
+            before, leaves = self.policy, self.known
             self.survey()
-            same = all(self.policy[box] is cell for box, cell in before.items())
+            same = all(self.policy[box] is before[box] for box in leaves)
             if same and change <= SETTLED * self.spread:
                 break
 
-    def evaluate(self):
+    def evaluate(self, turn):
         """Cell after cell the mean and the plane of its targets, as V follows from the cells before."""
         nexts = {id(e): None if e["ended"] else self.greedy(e["y"]) for e in self.memory}
-        for sweep in range(SWEEPS):
-            changes = []
-            for cell in self.cells if sweep % 2 else reversed(self.cells):
-                if not cell.experiences:
-                    continue
-                targets = []
-                for e in cell.experiences:
-                    other = nexts[id(e)]
-                    targets.append(e["r"] + (0.0 if other is None else self.discount * other.at(e["y"])))
-                mean = sum(targets) / len(targets)
-                changes.append((mean - cell.q, len(targets)))
-                cell.q = mean
-                if "slopes" not in self.without:
-                    cell.slope = self.lean(cell, cell.fit(targets, self.evidence))
-            average = sum(change * n for change, n in changes) / sum(n for _, n in changes)
-            for cell in self.cells:
-                if not cell.experiences:
-                    cell.q += average
-            largest = max(abs(change) for change, _ in changes)
-            if largest <= SETTLED * self.spread:
-                break
-        return largest
+        changes = []
+        for cell in self.cells if turn % 2 else reversed(self.cells):
+            if not cell.experiences:
+                continue
+            targets = []
+            for e in cell.experiences:
+                other = nexts[id(e)]
+                targets.append(e["r"] + (0.0 if other is None else self.discount * other.at(e["y"])))
+            mean = self.possible(sum(targets) / len(targets))
+            changes.append((mean - cell.q, len(targets)))
+            cell.q = mean
+            if "slopes" not in self.without:
+                cell.slope = self.lean(cell, cell.fit(targets, self.evidence))
+        average = sum(change * n for change, n in changes) / sum(n for _, n in changes)
+        for cell in self.cells:
+            if not cell.experiences:
+                cell.q = self.possible(cell.q + average)
+        return max(abs(change) for change, _ in changes)
+
+    def possible(self, value):
+        """A value within what all rewards so far can add up to."""
+        return min(max(value, self.least), self.most)
 
     def lean(self, cell, slope):
         """As much of a slope as spans no more than all V, or the targets of the cell when they were last made."""
@@ -339,6 +340,8 @@ class Agent:
         self.cells.append(upper)
 
     def revise(self):
+        sums = [e["r"] / (1.0 - self.discount) for e in self.memory]
+        self.least, self.most = min([self.least, *sums]), max([self.most, *sums])
         if "planning" not in self.without:
             self.plan()
         self.sweep()

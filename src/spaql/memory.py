@@ -38,7 +38,7 @@ CODE, CELL, ORIGIN, PLACE, LATER = 0, 1, 2, 3, 4
 # PLACE   the same for the state that followed, or NONE where the episode ended
 # LATER   the next experience in the same cell, or NONE
 
-SPREAD, LOWEST, HIGHEST = 0, 1, 2
+SPREAD, LOWEST, HIGHEST, LEAST, MOST = 0, 1, 2, 3, 4
 
 
 class Ledger(NamedTuple):
@@ -55,7 +55,8 @@ class Ledger(NamedTuple):
     value: NDArray[np.float64]  # [nodes] V where the state's leaf is that node
     greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
     spots: NDArray[np.int32]  # [GRID] for one state dimension: where in the tree to look for a leaf, by place
-    scale: NDArray[np.float64]  # [3] spread of targets over the space; smallest and largest V of a leaf
+    # [5] spread of targets over the space; smallest and largest V of a leaf; least and most that rewards can add up to
+    scale: NDArray[np.float64]
 
 
 PER_NODE = ("edges", "value", "greedy")
@@ -106,7 +107,7 @@ def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
         value=np.zeros(nodes),
         greedy=np.zeros(nodes, np.int32),
         spots=np.zeros(GRID, np.int32),
-        scale=np.zeros(3),
+        scale=np.zeros(5),
     )
 
 

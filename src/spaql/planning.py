@@ -8,24 +8,19 @@ and each cell B the plane that fits the targets of its experiences,
 
     Q_B(x) = Q_B + slope_B (x - mean_B),      Q_B = mean of t,  mean_B = mean of x,
 
-by least squares, with `evidence` experiences more, spread evenly over the cell, that say the slope is 0; and cut off at
-the lowest and the highest target of the cell, so that nothing can grow without bound.  The *greedy* cell of a state is
-that of the largest Q_B, whatever the slopes, so the policy is the same all over a leaf of the state tree; the value is
-not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does within a cell, and where steps are short
-(in control they mostly are) that is nearly all it does.
+by least squares, with `evidence` experiences more, spread evenly over the cell, that say the slope is 0.  The *greedy*
+cell of a state is that of the largest Q_B, whatever the slopes, so the policy is the same all over a leaf of the state
+tree; the value is not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does within a cell, and
+where steps are short (in control they mostly are) that is nearly all it does.  Q and V stay within what rewards can add
+up to, from min(r, 0) / (1 - discount) to max(r, 0) / (1 - discount).
 
-*Planning.*  A revision first sums up, per cell and leaf of the following state, how many experiences lead there and to
-where on average, and iterates
-
-    Q_B  <-  mean of r  +  discount * sum over leaves of  share * V(mean of x')
-
-in place, with policies improved in between, until Q settles; a round over those sums costs a fraction of one over all
-experiences.  One pass over the experiences then makes targets and planes anew.  A cell without any experience moves by
-what the others move by on average.
-
-*Drift.*  While the level of V still rises or falls, which is the same for all cells and so no matter to the policy,
-targets that are made after a pass are ahead of the Q that were made by it: by the mean change of Q in it, its *drift*,
-which is taken off V again whenever cells are judged and split.
+*Planning.*  A revision first sums up, per cell and leaf of the following state, how many experiences lead there, and
+all that is needed to fit planes.  From these sums, which cost a fraction of a pass over the experiences, it iterates Q
+and slopes of every cell in place, with the greedy cells found anew after every round, until they settle or the rounds
+are used up; the next revision goes on from there.  In these rounds a slope is limited to the range of all V over the
+cell, or that of the cell's targets if it is larger.  One pass over the experiences then makes their targets, which
+count until the next revision, and planes of them.  A cell without any experience moves by what the others move by on
+average.
 """
 
 from __future__ import annotations
@@ -41,7 +36,9 @@ from spaql.memory import (
     CODE,
     HIGHEST,
     LATER,
+    LEAST,
     LOWEST,
+    MOST,
     PLACE,
     SPREAD,
     USED,
@@ -52,8 +49,7 @@ from spaql.memory import (
     survey,
 )
 
-_ROUNDS = 6  # of improved policies, at most
-_SWEEPS = 5  # to evaluate each, at most
+_ROUNDS = 30
 _SETTLED = 1e-2  # of the spread: a smaller change of Q is none
 
 
@@ -83,7 +79,7 @@ def bend(g, cell, points, row, first):
 @kernel(inline=True)
 def worth(g, node, points, row, first):
     """V at the point in `points[row]` from column `first` on, whose leaf is `node`."""
-    return g.value[node] + bend(g, g.greedy[node], points, row, first)
+    return possible(g, g.value[node] + bend(g, g.greedy[node], points, row, first))
 
 
 @kernel(inline=True)
@@ -198,55 +194,51 @@ def summarize(f, m, g, rule):
     return Model(starts, rewards, grades, leaves, shares, means, lifts, turns)
 
 
-@kernel()
-def evaluate(f, g, rule, model, q, still):
-    """Iterate Q and slopes under the greedy policy of now until no change of Q is above `still`; the last change."""
-    f, g = lend(f), lend_ledger(g)
+@kernel(inline=True)
+def round_trip(f, g, rule, model, q, backwards):
+    """Q and slope of every cell anew, one after the other; the largest change of Q."""
     cells, states = f.used[1], rule.states
     slope = np.empty(states)
-    change = 0.0
-    for sweep in range(_SWEEPS):
-        change = 0.0
-        total = 0.0
-        weight = 0.0
-        for step in range(cells):
-            cell = cells - 1 - step if sweep % 2 == 0 else step
-            visits = f.cells[cell].visits
-            if visits == 0:
-                continue
-            value = 0.0
-            for d in range(states):
-                slope[d] = 0.0
-            for k in range(model.starts[cell], model.starts[cell + 1]):
-                other = g.greedy[model.leaves[k]]
-                there = q[other]
-                if rule.sloped:
-                    there += bend(g, other, model.means, k, 0)
-                    for d in range(states):
-                        slope[d] += model.lifts[k, d] * there
-                        for e in range(states):
-                            slope[d] += model.turns[k, d, e] * g.planes[other, states + e]
-                value += model.shares[k] * there
-            value = model.rewards[cell] + rule.discount * value
-            change = max(change, abs(value - q[cell]))
-            total += visits * (value - q[cell])
-            weight += visits
-            q[cell] = value
+    largest = 0.0
+    total = 0.0
+    weight = 0.0
+    for step in range(cells):
+        cell = cells - 1 - step if backwards else step
+        visits = f.cells[cell].visits
+        if visits == 0:
+            continue
+        value = 0.0
+        for d in range(states):
+            slope[d] = 0.0
+        for k in range(model.starts[cell], model.starts[cell + 1]):
+            other = g.greedy[model.leaves[k]]
+            there = q[other]
             if rule.sloped:
+                there += bend(g, other, model.means, k, 0)
                 for d in range(states):
-                    slope[d] = model.grades[cell, d] + rule.discount * slope[d]
-                lean(f, g, cell, slope)
-        for cell in range(cells):
-            if f.cells[cell].visits == 0:
-                q[cell] += total / weight
-        if change <= still:
-            break
-    return change
+                    slope[d] += model.lifts[k, d] * there
+                    for e in range(states):
+                        slope[d] += model.turns[k, d, e] * g.planes[other, states + e]
+            value += model.shares[k] * there
+        value = possible(g, model.rewards[cell] + rule.discount * value)
+        change = value - q[cell]
+        largest = max(largest, abs(change))
+        total += visits * change
+        weight += visits
+        q[cell] = value
+        if rule.sloped:
+            for d in range(states):
+                slope[d] = model.grades[cell, d] + rule.discount * slope[d]
+            lean(f, g, cell, slope)
+    for cell in range(cells):
+        if f.cells[cell].visits == 0:
+            q[cell] = possible(g, q[cell] + total / weight)
+    return largest
 
 
 @kernel(inline=True)
 def lean(f, g, cell, slope):
-    """Give a cell its slope, if it stays within the range of the cell's targets; else as much of it as does."""
+    """Give a cell its slope, or as much of it as spans the range of all V, or of the cell's targets if larger."""
     states = slope.shape[0]
     node = f.cells[cell].node
     rise = 0.0
@@ -258,10 +250,20 @@ def lean(f, g, cell, slope):
         g.planes[cell, states + d] = part * slope[d]
 
 
+@kernel(inline=True)
+def limit(m, g, rule):
+    """Find what rewards can add up to, at least and at most; what was forgotten still counts."""
+    for i in range(m.counts[USED]):
+        total = m.facts[i, rule.states + rule.actions] / (1.0 - rule.discount)
+        g.scale[LEAST] = min(g.scale[LEAST], total)
+        g.scale[MOST] = max(g.scale[MOST], total)
+
+
 @kernel()
 def plan(f, m, g, rule):
-    """Iterate Q and the policy on the model of all that is remembered until they settle."""
+    """Iterate Q, slopes and the policy on the model of all that is remembered."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    limit(m, g, rule)
     model = summarize(f, m, g, rule)
     cells = f.used[1]
     q = np.empty(cells)
@@ -269,8 +271,8 @@ def plan(f, m, g, rule):
     for cell in range(cells):
         q[cell] = f.cells[cell].q
     still = _SETTLED * g.scale[SPREAD]
-    for _ in range(_ROUNDS):
-        change = evaluate(f, g, rule, model, q, still)
+    for turn in range(_ROUNDS):
+        change = round_trip(f, g, rule, model, q, turn % 2 == 0)
         for cell in range(cells):
             f.cells[cell].q = q[cell]
         for node in range(f.used[0]):
@@ -279,9 +281,15 @@ def plan(f, m, g, rule):
         survey(f, g)
         improved = False
         for node in range(f.used[0]):
-            improved = improved or g.greedy[node] != before[node]
+            improved = improved or (f.nodes[node].child < 0 and g.greedy[node] != before[node])
         if not improved and change <= still:
             break
+
+
+@kernel(inline=True)
+def possible(g, value):
+    """A value within what rewards can add up to."""
+    return min(max(value, g.scale[LEAST]), g.scale[MOST])
 
 
 @kernel()
@@ -292,6 +300,7 @@ def sweep(f, m, g, rule):
     bins = g.tally.shape[1] // 2
     changes = np.zeros(cells)
     moments = np.empty(scratch(rule))
+    limit(m, g, rule)
     residual = 0.0
     for i in range(m.counts[USED]):
         m.targets[i] = target(f, m, g, rule, i)

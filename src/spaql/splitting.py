@@ -168,7 +168,7 @@ def promising(f, m, g, rule, cell):
 
 @kernel()
 def part(f, m, g, rule, cell, side):
-    """Cut a cell along a side and hand its experiences to the halves, with fresh targets."""
+    """Cut a cell along a side and hand its experiences to the halves, with the targets of this revision."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     node = f.cells[cell].node
     fresh = side < rule.states and f.nodes[node].child < 0
