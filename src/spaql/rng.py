@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     EVALUATION_ENVIRONMENT = 5
     PREDICTION = 6
     WARM_UP = 7
+    WATCHING = 8  # of evaluations while the agent learns
 
 
 def stream(seed: int, purpose: int, *key: int) -> Stream:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spaql import training
 from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
+from spaql.callbacks import Callbacks
 from spaql.compiling import records
 from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
@@ -128,11 +129,22 @@ class Agent:
         iterations: int | None = None,
         *,
         total_timesteps: int | None = None,
+        callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
         """Learn for so many iterations, or for so many environment steps (training and selection together).
 
         Calls add up: `learn(300)` and then `learn(700)` is `learn(1000)`.  Ctrl-C keeps every finished iteration.
+
+        Parameters
+        ----------
+        iterations, total_timesteps
+            How long; one of the two.
+        callback
+            What to do meanwhile: a function of the agent, which stops learning by returning False, or one of
+            `spaql.callbacks`, or a list of these.  What is learned stays the same, to the last bit.
+        progress_bar
+            None shows it on a terminal.
         """
         raise NotImplementedError
 
@@ -428,6 +440,7 @@ class Trained(Agent):
         iterations: int | None = None,
         *,
         total_timesteps: int | None = None,
+        callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
         """Learn for so many iterations, or for so many environment steps; see `Agent.learn`."""
@@ -435,6 +448,7 @@ class Trained(Agent):
             self,
             iterations=iterations,
             total_timesteps=total_timesteps,
+            callback=callback,
             progress_bar=progress_bar,
             history=self._history,
         )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
+from spaql.callbacks import Callbacks, Watch
 from spaql.episodes import evaluate_baseline
 from spaql.errors import ParameterError
 from spaql.partition import Cells
@@ -32,13 +33,15 @@ class Baseline(Agent):
         iterations: int | None = None,
         *,
         total_timesteps: int | None = None,
+        callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
-        """Nothing to learn; checks its arguments like any agent and returns itself."""
+        """Nothing to learn; checks its arguments like any agent, begins and ends callbacks, and returns itself."""
         for name, value in (("iterations", iterations), ("total_timesteps", total_timesteps)):
             if value is not None:
                 check_whole(value, name, 1)
-        return self
+        with Watch(callback, self):
+            return self
 
     @property
     def arms(self) -> int:
