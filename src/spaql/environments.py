@@ -4,8 +4,9 @@
 same actions meet the same random numbers here and in the compiled loops: states and rewards are equal bit by bit.
 `reset()` continues the stream; before any seed it begins with one drawn from `np_random`.
 
-An episode is truncated at the problem's horizon and terminated where the problem says so.  What an agent sees is kept
-inside the observation space (the problem may leave it by rounding); the state itself is carried on as it is.
+An episode is truncated at the problem's horizon and terminated where the problem says so.  What an agent sees is the
+state, or what the problem's `observe` shows of it, and is kept inside the observation space (the problem may leave it by
+rounding, or farther where it says `clip`); the state itself is carried on as it is.
 """
 
 from __future__ import annotations
@@ -133,18 +134,31 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
 
     def _blank(self) -> Floats:
         """Memory for a state, filled so that a value the problem forgets to set is noticed."""
-        return np.full(self.problem.states.dimensions, np.nan)
+        return np.full(self.problem.hidden or 0, np.nan)
 
     def _arrive(self, state: Floats, ended: bool = False) -> Floats:
         """Take up a new state and return what is seen of it, `[states]`; a last state may lie outside the space."""
         low, high = self.problem.states.low, self.problem.states.high
-        observation = np.minimum(np.maximum(state, low), high)
-        if np.isnan(state).any():
+        seen = self._seen(state)
+        observation = np.minimum(np.maximum(seen, low), high)
+        if np.isnan(seen).any():
             self._refuse(RAN | BAD_STATE | NO_STATE)
-        if not ended and not (np.abs(state - observation) <= SLACK * (high - low)).all():
+        inside = ended or self.problem.clip
+        if not inside and not (np.abs(seen - observation) <= SLACK * (high - low)).all():
             self._refuse(RAN | BAD_STATE)
         self._state = state
         return observation
+
+    def _seen(self, state: Floats) -> Floats:
+        """What the problem shows of a state, `[states]`."""
+        if self.problem.observe is None:
+            return state
+        seen = np.full(self.problem.states.dimensions, np.nan)
+        try:
+            self.problem.observe(state, self._parameters, seen)
+        except Exception as error:
+            self._refuse(0, error)
+        return seen
 
     def _refuse(self, status: int, cause: Exception | None = None) -> None:
         """Raise the `ProblemError` for what a move reported."""
