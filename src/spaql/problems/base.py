@@ -243,6 +243,9 @@ class Problem(Playable):
         object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1, LONGEST))
         if self.observe is None and self.hidden not in (None, self.states.dimensions):
             raise ProblemError(f"problem {self.name!r}: hidden states need an observe function that shows them")
+        if not isinstance(self.clip, bool | np.bool_):
+            raise ProblemError(f"problem {self.name!r}: clip must be True or False, got {self.clip!r:.80}")
+        object.__setattr__(self, "clip", bool(self.clip))
         hidden = self.states.dimensions if self.hidden is None else self.hidden
         object.__setattr__(self, "hidden", check_whole(hidden, "hidden", 1, _MOST_HIDDEN))
         try:
@@ -275,7 +278,7 @@ class Problem(Playable):
         unit = self.states.is_unit and (isinstance(self.actions, Finite) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
         sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
-        moves = _wrap(step, reset, observe, *sizes, unit, finite, bool(self.clip))
+        moves = _wrap(step, reset, observe, *sizes, unit, finite, self.clip)
         object.__setattr__(self, "moves", moves)
         bounds = [self.states.low, self.states.high - self.states.low]
         if isinstance(self.actions, Box):

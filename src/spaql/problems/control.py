@@ -25,6 +25,7 @@ import math
 import numpy as np
 
 from spaql.compiling import kernel
+from spaql.errors import ParameterError
 from spaql.problems.base import OBSERVE, RESET, STEP, Problem
 from spaql.rng import uniform
 from spaql.spaces import Box, Finite, check_number
@@ -153,7 +154,11 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
     horizon
         Steps of an episode.
     """
-    speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in velocities)
+    try:
+        speed, spin = velocities
+    except (TypeError, ValueError):
+        raise ParameterError(f"velocities: expected two numbers, of the cart and the pole, got {velocities!r:.80}") from None
+    speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
     return Problem(
         name="cartpole",
