@@ -153,7 +153,10 @@ def iterate(work, kept, world, frame, rules, reference, mood, streams, rows, bud
     selection_agent, selection_world = borrow(streams[2]), borrow(streams[3])
     most = rules.horizon * (1 + rules.rollouts)
     if counts[STARTED] == 0 and rows.shape[0] > 0:
-        numbers[BEST] = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        first = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        if failed(counts[STATUS]):
+            return
+        numbers[BEST] = first
         snapshot(work, kept)
         counts[STARTED] = 1
     for k in range(rows.shape[0]):
