@@ -169,15 +169,18 @@ class GymnasiumProblem(Playable):
             elapsed += 1
             if terminated or truncated or elapsed >= self.horizon:
                 write(observation)
+                if not np.isfinite(row).all():
+                    self._refuse(row, f"in step {step + 1} of the warm-up")
                 rows[step] = row  # the last observation counts, not the first
                 observation, _ = self.env.reset()
                 elapsed = 0
         self.warm_up_steps = steps
         for at in np.flatnonzero(~known):
-            least, most = np.quantile(rows[:, at], [0.01, 0.99])
-            margin = 0.5 * (most - least) or 0.5 * max(1.0, abs(most))
-            low[at] = max(low[at], least - margin)
-            high[at] = min(high[at], most + margin)
+            with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
+                least, most = np.quantile(rows[:, at], [0.01, 0.99])
+                margin = 0.5 * (most - least) or 0.5 * max(1.0, abs(most))
+                low[at] = max(low[at], least - margin)
+                high[at] = min(high[at], most + margin)
         return low, high
 
     @property
