@@ -40,10 +40,10 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
         status = 0
         for d in range(states):
             value = (seen[d] - low[d]) / width[d]
-            if not -np.inf < value < np.inf:
+            if not -np.inf < seen[d] < np.inf:
                 status = BAD_STATE | NO_STATE
             if comes_round and rounds[d]:
-                value -= np.floor(value)
+                value = value - np.floor(value) if -np.inf < value < np.inf else 0.0
             if value < 0.0 or value > 1.0:
                 tally[d] += np.uint64(1)
                 value = min(max(value, 0.0), 1.0)
