@@ -22,7 +22,7 @@ import copy
 import ctypes
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,8 +45,8 @@ from spaql.problems.base import (
     Playable,
     World,
 )
-from spaql.rng import Purpose, generator
-from spaql.spaces import Box, Finite, Floats, check_whole
+from spaql.rng import LARGEST_SEED, Purpose, generator
+from spaql.spaces import Box, Finite, Floats, check_number, check_whole
 
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
@@ -109,7 +109,7 @@ class GymnasiumProblem(Playable):
         self.rewards = None
         self.model = None
         self.arguments = {"environment": self.name, "horizon": self.horizon}
-        self.seed = seed
+        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self.periodic = [self._place(name, "periodic") for name in _listed(periodic)]
         low, high, known = self._declared(bounds)
         self.warm_up_steps = 0
@@ -377,7 +377,7 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
 
 
 def _listed(names: Any) -> list[Any]:
-    return [names] if isinstance(names, str | int) else list(names)
+    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
 def _two(ends: Any, name: Any) -> tuple[float, float]:
@@ -385,4 +385,4 @@ def _two(ends: Any, name: Any) -> tuple[float, float]:
         low, high = ends
     except (TypeError, ValueError):
         raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from None
-    return low, high
+    return check_number(low, f"bounds of {name!r}"), check_number(high, f"bounds of {name!r}")
