@@ -265,7 +265,8 @@ class GymnasiumProblem(Playable):
     def check(self, status: int, where: str) -> None:
         """Raise what the environment raised, or an `EnvironmentFault` for what is no number."""
         error, self._error = self._error, None
-        if error is None and self._stop:  # heard after the last step
+        if error is None and (self._stop or not status & RAN):
+            # Heard after the last step; or raised by the handler of a signal between two lines of the callback.
             error = KeyboardInterrupt()
         self._stop = False
         if error is not None:
