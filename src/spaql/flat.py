@@ -203,7 +203,7 @@ class Moves:
                     f"actions: {space} has no bounds on some side; wrap the environment so that its actions have "
                     "(gymnasium.wrappers.RescaleAction or ClipAction)"
                 )
-            self._whole = np.issubdtype(space.dtype, np.integer)
+            self._whole = np.issubdtype(space.dtype, np.integer) or np.issubdtype(space.dtype, np.bool_)
             self.actions = Box(low - 0.5, high + 0.5, "actions") if self._whole else Box(low, high, "actions")
         else:
             raise ParameterError(
@@ -230,10 +230,10 @@ class Moves:
             start = self._start
             return lambda number: number + start
         if isinstance(self.space, spaces.Box) and not self._whole:
-            dtype, shape = self.space.dtype, self.space.shape
+            dtype, shape, high = self.space.dtype, self.space.shape, self.actions.high
             if shape == action.shape:
-                return lambda number: action.astype(dtype)
-            return lambda number: action.astype(dtype).reshape(shape)
+                return lambda number: np.minimum(action, high).astype(dtype)
+            return lambda number: np.minimum(action, high).astype(dtype).reshape(shape)
         return lambda number: self.many(action[None])[0]
 
     def many(self, actions: Floats) -> Any:
