@@ -197,7 +197,8 @@ class GymnasiumProblem(Playable):
         self._tally = np.zeros(states + 1, np.int64)  # clipped numbers; steps of the episode
         self._error: BaseException | None = None
         self._stop = False
-        self._next_seed: int | None = int(generator(self.seed, Purpose.TRAINING_ENVIRONMENT).integers(_SEEDS))
+        self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
+        self._next_seed: int | None = int(self._seeds.integers(_SEEDS))
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
         finite = isinstance(self.actions, Finite)
         rounds = tuple(d in self.periodic for d in range(states))
@@ -350,6 +351,7 @@ class GymnasiumProblem(Playable):
         except Exception:  # whatever an environment holds that cannot be copied
             if self.env.spec is not None:
                 return gymnasium.make(self.env.spec)
+        self._next_seed = int(self._seeds.integers(_SEEDS))  # or learning would go on with the other's random numbers
         return self.env
 
 
