@@ -234,7 +234,12 @@ class Moves:
             if shape == action.shape:
                 return lambda number: np.minimum(action, high).astype(dtype)
             return lambda number: np.minimum(action, high).astype(dtype).reshape(shape)
-        return lambda number: self.many(action[None])[0]
+        return lambda number: self.one(action[None])
+
+    def one(self, actions: Floats) -> Any:
+        """The first of the actions `[n, actions]`; of a Box it is an array even without dimensions, as it must be."""
+        many = self.many(actions)
+        return many[0, ...] if isinstance(self.space, spaces.Box) else many[0]
 
     def many(self, actions: Floats) -> Any:
         """Actions `[n, actions]` as the environment takes them, stacked along a first axis."""

@@ -311,8 +311,7 @@ class GymnasiumProblem(Playable):
 
     def played(self, actions: Floats, single: bool) -> Any:
         """Actions as the environment takes them."""
-        many = self.moves.many(actions)
-        return many[0] if single else many
+        return self.moves.one(actions) if single else self.moves.many(actions)
 
     def fresh(self, seed: int) -> GymnasiumProblem:
         """The same ranges on a copy of the environment, whose next episode begins with a seed of its own."""
