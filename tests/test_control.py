@@ -381,9 +381,9 @@ def test_velocities_beyond_the_range_are_its_border_or_a_fault(name):
         np.testing.assert_array_equal(problem.observed(beyond)[0], np.ones((1, 4)))
         np.testing.assert_array_equal(problem.observed([beyond, -beyond])[0], [[1.0] * 4, [0.0] * 4])
     else:
-        with pytest.raises(ParameterError, match="observation: .* is outside the space"):
+        with pytest.raises(ParameterError, match=r"observation: .* is outside the space"):
             problem.observed(beyond)
-    with pytest.raises(ParameterError, match="observation: .*nan.* is outside the space"):
+    with pytest.raises(ParameterError, match=r"observation: .*nan.* is outside the space"):
         problem.observed(np.full(problem.states.dimensions, np.nan))
 
 
@@ -403,7 +403,7 @@ def test_velocities_beyond_the_range_are_its_border_or_a_fault(name):
     ],
 )
 def test_bad_arguments_are_refused(make, arguments, says):
-    with pytest.raises(ParameterError, match=f"^{says}"):
+    with pytest.raises(ParameterError, match=rf"^{says}"):
         make(**arguments)
 
 
@@ -534,9 +534,7 @@ def _writing_show(state, parameters, observation):
 
 def plain(**changes):
     given = {"observe": _plain_show, "hidden": 2, "parameters": [0.1], "horizon": 8, "clip": False} | changes
-    return Problem(
-        name="plain", step=_plain_step, reset=_plain_reset, states=Box(0, 1), actions=Finite(2), **given
-    )
+    return Problem(name="plain", step=_plain_step, reset=_plain_reset, states=Box(0, 1), actions=Finite(2), **given)
 
 
 @pytest.mark.parametrize(
@@ -566,7 +564,7 @@ def plain(**changes):
 def test_bad_observe_hidden_and_clip_are_refused(changes, says):
     if SLOW and changes.get("observe") in (_reaching_show, _raising_show):
         pytest.skip("plain Python has messages of its own")
-    with pytest.raises((ParameterError, ProblemError), match=f"^{says}") as caught:
+    with pytest.raises((ParameterError, ProblemError), match=rf"^{says}") as caught:
         plain(**changes)
     assert "\n" not in str(caught.value)
 
@@ -587,7 +585,7 @@ def test_clip_forgives_what_is_a_fault_without_it():
         for _ in range(5):
             observation = environment.step(0)[0]
         assert observation[0] == pytest.approx(1.0)
-    with pytest.raises(ProblemError, match="left its state space, which is .* in step 6 of an episode"):
+    with pytest.raises(ProblemError, match=r"left its state space, which is .* in step 6 of an episode"):
         bare.step(0)
     assert kind.step(0)[0].tolist() == [1.0]
     assert kind._state[0] == pytest.approx(1.1)  # the state itself goes on
@@ -617,7 +615,7 @@ def test_no_number_is_a_fault_with_clip_too(clip):
     environment.reset(seed=0)
     for _ in range(3):
         environment.step(0)
-    with pytest.raises(ProblemError, match="gave a state that is not a number, .* in step 4 of an episode"):
+    with pytest.raises(ProblemError, match=r"gave a state that is not a number, .* in step 4 of an episode"):
         environment.step(0)
     assert (BAD_STATE, NO_STATE) == (4, 16)
 

@@ -5,8 +5,8 @@ same actions meet the same random numbers here and in the compiled loops: states
 `reset()` continues the stream; before any seed it begins with one drawn from `np_random`.
 
 An episode is truncated at the problem's horizon and terminated where the problem says so.  What an agent sees is the
-state, or what the problem's `observe` shows of it, and is kept inside the observation space (the problem may leave it by
-rounding, or farther where it says `clip`); the state itself is carried on as it is.
+state, or what the problem's `observe` shows of it, and is kept inside the observation space (the problem may leave it
+by rounding, or farther where it says `clip`); the state itself is carried on as it is.
 """
 
 from __future__ import annotations

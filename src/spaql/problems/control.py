@@ -157,7 +157,7 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
     try:
         speed, spin = velocities
     except (TypeError, ValueError):
-        raise ParameterError(f"velocities: expected two numbers, of the cart and the pole, got {velocities!r:.80}") from None
+        raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from None
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
     return Problem(
