@@ -19,7 +19,8 @@ def test_the_guide_runs(tmp_path, monkeypatch, capsys):
     namespace: dict[str, object] = {}
     for block in blocks(GUIDE.read_text()):
         exec(compile(block, str(GUIDE), "exec"), namespace)
-    assert (tmp_path / "run.csv").exists() and (tmp_path / "harbour.spaql").exists()
+    assert (tmp_path / "run.csv").exists()
+    assert (tmp_path / "harbour.spaql").exists()
     assert namespace["fresh"].mean > namespace["chance"].mean
     assert capsys.readouterr().out
 

@@ -227,7 +227,7 @@ def test_observations_of_another_shape_are_refused():
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        (spaces.Box(0, 255, (84, 84, 3), np.uint8), r"observations: 21168 numbers are too many .*an image is not"),
+        (spaces.Box(0, 255, (84, 84, 3), np.uint8), r"observations: 21168 numbers are too many .*no images"),
         (spaces.Box(0, 1, (MOST_OBSERVED + 1,), F64), "observations: 16 numbers are too many"),
         (spaces.Text(5), "observations: Text spaces are not supported"),
         (spaces.Sequence(spaces.Discrete(2)), "observations: Sequence spaces are not supported"),

@@ -253,8 +253,8 @@ def _train(options: argparse.Namespace) -> int:
         _say(f"stopped after {agent.iterations:,} iterations; scoring what was learned")
         result = results.judge(options.algorithm, agent, seconds=None, episodes=options.episodes)
     written = [] if folder is None else output.write(folder, results.files_of(result), results.FILES)
-    if folder is not None:
-        written.append(agent.save(folder / "agent.spaql"))
+    if folder is not None and agent.iterations:
+        written.append(agent.save(folder / results.AGENT))
     if options.json:
         print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
@@ -272,8 +272,10 @@ def _length(options: argparse.Namespace) -> dict[str, int]:
     from spaql.spaces import check_whole
 
     if options.timesteps is not None or (options.iterations is None and options.usual is None):
-        return {"total_timesteps": check_whole(options.timesteps or 100_000, "--timesteps", 1)}
-    return {"iterations": check_whole(options.iterations or options.usual, "--iterations", 1)}
+        steps = 100_000 if options.timesteps is None else options.timesteps
+        return {"total_timesteps": check_whole(steps, "--timesteps", 1)}
+    iterations = options.usual if options.iterations is None else options.iterations
+    return {"iterations": check_whole(iterations, "--iterations", 1)}
 
 
 def _evaluate(options: argparse.Namespace) -> int:

@@ -32,6 +32,13 @@ def as_problem(problem: Any, seed: int, **environment: Any) -> Playable:
         return problem
     if isinstance(problem, str) and problem in PROBLEMS:
         return as_problem(PROBLEMS[problem](), seed, **environment)
+    if any(problem is make for make in PROBLEMS.values()):
+        return as_problem(problem(), seed, **environment)
+    if not (isinstance(problem, str | gymnasium.Env) or callable(problem)):
+        raise ParameterError(
+            "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
+            f"makes one, got {problem!r:.80}"
+        )
     return GymnasiumProblem(problem, seed=seed, **given)
 
 

@@ -20,6 +20,7 @@ from spaql.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, 
 from spaql.spaces import Actions, Box, Finite, Floats
 
 MAX_DIMENSIONS = 16
+_SPARE = 1 << 18  # times as much room as is in use: one split of 16 dimensions has 65,536 children
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +187,7 @@ class Partition:
         """All that is in use, for a file."""
         nodes, cells, _ = (int(n) for n in self.forest.used)
         return {
+            "room": np.array([len(self.forest.nodes), len(self.forest.cells)]),  # arrays are tidied as they grow
             "used": self.forest.used,
             "nodes": self.forest.nodes[:nodes],
             "links": self.forest.links[:nodes],
@@ -199,9 +201,14 @@ class Partition:
         nodes, cells, states = (int(n) for n in arrays["used"])
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
             raise ValueError("a partition of other spaces")
-        new = self._allocate(nodes, cells)
-        for name, given in arrays.items():
-            place = getattr(new, name)
+        room = [int(n) for n in arrays["room"]]
+        if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
+            raise ValueError("a partition with more room than it can need")
+        new = self._allocate(*room)
+        new.used[:] = arrays["used"]
+        rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
+        for name, count in rows.items():
+            place, given = getattr(new, name)[:count], arrays[name]
             if given.shape != place.shape or given.dtype != place.dtype:
                 raise ValueError(f"{name} has the wrong shape or type")
             place[...] = given
@@ -250,7 +257,10 @@ class Partition:
 
 def _check(forest: Forest, roots: int) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
-    nodes, cells = len(forest.nodes), len(forest.cells)
+    nodes, cells, _ = (int(n) for n in forest.used)
+    forest = forest._replace(
+        nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
+    )
     number = np.arange(nodes)
     child, parent = forest.nodes["child"], forest.links["parent"]
     inner = child != NONE

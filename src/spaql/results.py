@@ -204,7 +204,8 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
 
 
 #: what a run can leave in its folder
-FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png")
+AGENT = "agent.spaql"
+FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
 
 
 def files_of(result: Result) -> dict[str, str | Figure]:
