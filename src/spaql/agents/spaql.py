@@ -402,13 +402,15 @@ class SPAQL(Trained):
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
         used = int(arrays["memory-counts"][USED])
         memory, ledger = allocate(self._rule, max(used, 2 * self.problem.horizon)), open_ledger(self._rule, *room)
-        for place, prefix, rows in ((memory, "memory-", used), (ledger, "ledger-", None)):
-            for name, given in within(arrays, prefix).items():
-                array = getattr(place, name)
-                array = array if rows is None or name == "counts" else array[:rows]
-                if given.shape != array.shape or given.dtype != array.dtype:
+        rows = dict.fromkeys(("facts", "files", "targets"), used)
+        rows |= dict.fromkeys(PER_NODE, int(self._work.forest.used[0]))
+        rows |= dict.fromkeys(PER_CELL, int(self._work.forest.used[1]))
+        for prefix, place in (("memory-", memory), ("ledger-", ledger)):
+            for name, array in place._asdict().items():
+                part, given = array[: rows.get(name, len(array))], arrays[f"{prefix}{name}"]
+                if given.shape != part.shape or given.dtype != part.dtype:
                     raise ValueError(f"{prefix}{name} has the wrong shape or type")
-                array[...] = given
+                part[...] = given
         check_memory(self._work.forest, memory, ledger)
         self._memory, self._ledger = memory, ledger
         self._counts[:] = arrays["counts"]
