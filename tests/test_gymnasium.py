@@ -426,8 +426,8 @@ def test_ids_instances_and_factories_are_the_same_environment():
         ("Nowhere-v0", "environment: 'Nowhere-v0' cannot be made: Environment `Nowhere` doesn't exist"),
         ("no_such_module:Thing-v0", "environment: 'no_such_module:Thing-v0' cannot be made: No module named"),
         ("CartPole-v99", "environment: 'CartPole-v99' cannot be made"),
-        (None, "environment: expected a Gymnasium id, a gymnasium.Env or a function"),
-        (3, "environment: expected a Gymnasium id, a gymnasium.Env or a function"),
+        (None, "problem: expected a spaql Problem"),
+        (3, "problem: expected a spaql Problem"),
         (lambda: 3, "environment: .* made 3, not a gymnasium.Env"),
     ],
 )
@@ -1233,10 +1233,11 @@ def test_one_and_many_are_predicted_alike(name, world):
 @pytest.mark.parametrize("world", ["CartPole-v1", "chase", "one step", "spaql/Oil-v0"])
 def test_total_timesteps_are_never_passed(name, world):
     agent, env = made(name, world)
-    for budget in (agent.steps_per_iteration, 5 * agent.steps_per_iteration + 3):
-        before = agent.training_steps + agent.selection_steps
+    before = 0  # the warm-up is part of the first budget
+    for budget in (agent.problem.warm_up_steps + agent.steps_per_iteration, 5 * agent.steps_per_iteration + 3):
         agent.learn(total_timesteps=budget)
         assert before < agent.training_steps + agent.selection_steps <= before + budget
+        before = agent.training_steps + agent.selection_steps
     assert env.strangers == []
 
 

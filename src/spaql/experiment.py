@@ -32,6 +32,7 @@ from spaql.store import Record, Store
 # What computes a run's numbers: where any of these changes, so may the numbers.
 _NUMERICS = (
     "agents/*.py",
+    "callbacks.py",
     "compiling.py",
     "episodes.py",
     "experiment.py",
