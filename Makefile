@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families docs-study demo test lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families control docs-study demo test lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -21,13 +21,17 @@ families: .venv/.stamp ## SPAQL on random problems: the family it is reported on
 	$(BIN)/spaql families --out results/families
 	$(BIN)/spaql families --constants --out results/constants
 
-docs-study: paper ablation families ## Put tables, findings and some figures of all studies into docs/study
+control: .venv/.stamp ## SPAQL and the published agents on classic control
+	$(BIN)/spaql control --out results/control
+
+docs-study: paper ablation families control ## Put tables, findings and some figures of all studies into docs/study
 	cp results/paper/tables.md results/paper/tables.csv results/paper/findings.json docs/study/
 	cp results/ablation/ablation.md results/ablation/ablation.json docs/study/
 	cp results/families/families.md results/families/families.json docs/study/
 	cp results/constants/constants.md results/constants/constants.json docs/study/
+	cp results/control/control.md results/control/control.json docs/study/
 	for name in docs/study/*.png; do \
-		find results/paper results/ablation -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
+		find results/paper results/ablation results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
 
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 	$(BIN)/spaql demo --out results/demo

@@ -64,6 +64,7 @@ def test_train_writes_its_folder(capsys, tmp_path, algorithm):
     )
     assert code == 0
     assert sorted(path.name for path in out_dir.iterdir()) == [
+        "agent.spaql",
         "history.csv",
         "learning.png",
         "partition.csv",
@@ -165,6 +166,55 @@ def test_choices_are_those_of_the_library():
         assert oil(survey=survey).arguments["survey"] == survey
     for arrivals in ("uniform", "beta"):
         assert ambulance(arrivals=arrivals).arguments["arrivals"] == arrivals
+
+
+def test_environments_are_trained_scored_and_kept(capsys, tmp_path):
+    code, out, _ = run(
+        capsys, "train", "CartPole-v1", "--timesteps", 1600, "--episodes", 3, "--out", tmp_path, "--quiet", "--json"
+    )
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["problem"] == "CartPole-v1"
+    assert 1000 < summary["training_steps"] <= 1600
+    code, out, _ = run(capsys, "evaluate", tmp_path, "--episodes", 3, "--json", "--quiet")
+    assert code == 0
+    assert json.loads(out)["mean"] == summary["fresh"]["mean"]
+    code, out, _ = run(capsys, "show", tmp_path / "agent.spaql")
+    assert code == 0
+    assert "CartPole-v1" in out
+
+
+def test_options_of_environments(capsys):
+    words = ["--bounds", "1", "-3", "3", "--bounds", "3", "-3.5", "3.5", "--horizon", "50", "--timesteps", "300"]
+    code, out, _ = run(capsys, "train", "CartPole-v1", *words, "--episodes", 2, "--quiet", "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["training_steps"] <= 300
+    assert summary["arguments"]["horizon"] == 50
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["train", "NoSuch-v0"], "NoSuch"),
+        (["train", "CartPole-v1", "--bounds", "7", "0", "1"], "bounds"),
+        (["train", "CartPole-v1", "--periodic", "1"], "periodic"),
+        (["train", "CartPole-v1", "--timesteps", "10"], "too few"),
+        (["train", "pendulum", "--algorithm", "spaql-ts"], "--reference"),
+        (["train", "pendulum", "--timesteps", "5", "--iterations", "5"], "not allowed"),
+        (["evaluate", "nowhere"], "nowhere"),
+        (["show", "nowhere", "--record"], "nowhere"),
+    ],
+)
+def test_bad_environments_and_agents_are_one_sentence(capsys, words, names):
+    assert names in refused(capsys, *words)
+
+
+def test_a_terminal_state_is_told_on_the_command_line(capsys):
+    words = ["--algorithm", "spaql-ts", "--reference", "1", "0", "0", "--radius", "1", "--rollouts", "1"]
+    code, out, _ = run(capsys, "train", "pendulum", *words, "--iterations", 2, "--episodes", 2, "--quiet", "--json")
+    assert code == 0
+    assert json.loads(out)["parameters"]["reference"] == [1.0, 0.0, 0.0]
 
 
 def test_demo_writes_two_pictures(capsys, tmp_path):

@@ -1,84 +1,648 @@
-"""Classic control, compiled, step for step against Gymnasium."""
+"""Classic control, compiled: step for step Gymnasium's own; and what `observe`, `hidden` and `clip` promise."""
+
+import math
+import os
+import subprocess
+import sys
+from functools import cache
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
+from numba.core import config
+from scipy import stats
 
 import spaql
 from spaql.environments import ProblemEnvironment
-from spaql.errors import ParameterError
-from spaql.problems import PROBLEMS, Finite
-from spaql.rng import Purpose, stream
+from spaql.errors import ParameterError, ProblemError
+from spaql.problems import PROBLEMS, Box, Finite, Problem, acrobot, cartpole, mountaincar, pendulum
+from spaql.problems.base import BAD_STATE, NO_STATE, RAN, SOME_ENDED
+from spaql.rng import Purpose, stream, uniform
 
-ENVIRONMENTS = {
+SLOW = config.DISABLE_JIT
+STEPS = 300 if SLOW else 5000
+DRAWS = 200 if SLOW else 4000
+TWINS = {
     "cartpole": "CartPole-v1",
     "mountaincar": "MountainCar-v0",
     "mountaincar-continuous": "MountainCarContinuous-v0",
     "acrobot": "Acrobot-v1",
     "pendulum": "Pendulum-v1",
 }
+every_twin = pytest.mark.parametrize("name", TWINS)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_step_is_gymnasium_s(name):
-    problem, theirs = PROBLEMS[name](), gymnasium.make(ENVIRONMENTS[name]).unwrapped
-    random, draws, parameters = (
-        stream(0, Purpose.TRAINING_ENVIRONMENT),
-        np.random.default_rng(1),
-        np.array(problem.parameters),
+@cache
+def ours(name):
+    return PROBLEMS[name]()
+
+
+@cache
+def theirs(name):
+    return gymnasium.make(TWINS[name]).unwrapped
+
+
+# One step from the same state -----------------------------------------------------------------------------------------
+
+
+def place(name, hidden):
+    """Gymnasium's environment in the state of our hidden numbers, each in the type that Gymnasium itself uses."""
+    environment = theirs(name)
+    environment.state = np.array(hidden, float)
+    if name == "mountaincar-continuous":
+        environment.state = np.array(hidden[:2], float if hidden[2] else np.float32)
+    elif name == "mountaincar":
+        environment.state = tuple(np.array(hidden, float))
+    elif name == "cartpole":
+        environment.steps_beyond_terminated = None
+    return environment
+
+
+def hidden_of(name, fresh=False):
+    """Our hidden numbers for the state that Gymnasium's environment is in."""
+    state = np.array(theirs(name).state, float)
+    return np.append(state, float(fresh)) if name == "mountaincar-continuous" else state
+
+
+def seen(name, hidden):
+    problem = ours(name)
+    observation = np.full(problem.states.dimensions, np.nan)
+    problem.observe(np.array(hidden, float), np.array(problem.parameters), observation)
+    return observation
+
+
+def assert_same_to_the_last_place(got, expected):
+    """Float32 numbers that are equal, or neighbours."""
+    expected = np.asarray(expected)
+    assert expected.dtype == np.float32
+    np.testing.assert_array_equal(got, np.float32(got))
+    assert (np.abs(got - expected) <= np.spacing(np.abs(expected))).all(), (got, expected)
+
+
+def compare(name, hidden, action):
+    """Play the action from this state in both worlds; whether the episode ended."""
+    problem, environment = ours(name), place(name, hidden)
+    finite = isinstance(problem.actions, Finite)
+    played = int(action) if finite else np.array([action], np.float32)
+    expected, reward, terminated, truncated, _ = environment.step(played)
+    following = np.full(len(hidden), np.nan)
+    random = stream(0, Purpose.TRAINING)
+    before = random.copy()
+    # Ours is handed the action as drawn, in float64: it has to round where Gymnasium's space does.
+    got, ended = problem.step(
+        np.array(hidden, float), np.array([float(action)]), np.array(problem.parameters), random, following
     )
-    for episode in range(8):
-        observation, _ = theirs.reset(seed=episode)
-        state = np.zeros(problem.hidden)
-        state[: len(theirs.state)] = np.asarray(theirs.state, dtype=float)
+    np.testing.assert_array_equal(random, before)  # nothing here is random
+    np.testing.assert_allclose(following, hidden_of(name), rtol=0.0, atol=1e-12)
+    assert got == pytest.approx(reward, rel=0.0, abs=1e-12)
+    assert bool(ended) is bool(terminated)
+    assert not truncated
+    assert_same_to_the_last_place(seen(name, following), expected)
+    return bool(ended)
+
+
+def any_action(name, draws):
+    actions = ours(name).actions
+    if isinstance(actions, Finite):
+        return int(draws.integers(actions.count))
+    low, high = actions.low[0], actions.high[0]
+    return float(draws.choice([low, 0.0, high, draws.uniform(low, high)]))
+
+
+def pumping(name, hidden):
+    """An action that brings the car and the double pendulum to their goals: push the way it moves already."""
+    speed = hidden[2] if name == "acrobot" else hidden[1]
+    if isinstance(ours(name).actions, Finite):
+        count = ours(name).actions.count
+        return count - 1 if (speed >= 0.0) != (name == "acrobot") else 0
+    return ours(name).actions.high[0] if speed >= 0.0 else ours(name).actions.low[0]
+
+
+@every_twin
+def test_every_step_of_long_trajectories_equals_gymnasium_s(name):
+    """Actions last, so that walls, limits and goals are met; half of the episodes pump."""
+    draws = np.random.default_rng(7)
+    ended = elapsed = 0
+    low = high = None
+    episode = -1
+    hidden = None
+    for _ in range(STEPS):
+        if hidden is None:
+            theirs(name).reset(seed=int(draws.integers(2**31)))
+            hidden = hidden_of(name, fresh=True)
+            episode, elapsed, action = episode + 1, 0, any_action(name, draws)
+        if draws.random() < 0.1:
+            action = any_action(name, draws)
+        over = compare(name, hidden, pumping(name, hidden) if episode % 2 else action)
+        hidden = hidden_of(name)
+        low = hidden.copy() if low is None else np.minimum(low, hidden)
+        high = hidden.copy() if high is None else np.maximum(high, hidden)
+        elapsed += 1
+        if over or elapsed == 400:
+            ended += over
+            hidden = None
+    if not SLOW:
+        assert (ended == 0) == (name == "pendulum")
+        if name == "pendulum":
+            assert (low[1], high[1]) == (-8.0, 8.0)
+        if name.startswith("mountaincar"):
+            assert low[0] == pytest.approx(-1.2, abs=1e-7)  # the wall
+            assert high[0] > 0.44
+
+
+EDGES = {
+    "cartpole": [
+        (-4.8, -2.4, np.nextafter(-2.4, 0), 0.0, 2.39999, 2.4, 2.5),
+        (-3.0, 0.0, 0.5, 1e3),
+        (-0.21, -12 * 2 * math.pi / 360, 0.0, 12 * 2 * math.pi / 360, 0.2094395, 1.5),
+        (-3.5, 0.0, 0.3, 40.0),
+    ],
+    "mountaincar": [
+        (-1.2, np.nextafter(-1.2, 0), -1.1999, -0.5, 0.4999999, 0.5, 0.5999, 0.6),
+        (-0.07, -0.0699, -1e-9, 0.0, 1e-9, 0.0689, 0.07),
+    ],
+    "mountaincar-continuous": [
+        [float(np.float32(v)) for v in (-1.2, -1.1999999, -1.15, -0.5, 0.4499999, 0.45, 0.46, 0.5999, 0.6)],
+        [float(np.float32(v)) for v in (-0.07, -0.0699, -1e-9, 0.0, 1e-9, 0.0689, 0.07)],
+        (0.0,),
+    ],
+    "acrobot": [
+        (-math.pi, -1.0, 0.0, 2.0, math.pi),
+        (-math.pi, 0.0, 1.0, math.pi),
+        (-4 * math.pi, 0.0, 12.5, 4 * math.pi),
+        (-9 * math.pi, 0.0, 28.0, 9 * math.pi),
+    ],
+    "pendulum": [
+        (-7 * math.pi, -math.pi, -1e-12, 0.0, 1.0, math.pi, np.nextafter(math.pi, 4), 100.0, 1e4),
+        (-8.0, -7.999, 0.0, 7.99999, 8.0),
+    ],
+}
+
+
+@every_twin
+def test_every_step_from_states_near_the_limits_equals_gymnasium_s(name):
+    draws = np.random.default_rng(8)
+    actions = ours(name).actions
+    choices = range(actions.count) if isinstance(actions, Finite) else (actions.low[0], 0.0, 1e-8, 0.3, actions.high[0])
+    grid = np.array(np.meshgrid(*EDGES[name], indexing="ij")).reshape(len(EDGES[name]), -1).T
+    if len(grid) > STEPS // 4:
+        grid = grid[draws.choice(len(grid), STEPS // 4, replace=False)]
+    ends = 0
+    for hidden in grid:
+        for action in choices:
+            ends += compare(name, hidden, action)
+    assert (ends == 0) == (name == "pendulum")
+
+
+@every_twin
+def test_every_step_from_anywhere_equals_gymnasium_s(name):
+    draws = np.random.default_rng(9)
+    corners = np.array([[edge[0], edge[-1]] for edge in EDGES[name]], float)
+    for _ in range(STEPS // 4):
+        hidden = draws.uniform(corners[:, 0], corners[:, 1])
         if name == "mountaincar-continuous":
-            state[2] = 1.0  # fresh from a reset
-        seen = np.zeros(problem.states.dimensions)
-        problem.observe(state, parameters, seen)
-        np.testing.assert_allclose(seen, observation, atol=1e-7)
-        for step in range(300):
-            if step % 20 == 0:  # actions that last reach walls, limits and goals
-                finite = isinstance(problem.actions, Finite)
-                action = float(draws.integers(problem.actions.count)) if finite else draws.uniform(-1.0, 1.0)
-            given = int(action) if isinstance(problem.actions, Finite) else np.array([action], np.float32)
-            observation, reward, terminated, _, _ = theirs.step(given)
-            following = np.full(problem.hidden, np.nan)
-            ours, ended = problem.step(state, np.array([action]), parameters, random, following)
-            problem.observe(following, parameters, seen)
-            known = np.asarray(theirs.state, dtype=float)
-            np.testing.assert_allclose(following[: known.size], known, rtol=0, atol=1e-12)
-            np.testing.assert_allclose(seen, observation, rtol=0, atol=1e-6)
-            assert abs(ours - float(reward)) <= 1e-12
-            assert ended == terminated
-            state = following.copy()
-            state[: known.size] = known
-            if terminated:
+            hidden = np.append(np.float32(hidden[:2]).astype(float), 0.0)
+        compare(name, hidden, any_action(name, draws))
+
+
+@every_twin
+def test_whole_episodes_equal_gymnasium_s(name):
+    """Nothing is put right on the way: from one start, under the same actions, the same episode."""
+    draws = np.random.default_rng(10)
+    problem, environment = ours(name), theirs(name)
+    parameters, random = np.array(problem.parameters), stream(0, Purpose.TRAINING)
+    for _ in range(2 if SLOW else 10):
+        environment.reset(seed=int(draws.integers(2**31)))
+        hidden, action = hidden_of(name, fresh=True), any_action(name, draws)
+        place(name, hidden)
+        for _ in range(100):
+            if draws.random() < 0.2:
+                action = any_action(name, draws)
+            played = int(action) if isinstance(problem.actions, Finite) else np.array([action], np.float32)
+            expected, reward, terminated, _, _ = environment.step(played)
+            following = np.empty(len(hidden))
+            got, ended = problem.step(hidden, np.array([float(action)]), parameters, random, following)
+            hidden = following
+            np.testing.assert_allclose(seen(name, hidden), expected, rtol=0.0, atol=1e-5)
+            assert (got, ended) == (pytest.approx(reward, abs=1e-5), terminated)
+            if ended:
                 break
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_as_an_environment_it_shows_what_is_observed(name):
-    environment = ProblemEnvironment(PROBLEMS[name]())
-    observation, _ = environment.reset(seed=1)
-    assert observation in environment.observation_space
-    for _ in range(30):
-        observation, _, terminated, truncated, _ = environment.step(environment.action_space.sample())
-        assert observation in environment.observation_space
-        if terminated or truncated:
-            environment.reset()
+def test_gravity_is_gymnasium_s_g():
+    problem, environment = pendulum(gravity=3.7), gymnasium.make("Pendulum-v1", g=3.7).unwrapped
+    environment.reset(seed=0)
+    environment.state = np.array([2.0, 0.5])
+    following = np.empty(2)
+    reward, _ = problem.step(
+        np.array([2.0, 0.5]), np.array([0.5]), np.array(problem.parameters), stream(0, 0), following
+    )
+    expected = environment.step(np.array([0.5], np.float32))[1]
+    np.testing.assert_allclose(following, environment.state, rtol=0.0, atol=1e-12)
+    assert reward == pytest.approx(expected, abs=1e-12)
 
 
-def test_observations_beyond_the_range_are_its_border():
-    agent = spaql.SPAQL(PROBLEMS["cartpole"](), seed=0).learn(5)
-    fast, border = ([0.0, speed, 0.0, 0.0] for speed in (9.0, 3.0))
-    assert agent.predict(fast)[0] == agent.predict(border)[0]
-    with pytest.raises(ParameterError, match="outside the space"):
-        agent.predict([0.0, np.nan, 0.0, 0.0])
-    with pytest.raises(ParameterError, match="outside the space"):
-        spaql.SPAQL(PROBLEMS["mountaincar"](), seed=0).learn(1).predict([5.0, 0.0])
+# Spaces, starts, ends -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("velocities", [3.0, (1.0,), (1.0, 2.0, 3.0), (0.0, 1.0), "ab", None])
-def test_bad_velocities_are_one_sentence(velocities):
-    with pytest.raises(ParameterError, match=r"^velocities: expected"):
-        PROBLEMS["cartpole"](velocities=velocities)
+@every_twin
+def test_spaces_and_limits_are_gymnasium_s(name):
+    problem, environment = ours(name), gymnasium.make(TWINS[name])
+    assert problem.horizon == environment.spec.max_episode_steps
+    space = environment.observation_space
+    bounded = np.isfinite(space.low) & np.isfinite(space.high)
+    np.testing.assert_array_equal(problem.states.low[bounded], space.low[bounded])
+    np.testing.assert_array_equal(problem.states.high[bounded], space.high[bounded])
+    assert bounded.all() == (name != "cartpole")
+    if isinstance(problem.actions, Finite):
+        assert problem.actions.count == environment.action_space.n
+    else:
+        np.testing.assert_array_equal(problem.actions.low, environment.action_space.low)
+        np.testing.assert_array_equal(problem.actions.high, environment.action_space.high)
+
+
+@every_twin
+def test_starts_follow_gymnasium_s_law(name):
+    problem, environment = ours(name), theirs(name)
+    parameters, random = np.array(problem.parameters), stream(11, Purpose.TRAINING_ENVIRONMENT)
+    rows = np.full((DRAWS, problem.hidden), np.nan)
+    for row in rows:
+        problem.reset(parameters, random, row)
+    environment.reset(seed=11)
+    expected = np.empty_like(rows)
+    for k in range(DRAWS):
+        environment.reset()
+        expected[k] = hidden_of(name, fresh=True)
+    bounds = {
+        "cartpole": [(-0.05, 0.05)] * 4,
+        "mountaincar": [(-0.6, -0.4), (0.0, 0.0)],
+        "mountaincar-continuous": [(-0.6, -0.4), (0.0, 0.0), (1.0, 1.0)],
+        "acrobot": [(-0.1, 0.1)] * 4,
+        "pendulum": [(-math.pi, math.pi), (-1.0, 1.0)],
+    }[name]
+    for d, (low, high) in enumerate(bounds):
+        drawn = rows[:, d]
+        if low == high:
+            assert (drawn == low).all()
+            continue
+        slack = 1e-8 if name == "acrobot" else 0.0  # float32
+        assert low - slack <= drawn.min() < drawn.max() <= high + slack
+        error = (high - low) / math.sqrt(12 * DRAWS)
+        assert abs(drawn.mean() - (low + high) / 2) < 5.0 * error
+        assert drawn.std() == pytest.approx((high - low) / math.sqrt(12), rel=5.0 / math.sqrt(DRAWS))
+        assert stats.ks_2samp(drawn, expected[:, d]).pvalue > 1e-4
+        for other in range(d):
+            if bounds[other][0] < bounds[other][1]:
+                assert abs(np.corrcoef(drawn, rows[:, other])[0, 1]) < 5.0 / math.sqrt(DRAWS)
+    if name == "acrobot":
+        np.testing.assert_array_equal(rows, np.float32(rows))
+
+
+def played_by(problem, seed, episodes):
+    """Random actions through the compiled world: per episode the points, and per step (action, reward, ended)."""
+    advance, begin = (getattr(move, "ctypes", move) for move in problem.moves)
+    agent, world = stream(seed, Purpose.TRAINING), stream(seed, Purpose.TRAINING_ENVIRONMENT)
+    frame = problem.frame(1)
+    at = [a.ctypes.data for a in (frame.states, frame.points, frame.actions, frame.outcomes)]
+    tail = problem.world.constants.ctypes.data, world.ctypes.data
+    for _ in range(episodes):
+        assert begin(1, *at[:2], *tail) == RAN
+        points, moves = [frame.points[0].copy()], []
+        for _ in range(problem.horizon):
+            u = uniform(agent)
+            frame.actions[0] = math.floor(u * problem.actions.count) if isinstance(problem.actions, Finite) else u
+            status = advance(1, *at, *tail)
+            points.append(frame.points[0].copy())
+            moves.append((frame.actions[0].copy(), frame.outcomes[0, 0], bool(status & SOME_ENDED)))
+            if status & SOME_ENDED:
+                break
+        yield points, moves
+
+
+@every_twin
+def test_the_environment_shows_what_the_compiled_world_shows(name):
+    problem = PROBLEMS[name](horizon=40)
+    environment = ProblemEnvironment(problem)
+    for k, (points, moves) in enumerate(played_by(problem, 5, 2 if SLOW else 12)):
+        observation, _ = environment.reset(seed=5 if k == 0 else None)
+        assert observation.shape == (problem.states.dimensions,)
+        np.testing.assert_array_equal(problem.observed(observation)[0][0], points[0])
+        for h, (action, reward, ended) in enumerate(moves):
+            played = int(action[0]) if isinstance(problem.actions, Finite) else action
+            observation, got, terminated, truncated, _ = environment.step(played)
+            assert environment.observation_space.contains(observation)
+            np.testing.assert_array_equal(problem.observed(observation)[0][0], points[h + 1])
+            assert (got, terminated, truncated) == (reward, ended, h + 1 == problem.horizon)
+
+
+@every_twin
+def test_gymnasium_finds_nothing_wrong_with_the_environment(name, recwarn):
+    check_env(ProblemEnvironment(ours(name)), skip_render_check=True)
+    told = {str(w.message) for w in recwarn if "overflow encountered in scalar" not in str(w.message)}  # JIT off
+    recwarn.clear()
+    assert all("symmetric and normalized space" in each for each in told)  # Pendulum-v1's own torque
+
+
+@every_twin
+def test_random_scores_the_same_here_and_there(name):
+    episodes = 3 if SLOW else 60
+    horizon = 20 if SLOW else 100
+    here = spaql.Random(PROBLEMS[name](horizon=horizon)).evaluate(10 if SLOW else 3000)
+    there = spaql.Random(TWINS[name], horizon=horizon, warm_up=10).evaluate(episodes)
+    error = math.hypot(np.std(here.returns), np.std(there.returns)) / math.sqrt(episodes)
+    assert abs(here.mean - there.mean) <= 5.0 * error + 1e-9
+
+
+@pytest.mark.compiled_only
+def test_a_policy_learned_here_does_as_well_there():
+    agent = spaql.SPAQL("cartpole", seed=0).learn(total_timesteps=20_000)
+    here, lengths = agent.evaluate(200), []
+    environment = gymnasium.make("CartPole-v1")
+    for k in range(12):
+        observation, _ = environment.reset(seed=k)
+        over = False
+        lengths.append(0)
+        while not over:
+            action, _ = agent.predict(observation)
+            observation, _, terminated, truncated, _ = environment.step(action)
+            lengths[-1] += 1
+            over = terminated or truncated
+    error = math.hypot(here.returns.std(), np.std(lengths)) / math.sqrt(len(lengths))
+    assert abs(np.mean(lengths) - here.mean) < 5.0 * error + 1e-9
+    assert here.mean > 100.0 > 40.0 > spaql.Random("cartpole").evaluate(200).mean
+
+
+@pytest.mark.parametrize("name", ["cartpole", "acrobot", "mountaincar"])
+def test_velocities_beyond_the_range_are_its_border_or_a_fault(name):
+    problem = ours(name)
+    beyond = problem.states.high * 2.0
+    if name == "cartpole":
+        np.testing.assert_array_equal(problem.observed(beyond)[0], np.ones((1, 4)))
+        np.testing.assert_array_equal(problem.observed([beyond, -beyond])[0], [[1.0] * 4, [0.0] * 4])
+    else:
+        with pytest.raises(ParameterError, match=r"observation: .* is outside the space"):
+            problem.observed(beyond)
+    with pytest.raises(ParameterError, match=r"observation: .*nan.* is outside the space"):
+        problem.observed(np.full(problem.states.dimensions, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "says"),
+    [
+        (cartpole, {"velocities": (0.0, 1.0)}, "velocities: expected a finite number above 0"),
+        (cartpole, {"velocities": (1.0, math.inf)}, "velocities: expected a finite number above 0"),
+        (cartpole, {"velocities": ("1", 1.0)}, "velocities: expected a finite number above 0"),
+        (cartpole, {"velocities": 3.0}, "velocities: expected two numbers"),
+        (cartpole, {"velocities": (3.0,)}, "velocities: expected two numbers"),
+        (cartpole, {"velocities": (3.0, 3.0, 3.0)}, "velocities: expected two numbers"),
+        (pendulum, {"gravity": -1.0}, "gravity: expected a finite number of at least 0"),
+        (pendulum, {"gravity": "much"}, "gravity: expected a finite number"),
+        (mountaincar, {"horizon": 0}, "horizon: expected a whole number of at least 1"),
+        (acrobot, {"horizon": 2.5}, "horizon: expected a whole number of at least 1"),
+    ],
+)
+def test_bad_arguments_are_refused(make, arguments, says):
+    with pytest.raises(ParameterError, match=rf"^{says}"):
+        make(**arguments)
+
+
+# Hidden states of one's own -------------------------------------------------------------------------------------------
+
+
+def _fuse_reset(parameters, random, state):
+    """A fuse of random length, shown in every number that can be seen."""
+    state[0] = uniform(random)
+    for d in range(1, state.shape[0]):
+        state[d] = 0.0
+
+
+def _fuse_show(state, parameters, observation):
+    for d in range(observation.shape[0]):
+        observation[d] = state[0]
+
+
+def _fuse_step(state, action, parameters, random, next_state):
+    """Burns down by a quarter; pays 1 less what the action is off what was shown.  Numbers behind the first count."""
+    for d in range(1, state.shape[0]):
+        next_state[d] = state[d] + d
+        if state[d] != d * round(state[d] / d):
+            return -100.0, True
+    next_state[0] = state[0] - 0.25
+    off = 0.0
+    for d in range(action.shape[0]):
+        off += abs(action[d] - state[0])
+    return 1.0 - off, next_state[0] < 0.0
+
+
+@cache
+def fuse(hidden, shown):
+    return Problem(
+        name="fuse",
+        step=_fuse_step,
+        reset=_fuse_reset,
+        observe=_fuse_show,
+        hidden=hidden,
+        states=Box([0.0] * shown, [1.0] * shown),
+        actions=Box([0.0] * shown, [1.0] * shown),
+        horizon=10,
+    )
+
+
+@pytest.mark.parametrize(("hidden", "shown"), [(1, 3), (5, 1), (2, 2), (4, 2)])
+@pytest.mark.parametrize("episodes", [7, 200])
+def test_rows_of_unequal_width_move_up_together(hidden, shown, episodes):
+    """Episodes side by side end early; those that go on keep their own hidden numbers and their own points.
+
+    Playing what is seen pays exactly 1 per step, and the fuse's length is the number of steps.
+    """
+    if SLOW:
+        episodes = 7
+    result = spaql.NoMovement(fuse(hidden, shown), seed=3).evaluate(episodes)
+    random = stream(3, Purpose.EVALUATION_ENVIRONMENT)
+    lengths = [math.floor(uniform(random) / 0.25) + 1 for _ in range(episodes)]
+    assert len(set(lengths)) > 1
+    assert result.returns.tolist() == lengths
+    assert result.steps == sum(lengths)
+
+
+@pytest.mark.parametrize("agent", [spaql.SPAQL, spaql.SPAQL.published, spaql.AQL, spaql.Random])
+def test_every_agent_learns_with_hidden_states(agent):
+    trained = agent(fuse(5, 1), seed=1).learn(5 if SLOW else 300)
+    assert 1.0 <= trained.evaluate(20).steps / 20 <= 4.0
+    again = agent(fuse(5, 1), seed=1).learn(5 if SLOW else 300)
+    np.testing.assert_array_equal(trained.evaluate(20).returns, again.evaluate(20).returns)
+    action, _ = trained.predict([0.5])
+    assert action.shape == (1,)
+
+
+def test_what_is_hidden_is_not_shown_and_what_is_shown_is_remembered():
+    environment = ProblemEnvironment(fuse(5, 1))
+    observation, _ = environment.reset(seed=0)
+    assert observation.shape == (1,)
+    observation[:] = 0.0  # not ours to change the state with
+    rewards = 0.0
+    steps, over = 0, False
+    while not over:
+        shown = environment._state[0]
+        observation, reward, over, _, _ = environment.step([shown])
+        rewards += reward
+        steps += 1
+    assert rewards == steps
+    assert observation[0] == 0.0  # burnt down to below the space, shown at its border
+
+
+def _plain_step(state, action, parameters, random, next_state):
+    for d in range(next_state.shape[0]):
+        next_state[d] = state[d] + parameters[0]
+    return 0.0, False
+
+
+def _plain_reset(parameters, random, state):
+    for d in range(state.shape[0]):
+        state[d] = 0.5
+
+
+def _plain_show(state, parameters, observation):
+    observation[0] = state[0]
+
+
+def _forgetful_show(state, parameters, observation):
+    pass
+
+
+def _reaching_show(state, parameters, observation):
+    observation[0] = state[3]
+
+
+def _raising_show(state, parameters, observation):
+    raise ValueError("dark")
+
+
+def _lost_show(state, parameters, observation):
+    observation[0] = 7.0
+
+
+def _two(state, observation):
+    pass
+
+
+def _writing_show(state, parameters, observation):
+    parameters[0] = 9.0
+    observation[0] = 0.5
+
+
+def plain(**changes):
+    given = {"observe": _plain_show, "hidden": 2, "parameters": [0.1], "horizon": 8, "clip": False} | changes
+    return Problem(name="plain", step=_plain_step, reset=_plain_reset, states=Box(0, 1), actions=Finite(2), **given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"observe": None}, "problem 'plain': hidden states need an observe function"),
+        ({"hidden": 0}, "hidden: expected a whole number of at least 1"),
+        ({"hidden": -3}, "hidden: expected a whole number of at least 1"),
+        ({"hidden": 2.0}, "hidden: expected a whole number of at least 1"),
+        ({"hidden": True}, "hidden: expected a whole number of at least 1"),
+        ({"hidden": "two"}, "hidden: expected a whole number of at least 1"),
+        ({"hidden": 10**9}, "hidden: expected a whole number of at least 1 and at most 10000"),
+        ({"observe": 3}, r"problem 'plain': observe must be a plain function \(def\), got 3"),
+        ({"observe": len}, r"problem 'plain': observe must be a plain function"),
+        ({"observe": _two}, "problem 'plain': observe must take 3 arguments, it takes 2"),
+        ({"observe": _forgetful_show}, "problem 'plain' gave a state that is not a number, or did not fill it"),
+        ({"observe": _reaching_show}, "problem 'plain': observe reads or writes past the end .*2 hidden numbers"),
+        ({"observe": _raising_show}, "problem 'plain' raised an exception in its first observes: ValueError"),
+        ({"observe": _lost_show}, "problem 'plain' left its state space"),
+        ({"observe": _writing_show}, "problem 'plain' wrote to its parameters"),
+        ({"clip": "no"}, "problem 'plain': clip must be True or False, got 'no'"),
+        ({"clip": 2}, "problem 'plain': clip must be True or False, got 2"),
+        ({"clip": None}, "problem 'plain': clip must be True or False, got None"),
+        ({"clip": np.array([True, False])}, "problem 'plain': clip must be True or False, got array"),
+    ],
+)
+def test_bad_observe_hidden_and_clip_are_refused(changes, says):
+    if SLOW and changes.get("observe") in (_reaching_show, _raising_show):
+        pytest.skip("plain Python has messages of its own")
+    with pytest.raises((ParameterError, ProblemError), match=rf"^{says}") as caught:
+        plain(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_observe_without_hidden_has_as_many_numbers_as_are_shown():
+    assert plain(hidden=None).hidden == 1
+    assert plain(clip=np.True_).clip is True
+
+
+def test_clip_forgives_what_is_a_fault_without_it():
+    """Eight steps of 0.1 from 0.5 leave [0, 1]."""
+    with pytest.raises(ProblemError, match=r"problem 'plain' left its state space, .* while it was evaluated"):
+        spaql.Random(plain()).evaluate(2)
+    assert spaql.Random(plain(clip=True)).evaluate(2).steps == 16
+    bare, kind = (ProblemEnvironment(plain(clip=clip)) for clip in (False, True))
+    for environment in (bare, kind):
+        environment.reset(seed=0)
+        for _ in range(5):
+            observation = environment.step(0)[0]
+        assert observation[0] == pytest.approx(1.0)
+    with pytest.raises(ProblemError, match=r"left its state space, which is .* in step 6 of an episode"):
+        bare.step(0)
+    assert kind.step(0)[0].tolist() == [1.0]
+    assert kind._state[0] == pytest.approx(1.1)  # the state itself goes on
+    trained = spaql.SPAQL(plain(clip=True)).learn(10)
+    assert trained.predict([33.0])[0] == trained.predict([1.0])[0]
+
+
+def test_clip_without_observe():
+    problem = plain(clip=True, observe=None, hidden=None)
+    assert spaql.Random(problem).evaluate(2).steps == 16
+    environment = ProblemEnvironment(problem)
+    environment.reset(seed=0)
+    shown = [environment.step(0)[0][0] for _ in range(8)]
+    np.testing.assert_allclose(shown, np.minimum(0.5 + 0.1 * np.arange(1, 9), 1.0))
+
+
+def _late_nan(state, parameters, observation):
+    observation[0] = 0.5 if state[1] < 0.85 else np.nan
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_no_number_is_a_fault_with_clip_too(clip):
+    problem = plain(observe=_late_nan, clip=clip)
+    with pytest.raises(ProblemError, match=r"gave a state that is not a number, .* while it was evaluated"):
+        spaql.Random(problem).evaluate(2)
+    environment = ProblemEnvironment(problem)
+    environment.reset(seed=0)
+    for _ in range(3):
+        environment.step(0)
+    with pytest.raises(ProblemError, match=r"gave a state that is not a number, .* in step 4 of an episode"):
+        environment.step(0)
+    assert (BAD_STATE, NO_STATE) == (4, 16)
+
+
+@pytest.mark.compiled_only
+def test_all_of_it_works_without_the_compiler(tmp_path):
+    """The same steps in plain Python, in a process of its own."""
+    code = """
+import numpy as np, spaql, sys
+for name in ("cartpole", "mountaincar", "mountaincar-continuous", "acrobot", "pendulum"):
+    problem = spaql.problems.PROBLEMS[name](horizon=5)
+    agent = spaql.SPAQL(problem, seed=0).learn(3)
+    print(name, agent.training_steps, *agent.history["score"].tolist(), *spaql.Random(problem).evaluate(2).returns)
+"""
+    said = []
+    for off in ("1", "0"):
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-W", "ignore:overflow encountered in scalar:RuntimeWarning", "-c", code],
+            env=os.environ | {"NUMBA_DISABLE_JIT": off},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+        said.append([line.split() for line in run.stdout.splitlines()])
+    for plain_words, compiled_words in zip(*said, strict=True):
+        assert plain_words[0] == compiled_words[0]
+        np.testing.assert_allclose(
+            [float(word) for word in plain_words[1:]], [float(word) for word in compiled_words[1:]], rtol=1e-9
+        )

@@ -1,12 +1,16 @@
-"""SPAQL past the paper, written plainly from the documentation of `spaql.memory` and `spaql.agents.spaql`.
+"""SPAQL past the paper, written plainly from the documentation of `spaql.memory`, `planning` and `splitting`.
 
-Slow, and sharing no code with the library: lists of cells and experiences, everything found by looking at all of them.
-Only the *order* of random numbers and of sums is a convention.
+Slow, and sharing no code with the library: lists of cells and experiences, no sums that are kept from one use to the
+next, no model.  Where the library iterates on sums per cell and leaf, here every experience has its target and every
+plane is fitted to the targets themselves.  Conventions are the *order* of random numbers, the order in which cells are
+iterated, for how many rounds and sweeps, and when that is enough.
 """
 
 import math
 
 from textbook import Stream
+
+ROUNDS, SETTLED = 30, 0.01
 
 
 class Cell:
@@ -15,15 +19,16 @@ class Cell:
     def __init__(self, low, high, states, choice, filed):
         self.low, self.high, self.states, self.choice, self.filed = low, high, states, choice, filed
         self.q, self.depth, self.level, self.experiences = 0.0, 0, 0, []
+        self.mean, self.slope, self.lowest, self.highest = [0.0] * states, [0.0] * states, 0.0, 0.0
 
     def box(self):
         return tuple(self.low[: self.states]), tuple(self.high[: self.states])
 
-    def holds_state(self, x):
-        return holds(*self.box(), x)
+    def widths(self):
+        return [hi - lo for lo, hi in zip(*self.box(), strict=True)]
 
     def holds(self, x, a):
-        if not self.holds_state(x):
+        if not holds(*self.box(), x):
             return False
         if self.choice is not None:
             return a == (float(self.choice),)
@@ -34,54 +39,101 @@ class Cell:
         sides = zip(self.low, self.high, point, strict=False)  # a finite action is no side
         return [min(3, max(0, int((v - lo) * (4.0 / (hi - lo))))) for lo, hi, v in sides]
 
+    def at(self, x):
+        """The plane of the cell."""
+        return self.q + sum(s * (v - m) for s, v, m in zip(self.slope, x, self.mean, strict=True))
+
+    def centre(self):
+        """The mean state."""
+        n = len(self.experiences)
+        return [sum(e["x"][d] for e in self.experiences) / n for d in range(self.states)]
+
+    def fit(self, targets, evidence):
+        """Slope of the least-squares plane through the targets, with `evidence` more that say it is 0."""
+        mean, centre = sum(targets) / len(targets), self.centre()
+        rows = [[v - m for v, m in zip(e["x"], centre, strict=True)] for e in self.experiences]
+        matrix = [[sum(row[d] * row[e] for row in rows) for e in range(self.states)] for d in range(self.states)]
+        for d, width in enumerate(self.widths()):
+            matrix[d][d] += evidence * width * width / 12.0  # the variance of what is spread evenly
+        right = [sum(row[d] * (t - mean) for row, t in zip(rows, targets, strict=True)) for d in range(self.states)]
+        return solution(matrix, right)
+
+
+def solution(matrix, right):
+    """Gauss, without pivots: the matrix is positive definite."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for d, row in enumerate(rows):
+        for other in rows:
+            if other is not row:
+                factor = other[d] / row[d]
+                other[:] = [v - factor * w for v, w in zip(other, row, strict=True)]
+    return [row[-1] / row[d] for d, row in enumerate(rows)]
+
 
 def holds(low, high, point):
     return all(lo <= v < hi or v >= hi == 1.0 for lo, hi, v in zip(low, high, point, strict=True))
 
 
+def around(outer, inner):
+    return all(lo <= a and b <= hi for lo, hi, a, b in zip(*outer, *inner, strict=True))
+
+
 class Agent:
     """The partition, the memory, and what is known of V."""
 
-    def __init__(self, problem, choices, *, discount, exploration, confidence, tolerance, evidence):
+    def __init__(self, problem, choices, *, discount, exploration, confidence, tolerance, evidence, without):
         self.problem, self.choices = problem, choices
-        self.discount, self.exploration, self.confidence, self.tolerance = discount, exploration, confidence, tolerance
-        self.evidence = evidence
+        self.discount = 0.0 if "foresight" in without else discount
+        self.exploration, self.confidence = exploration, confidence
+        self.tolerance = 0.0 if "relevance" in without else tolerance
+        self.evidence, self.without, self.spread = evidence, without, 0.0
         sides = problem.states + (problem.actions if choices is None else 0)
         self.sides, self.filed, self.cut = sides, 0, {}
         names = [None] if choices is None else list(reversed(range(choices)))
         self.cells = [Cell([0.0] * sides, [1.0] * sides, problem.states, name, self.number()) for name in names]
         self.memory = []
+        self.least = self.most = 0.0
         self.survey()
 
     def number(self):
         self.filed += 1
         return self.filed
 
+    # V: of every state box that there is or was, the cell of the largest Q among those that are relevant to all of it
+
+    def boxes(self):
+        yield (0.0,) * self.problem.states, (1.0,) * self.problem.states
+        for box, side in self.cut.items():
+            yield from halves(box, side)
+
+    def greedy_of(self, box):
+        """Of the largest Q the coarsest, and of those the one filed last; None where all are smaller than the box."""
+        held = sorted((c for c in self.cells if around(c.box(), box)), key=lambda c: (c.level, -c.filed))
+        return max(held, key=lambda c: c.q, default=None)
+
     def survey(self):
-        """Remember Q as it is now: V is read off this until the next survey."""
-        self.known = [(cell.box(), cell.q) for cell in self.cells]
+        """Remember Q and planes as they are now: V is read off this until the next survey."""
+        self.policy = {box: self.greedy_of(box) for box in self.boxes()}
+        self.known = {}
+        for box, cell in self.policy.items():
+            if box not in self.cut:
+                self.known[box] = cell.q, cell.mean, cell.slope
+        levels = [q for q, _, _ in self.known.values()]
+        self.range = max(levels) - min(levels)
+
+    def leaf(self, x):
+        """The smallest state box around x at the time of the survey."""
+        box = next(self.boxes())
+        while box not in self.known:
+            box = next(half for half in halves(box, self.cut[box]) if holds(*half, x))
+        return box
 
     def value(self, x):
-        return max(q for box, q in self.known if holds(*box, x))
-
-    def value_at(self, cell):
-        """The largest Q that is relevant to all states of a cell."""
-        low, high = cell.box()
-
-        def around(box):
-            return all(lo <= a and b <= hi for lo, hi, a, b in zip(*box, low, high, strict=True))
-
-        return max(q for box, q in self.known if around(box))
+        q, mean, slope = self.known[self.leaf(x)]
+        return self.possible(q + sum(s * (v - m) for s, v, m in zip(slope, x, mean, strict=True)))
 
     def greedy(self, x):
-        """Of the largest Q the coarsest, and of those the one filed last."""
-        held = sorted((c for c in self.cells if c.holds_state(x)), key=lambda c: (c.level, -c.filed))
-        return max(held, key=lambda c: c.q)
-
-    def target(self, experience):
-        if experience["ended"]:
-            return experience["r"]
-        return experience["r"] + self.discount * (self.value(experience["y"]) - self.drift)
+        return self.policy[self.leaf(x)]
 
     # Acting
 
@@ -90,7 +142,7 @@ class Agent:
         cell = self.greedy(x)
         explores = random.uniform() < self.exploration
         action = self.draw(cell, explores, random)
-        if not explores:
+        if not explores or "repeats" in self.without:
             return action, 0
         return action, min(math.floor(1.0 / (1.0 - random.uniform())), self.problem.horizon) - 1
 
@@ -101,7 +153,7 @@ class Agent:
         if not explores:
             return tuple(lo + random.uniform() * (hi - lo) for lo, hi in box)
         halvings = round(-math.log2(min(hi - lo for lo, hi in box)))
-        reach = 0.5 ** int(random.uniform() * (halvings + 1))
+        reach = 1.0 if "sizes" in self.without else 0.5 ** int(random.uniform() * (halvings + 1))
         action = []
         for lo, hi in box:
             middle = 0.5 * (lo + hi)
@@ -110,7 +162,7 @@ class Agent:
         return tuple(action)
 
     def episode(self, agent, world):
-        state, total, repeats = self.problem.reset(world), 0.0, 0
+        state, total, steps, repeats = self.problem.reset(world), 0.0, 0, 0
         for _ in range(self.problem.horizon):
             x = self.problem.unit(state)
             if repeats:
@@ -118,65 +170,112 @@ class Agent:
             else:
                 a, repeats = self.act(x, agent)
             r, state, ended = self.problem.step(state, a, world)
-            total += r
+            total, steps = total + r, steps + 1
             experience = {"x": x, "a": a, "r": r, "y": self.problem.unit(state), "ended": ended}
             self.memory.append(experience)
             next(cell for cell in self.cells if cell.holds(x, a)).experiences.append(experience)
             if ended:
                 break
-        return total
+        return total, steps
 
-    # Revising
+    def forget(self):
+        """Every second experience, the older of each two."""
+        self.memory = self.memory[1::2]
+        kept = {id(experience) for experience in self.memory}
+        for cell in self.cells:
+            cell.experiences = [e for e in cell.experiences if id(e) in kept]
 
-    def tally(self, cell, experiences, q):
-        """Sums of targets minus q: in all, of squares, per quarter of each side and quadrant of each pair."""
-        counts, sums = {}, {}
-        squares = 0.0
-        for experience in experiences:
-            deviation = experience["t"] - q
-            squares += deviation * deviation
-            quarters = cell.quarters(experience)
+    # Planning
+
+    def plan(self):
+        for cell in self.cells:
+            if cell.experiences and "slopes" not in self.without:
+                cell.mean = cell.centre()
+        for turn in range(ROUNDS):
+            change = self.evaluate(turn)
+            before, leaves = self.policy, self.known
+            self.survey()
+            same = all(self.policy[box] is before[box] for box in leaves)
+            if same and change <= SETTLED * self.spread:
+                break
+
+    def evaluate(self, turn):
+        """Cell after cell the mean and the plane of its targets, as V follows from the cells before."""
+        nexts = {id(e): None if e["ended"] else self.greedy(e["y"]) for e in self.memory}
+        changes = []
+        for cell in self.cells if turn % 2 else reversed(self.cells):
+            if not cell.experiences:
+                continue
+            targets = []
+            for e in cell.experiences:
+                other = nexts[id(e)]
+                targets.append(e["r"] + (0.0 if other is None else self.discount * other.at(e["y"])))
+            mean = self.possible(sum(targets) / len(targets))
+            changes.append((mean - cell.q, len(targets)))
+            cell.q = mean
+            if "slopes" not in self.without:
+                cell.slope = self.lean(cell, cell.fit(targets, self.evidence))
+        average = sum(change * n for change, n in changes) / sum(n for _, n in changes)
+        for cell in self.cells:
+            if not cell.experiences:
+                cell.q = self.possible(cell.q + average)
+        return max(abs(change) for change, _ in changes)
+
+    def possible(self, value):
+        """A value within what all rewards so far can add up to."""
+        return min(max(value, self.least), self.most)
+
+    def lean(self, cell, slope):
+        """As much of a slope as spans no more than all V, or the targets of the cell when they were last made."""
+        rise = sum(abs(s) * width for s, width in zip(slope, cell.widths(), strict=True))
+        most = max(self.range, cell.highest - cell.lowest)
+        return [s * most / rise for s in slope] if rise > most else slope
+
+    def sweep(self):
+        for experience in self.memory:
+            following = 0.0 if experience["ended"] else self.discount * self.value(experience["y"])
+            experience["t"] = experience["r"] + following
+        total = sum(e["t"] - cell.q for cell in self.cells for e in cell.experiences)
+        residual = total / len(self.memory)
+        for cell in self.cells:
+            if cell.experiences:
+                self.measure(cell, cell.q)
+            else:
+                cell.q += residual
+
+    def measure(self, cell, q):
+        """Q, plane and tallies of the targets: per quarter of each side and quadrant of each pair, minus q."""
+        cell.counts, cell.sums = {}, {}
+        targets = [e["t"] for e in cell.experiences]
+        for e in cell.experiences:
+            quarters = cell.quarters(e)
             keys = [(d, quarter) for d, quarter in enumerate(quarters)]
             for s in range(cell.states):
                 keys += [(s, d, quarters[s] // 2, quarters[d] // 2) for d in range(cell.states, self.sides)]
             for key in keys:
-                counts[key] = counts.get(key, 0.0) + 1.0
-                sums[key] = sums.get(key, 0.0) + deviation
-        mean = 0.0
-        if experiences:
-            for quarter in range(4):
-                mean += sums.get((0, quarter), 0.0)
-            mean /= len(experiences)
-            squares -= len(experiences) * mean * mean
-        cell.counts, cell.sums, cell.squares = counts, sums, squares
-        return mean
+                cell.counts[key] = cell.counts.get(key, 0.0) + 1.0
+                cell.sums[key] = cell.sums.get(key, 0.0) + (e["t"] - q)
+        mean = sum(t - q for t in targets) / len(targets)
+        cell.q = q + mean
+        cell.squares = sum((t - q - mean) ** 2 for t in targets)
+        if "slopes" not in self.without:
+            cell.mean, cell.slope = cell.centre(), cell.fit(targets, self.evidence)
+            cell.lowest, cell.highest = min(targets) - cell.q, max(targets) - cell.q
 
-    def sweep(self):
-        self.drift = 0.0
-        for experience in self.memory:
-            experience["t"] = self.target(experience)
-        owner = {id(experience): cell for cell in self.cells for experience in cell.experiences}
-        total = 0.0
-        for experience in self.memory:
-            total += experience["t"] - owner[id(experience)].q
-        residual = total / len(self.memory)
-        self.drift = residual
-        for cell in self.cells:
-            mean = self.tally(cell, cell.experiences, cell.q)
-            cell.q += mean if cell.experiences else residual
+    # Splitting
 
-    def spread(self):
-        weight = mean = scatter = largest = 0.0
+    def gauge(self):
+        """The spread: of what is lost against the best action, and of targets within cells."""
+        losses = []
         for cell in self.cells:
             if cell.experiences:
                 volume = math.prod(hi - lo for lo, hi in zip(cell.low, cell.high, strict=True))
-                weight += volume
-                largest = max(largest, abs(cell.q))
-                loss = cell.q - self.value_at(cell)
-                step = loss - mean
-                mean += step * volume / weight
-                scatter += volume * (step * (loss - mean) + cell.squares / len(cell.experiences))
-        spread = math.sqrt(max(scatter, 0.0) / weight)
+                losses.append((volume, cell.q - self.policy[cell.box()].q, cell.squares / len(cell.experiences)))
+        weight = sum(volume for volume, _, _ in losses)
+        mean = sum(volume * loss for volume, loss, _ in losses) / weight
+        scatter = sum(volume * ((loss - mean) ** 2 + within) for volume, loss, within in losses)
+        spread = math.sqrt(scatter / weight)
+        largest = max(abs(cell.q) for cell in self.cells if cell.experiences)
         return spread if spread > 1e-12 * largest else 0.0
 
     def contrast(self, cell, first, second):
@@ -192,21 +291,23 @@ class Agent:
 
     def contrasts(self, cell):
         for d in range(self.sides):
-            halves = self.contrast(cell, [(d, 0), (d, 1)], [(d, 2), (d, 3)])
-            if halves is not None:
-                yield d, halves
-                yield d, self.contrast(cell, [(d, 0), (d, 3)], [(d, 1), (d, 2)])
+            lower_upper = self.contrast(cell, [(d, 0), (d, 1)], [(d, 2), (d, 3)])
+            if lower_upper is not None:
+                yield d, lower_upper
+                if "middles" not in self.without:
+                    yield d, self.contrast(cell, [(d, 0), (d, 3)], [(d, 1), (d, 2)])
         for s in range(cell.states):
             for d in range(cell.states, self.sides):
                 corners = [(s, d, row, column) for row in (0, 1) for column in (0, 1)]
-                if all(cell.counts.get(corner, 0.0) >= self.evidence for corner in corners):
+                enough = all(cell.counts.get(corner, 0.0) >= self.evidence for corner in corners)
+                if enough and "diagonals" not in self.without:
                     yield s, self.contrast(cell, [corners[0], corners[3]], [corners[1], corners[2]])
 
-    def side(self, cell, spread):
+    def side(self, cell):
         n = len(cell.experiences)
-        if n < 4 * self.evidence or not spread > 0.0:
+        if n < 4 * self.evidence or not self.spread > 0.0:
             return None
-        relevant = (self.tolerance * spread * len(self.memory) ** 0.5 / n) ** 2
+        relevant = (self.tolerance * self.spread * len(self.memory) ** 0.5 / n) ** 2
         best, side = self.confidence * self.confidence, None
         for d, result in self.contrasts(cell):
             if result is not None and result[1] > best and result[0] > relevant:
@@ -214,7 +315,9 @@ class Agent:
         return side
 
     def promising(self, cell):
-        return sum(self.target(e) >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
+        if "promise" in self.without:
+            return True
+        return sum(e["t"] >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
 
     def halve(self, cell, side):
         if side < cell.states:
@@ -226,22 +329,26 @@ class Agent:
         )
         upper.low[side] = cell.high[side] = 0.5 * (cell.low[side] + cell.high[side])
         cell.filed = self.number()
-        q = cell.q
+        q = upper.q = cell.q
+        upper.mean, upper.slope, upper.lowest, upper.highest = cell.mean, cell.slope, cell.lowest, cell.highest
         for half, experiences in zip((cell, upper), parts, strict=True):
             half.experiences = experiences
-            for experience in experiences:
-                experience["t"] = self.target(experience)
-            half.q = q + self.tally(half, experiences, q)
+            if experiences:  # an empty half keeps Q and plane
+                self.measure(half, q)
         upper.depth = cell.depth = cell.depth + 1
         upper.level = cell.level = cell.level + (side < cell.states)
         self.cells.append(upper)
 
     def revise(self):
+        sums = [e["r"] / (1.0 - self.discount) for e in self.memory]
+        self.least, self.most = min([self.least, *sums]), max([self.most, *sums])
+        if "planning" not in self.without:
+            self.plan()
         self.sweep()
         self.survey()
-        spread, i = self.spread(), 0
+        self.spread, i = self.gauge(), 0
         while i < len(self.cells):
-            side = self.side(self.cells[i], spread)
+            side = self.side(self.cells[i])
             if side is not None and self.promising(self.cells[i]):
                 self.halve(self.cells[i], side)
             else:
@@ -249,21 +356,35 @@ class Agent:
         self.survey()
 
 
-DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.1, "evidence": 4}
+def halves(box, side):
+    low, high = box
+    middle = 0.5 * (low[side] + high[side])
+    return (low, (*high[:side], middle, *high[side + 1 :])), ((*low[:side], middle, *low[side + 1 :]), high)
 
 
-def spaql(problem, *, iterations, seed, choices=None, growth=0.25, **rules):
+DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.1, "evidence": 4, "without": ()}
+
+
+def spaql(problem, *, iterations, seed, choices=None, growth=0.5, memory=1_000_000, discount=None, **rules):
     """The agent after so many episodes, and one dictionary per episode."""
-    learner = Agent(problem, choices, discount=1.0 - 1.0 / problem.horizon, **DEFAULTS | rules)
+    discount = 1.0 - 1.0 / problem.horizon if discount is None else discount
+    learner = Agent(problem, choices, discount=discount, **DEFAULTS | rules)
     random, world = (Stream(seed, purpose) for purpose in range(2))
-    due, history = 4 * learner.evidence, []
+    due, history, training = 4 * learner.evidence, [], 0
+
+    def later():
+        return len(learner.memory) + max(4 * learner.evidence, int(growth * len(learner.memory)))
+
     for _ in range(iterations):
         before = len(learner.cells)
         if len(learner.memory) >= due:
-            due = len(learner.memory) + max(4 * learner.evidence, int(growth * len(learner.memory)))
+            due = later()
             learner.revise()
-        score = learner.episode(random, world)
-        arms = len(learner.cells)
+        if len(learner.memory) + problem.horizon > memory:
+            learner.forget()
+            due = later()
+        score, steps = learner.episode(random, world)
+        arms, training = len(learner.cells), training + steps
         history.append({"score": score, "best": score, "arms": arms, "splits": arms - before})
-        history[-1] |= {"training_steps": len(learner.memory), "selection_steps": 0}
+        history[-1] |= {"training_steps": training, "selection_steps": 0}
     return learner, history

@@ -15,21 +15,26 @@ from spaql._version import __version__
 _HOMES = {
     "AQL": "spaql.agents",
     "SPAQL": "spaql.agents",
+    "SPAQLTS": "spaql.agents",
     "Random": "spaql.agents",
     "NoMovement": "spaql.agents",
     "Mean": "spaql.agents",
     "Median": "spaql.agents",
+    "GymnasiumProblem": "spaql.gymnasium_problem",
     "ProblemEnvironment": "spaql.environments",
+    "load": "spaql.files",
     "optimum": "spaql.exact",
     "SpaqlError": "spaql.errors",
 }
 
-__all__ = ["__version__", "problems", *_HOMES]
+_MODULES = ("callbacks", "loggers", "problems")
+
+__all__ = ["__version__", *_MODULES, *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "problems":
-        return importlib.import_module("spaql.problems")
+    if name in _MODULES:
+        return importlib.import_module(f"spaql.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'spaql' has no attribute {name!r}")

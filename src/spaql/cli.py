@@ -18,8 +18,20 @@ from typing import Any, NoReturn
 from spaql._version import __version__
 from spaql.errors import ParameterError, SpaqlError
 
-_ALGORITHMS = ("spaql", "spaql-published", "aql", "random", "no-movement", "mean", "median")
-_TUNABLE = dict.fromkeys(("spaql-published", "aql"), ("scaling", "rollouts"))
+_ALGORITHMS = ("spaql", "spaql-published", "spaql-ts", "aql", "random", "no-movement", "mean", "median")
+_TUNABLE = {
+    "spaql-published": ("scaling", "rollouts"),
+    "spaql-ts": ("scaling", "rollouts", "reference", "radius"),
+    "aql": ("scaling", "rollouts"),
+}
+_CONTROL = {
+    "cartpole": "balance a pole on a cart (CartPole-v1, compiled)",
+    "mountaincar": "drive a weak car out of a valley (MountainCar-v0, compiled)",
+    "mountaincar-continuous": "the same with a force to choose (MountainCarContinuous-v0, compiled)",
+    "acrobot": "swing a double pendulum up (Acrobot-v1, compiled)",
+    "pendulum": "swing a pendulum up and hold it (Pendulum-v1, compiled)",
+}
+_GYMNASIUM = "gymnasium"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"spaql {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=_Parser)
     _add_train(commands)
+    _add_agents(commands)
     demo = commands.add_parser("demo", help="train SPAQL, AQL and Random on oil discovery; a table and two pictures")
     demo.add_argument("--out", default="results/demo", metavar="DIR", help="where the pictures go (%(default)s)")
     demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
@@ -55,7 +68,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_train(commands: Any) -> None:
-    train = commands.add_parser("train", help="train one agent on one problem")
+    train = commands.add_parser(
+        "train",
+        help="train one agent on one problem or Gymnasium environment",
+        epilog="Any other name is taken for the id of a Gymnasium environment, such as CartPole-v1 or package:Name-v0.",
+    )
     problems = train.add_subparsers(dest="problem", required=True, metavar="problem", parser_class=_Parser)
     oil = problems.add_parser("oil", help="oil discovery: survey a line for a hidden deposit")
     oil.add_argument(
@@ -73,14 +90,64 @@ def _add_train(commands: Any) -> None:
     ambulance.add_argument("--start", type=float, default=0.5, help="where an episode starts (%(default)s)")
     for parser, iterations in ((oil, 5000), (ambulance, 2000)):
         parser.add_argument("--horizon", type=int, default=5, help="H: steps of an episode (%(default)s)")
+        length = parser.add_mutually_exclusive_group()
+        length.add_argument("--iterations", type=int, help=f"K: training iterations ({iterations})")
+        length.add_argument("--timesteps", type=int, help="instead: environment steps, learning and selection together")
+        parser.add_argument("--episodes", type=int, default=10_000, help="fresh episodes that score it (%(default)s)")
+        parser.set_defaults(usual=iterations)
+    for name, about in _CONTROL.items():
+        _add_stepwise(problems.add_parser(name, help=about), 1000)
+    foreign = problems.add_parser(_GYMNASIUM, help="any Gymnasium environment, by its id; the word may be left out")
+    foreign.add_argument("id", help="such as CartPole-v1, or package:Name-v0 for one of your own")
+    foreign.add_argument(
+        "--bounds",
+        nargs=3,
+        action="append",
+        metavar=("NAME", "LOW", "HIGH"),
+        help="range of an observed number, by its name or place; more than once for more",
+    )
+    foreign.add_argument("--periodic", action="append", metavar="NAME", help="an observed number that comes round")
+    foreign.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges from (1000)")
+    _add_stepwise(foreign, 100)
+    for parser in problems.choices.values():
         parser.add_argument("--algorithm", choices=_ALGORITHMS, default="spaql", help="(%(default)s)")
-        parser.add_argument("--iterations", type=int, default=iterations, help="K: training iterations (%(default)s)")
         parser.add_argument("--scaling", type=float, help="xi of the published agents: weight of the bonus (0.5)")
         parser.add_argument("--rollouts", type=int, help="N of the published agents: rollouts per iteration (20)")
-        parser.add_argument("--episodes", type=int, default=10_000, help="fresh episodes that score it (%(default)s)")
-        parser.add_argument("--out", metavar="DIR", help="write summary, history, cells and pictures there")
+        parser.add_argument("--reference", type=float, nargs="+", metavar="X", help="of spaql-ts: the state to hold")
+        parser.add_argument("--radius", type=float, help="lambda of spaql-ts, in the unit cube")
+        parser.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and pictures there")
         _add_common(parser)
         parser.set_defaults(run=_train)
+
+
+def _add_stepwise(parser: argparse.ArgumentParser, episodes: int) -> None:
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--timesteps", type=int, help="environment steps, learning and selection together (100000)")
+    length.add_argument("--iterations", type=int, help="instead: training iterations")
+    parser.add_argument("--horizon", type=int, help="steps after which an episode is broken off (its own limit)")
+    parser.add_argument("--episodes", type=int, default=episodes, help="fresh episodes that score it (%(default)s)")
+    parser.set_defaults(usual=None)
+
+
+def _add_agents(commands: Any) -> None:
+    evaluate = commands.add_parser("evaluate", help="score a trained agent on fresh episodes")
+    evaluate.add_argument("agent", metavar="DIR", help="folder of spaql train --out, or an agent file")
+    evaluate.add_argument("--episodes", type=int, default=1000, help="(%(default)s)")
+    evaluate.add_argument("--seed", type=int, help="of the episodes (the agent's own)")
+    evaluate.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    evaluate.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    evaluate.set_defaults(run=_evaluate)
+    show = commands.add_parser("show", help="tell about a trained agent, or record an episode of it")
+    show.add_argument("agent", metavar="DIR", help="folder of spaql train --out, or an agent file")
+    show.add_argument(
+        "--record",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="play an episode and keep it as .gif or .mp4 (episode.gif in the folder)",
+    )
+    show.add_argument("--seed", type=int, default=0, help="of the episode (%(default)s)")
+    show.set_defaults(run=_show)
 
 
 def _add_paper(commands: Any) -> None:
@@ -113,7 +180,13 @@ def _add_beyond(commands: Any) -> None:
         "--constants", action="store_true", help="instead, on the first family: each constant made smaller and larger"
     )
     families.set_defaults(run=_families)
-    for parser in (ablation, families):
+    control = commands.add_parser("control", help="SPAQL and the published agents on classic control")
+    control.add_argument(
+        "--with-sb3", action="store_true", help="run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
+    )
+    control.add_argument("--sb3-seeds", type=int, default=3, metavar="N", help="agents of each of these (%(default)s)")
+    control.set_defaults(run=_control)
+    for parser in (ablation, families, control):
         parser.add_argument("--out", metavar="DIR", help="where runs, tables and figures go (results/..., by its name)")
         parser.add_argument("--quick", action="store_true", help="a reduced study")
         parser.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
@@ -121,22 +194,35 @@ def _add_beyond(commands: Any) -> None:
 
 
 def _problem(options: argparse.Namespace) -> Any:
-    from spaql import problems
+    from spaql.problems import PROBLEMS
 
-    names = {"oil": ("survey", "sharpness", "deposit"), "ambulance": ("arrivals", "cost", "shape")}[options.problem]
-    given = {name: getattr(options, name) for name in (*names, "start", "horizon")}
-    make = problems.oil if options.problem == "oil" else problems.ambulance
-    return make(**{name: value for name, value in given.items() if value is not None})
+    if options.problem == _GYMNASIUM:
+        from spaql.gymnasium_problem import GymnasiumProblem
+
+        bounds = {_number_or_name(name): (float(low), float(high)) for name, low, high in options.bounds or ()}
+        given = {"bounds": bounds or None, "horizon": options.horizon, "warm_up": options.warm_up}
+        periodic = [_number_or_name(name) for name in options.periodic or ()]
+        given = {name: value for name, value in given.items() if value is not None}
+        return GymnasiumProblem(options.id, periodic=periodic, seed=options.seed, **given)
+    names = {"oil": ("survey", "sharpness", "deposit", "start"), "ambulance": ("arrivals", "cost", "shape", "start")}
+    given = {name: getattr(options, name) for name in (*names.get(options.problem, ()), "horizon")}
+    return PROBLEMS[options.problem](**{name: value for name, value in given.items() if value is not None})
+
+
+def _number_or_name(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
 
 
 def _agent(options: argparse.Namespace) -> Any:
     from spaql.agents import ALGORITHMS
 
-    given = {name: getattr(options, name) for name in ("scaling", "rollouts")}
+    given = {name: getattr(options, name) for name in ("scaling", "rollouts", "reference", "radius")}
     given = {name: value for name, value in given.items() if value is not None}
     foreign = [name for name in given if name not in _TUNABLE.get(options.algorithm, ())]
     if foreign:
         raise ParameterError(f"--{foreign[0]}: {options.algorithm} has no such parameter; leave it out")
+    if options.algorithm == "spaql-ts" and len(given.keys() & {"reference", "radius"}) < 2:
+        raise ParameterError("--algorithm spaql-ts: needs --reference, the state to hold, and --radius")
     return ALGORITHMS[options.algorithm](_problem(options), seed=options.seed, **given)
 
 
@@ -144,19 +230,19 @@ def _train(options: argparse.Namespace) -> int:
     from spaql import output, results
     from spaql.spaces import check_whole
 
-    check_whole(options.iterations, "--iterations", 1)
+    length = _length(options)
     check_whole(options.episodes, "--episodes", 2)
     agent = _agent(options)
     folder = output.check_folder(options.out) if options.out is not None else None
     if not options.quiet:
-        for found in agent.diagnose(iterations=options.iterations):
+        for found in agent.diagnose(**length):
             _say(f"before training: {found}")
     stopped = False
     try:
         result = results.run(
             options.algorithm,
             agent,
-            iterations=options.iterations,
+            **length,
             episodes=options.episodes,
             progress_bar=not options.quiet,
         )
@@ -164,9 +250,11 @@ def _train(options: argparse.Namespace) -> int:
         stopped = True
         if not agent.iterations:
             raise
-        _say(f"stopped after {agent.iterations:,} of {options.iterations:,} iterations; scoring what was learned")
+        _say(f"stopped after {agent.iterations:,} iterations; scoring what was learned")
         result = results.judge(options.algorithm, agent, seconds=None, episodes=options.episodes)
     written = [] if folder is None else output.write(folder, results.files_of(result), results.FILES)
+    if folder is not None and agent.iterations:
+        written.append(agent.save(folder / results.AGENT))
     if options.json:
         print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
@@ -177,6 +265,69 @@ def _train(options: argparse.Namespace) -> int:
         for path in written:
             print(f"wrote {path}")
     return 130 if stopped else 0
+
+
+def _length(options: argparse.Namespace) -> dict[str, int]:
+    """How long to train, as `learn` takes it."""
+    from spaql.spaces import check_whole
+
+    if options.timesteps is not None or (options.iterations is None and options.usual is None):
+        steps = 100_000 if options.timesteps is None else options.timesteps
+        return {"total_timesteps": check_whole(steps, "--timesteps", 1)}
+    iterations = options.usual if options.iterations is None else options.iterations
+    return {"iterations": check_whole(iterations, "--iterations", 1)}
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from spaql.files import load
+    from spaql.spaces import check_whole
+
+    check_whole(options.episodes, "--episodes", 2)
+    agent = load(options.agent)
+    fresh = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
+    low, high = fresh.interval
+    if options.json:
+        told = {
+            "problem": agent.problem.name,
+            "agent": type(agent).__name__,
+            "mean": fresh.mean,
+            "low": low,
+            "high": high,
+        }
+        told |= {"episodes": options.episodes, "steps": fresh.steps, "arms": agent.arms}
+        print(json.dumps(told, indent=2, allow_nan=False))
+    else:
+        print(f"{type(agent).__name__} on {agent.problem.name}: {fresh}; {agent.arms:,} cells")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from spaql import recording
+    from spaql.files import load
+
+    agent = load(options.agent)
+    about = f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {agent.arms:,} cells"
+    if options.record is None:
+        print(about)
+        return 0
+    target = options.record or recording.beside(options.agent)
+    path, total, steps = recording.record(agent, target, seed=options.seed)
+    print(f"{about}\nan episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
+    return 0
+
+
+def _control(options: argparse.Namespace) -> int:
+    from spaql.beyond import control
+
+    def perform(out: str, **settings: Any) -> control.Control:
+        others: list[dict[str, Any]] = []
+        if options.with_sb3:
+            from spaql.beyond.sb3 import measured
+
+            others = measured(out, control.TASKS, seeds=options.sb3_seeds, progress_bar=settings["progress_bar"])
+        return control.benchmark(out, others=others, **settings)
+
+    return _beyond(options, "control", perform, control.QUICK if options.quick else control.FULL)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -297,12 +448,22 @@ def _say(sentence: str) -> None:
     print(f"spaql: {sentence}", file=sys.stderr)
 
 
+def _with_word(arguments: list[str]) -> list[str]:
+    """`train CartPole-v1` as `train gymnasium CartPole-v1`: an id has a version, a colon or a slash."""
+    if len(arguments) > 1 and arguments[0] == "train":
+        name = arguments[1]
+        if not name.startswith("-") and any(mark in name for mark in ("-v", ":", "/")):
+            return ["train", _GYMNASIUM, *arguments[1:]]
+    return arguments
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(_with_word(sys.argv[1:] if arguments is None else list(arguments)))
     try:
         code = int(options.run(options))
         sys.stdout.flush()

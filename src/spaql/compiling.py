@@ -131,6 +131,10 @@ if config.DISABLE_JIT:
         """Pointer to the uint64 at an address."""
         return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
 
+    def call_1(address, a):
+        """Call the function of one int64 at an address, which is one of Python."""
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(int(address))(int(a))
+
     def call_5(function, a, b, c, d, e):
         """Call a function of five int64."""
         return function(a, b, c, d, e)
@@ -176,6 +180,15 @@ else:
         word = ir.IntType(64)
         pointer = builder.inttoptr(address, ir.FunctionType(word, [word] * len(numbers)).as_pointer())
         return builder.call(pointer, numbers)
+
+    @intrinsic
+    def call_1(typingctx, function, a):
+        """Call the function of one int64 at an address."""
+
+        def codegen(context, builder, signature, arguments):
+            return _called(builder, arguments[0], arguments[1:])
+
+        return types.int64(*[types.int64] * 2), codegen
 
     @intrinsic
     def call_5(typingctx, function, a, b, c, d, e):

@@ -12,7 +12,7 @@ import numpy as np
 
 from spaql.compiling import borrow, call_5, call_7, kernel
 from spaql.kernels import best, lend, play, play_centre
-from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import uniform
 
 
@@ -23,11 +23,11 @@ def address(array):
 
 
 @kernel(inline=True)
-def begin_all(world, frame, count, random):
-    """Start `count` episodes."""
+def begin_all(world, frame, first, count, random):
+    """Start episodes `first` to `first` + `count` - 1."""
     for i in range(count):
-        frame.returns[i] = 0.0
-        frame.who[i] = i
+        frame.returns[first + i] = 0.0
+        frame.who[i] = first + i
     return call_5(
         world.begin, count, address(frame.states), address(frame.points), address(world.constants), address(random)
     )
@@ -51,7 +51,7 @@ def advance_all(world, frame, count, random):
 @kernel(inline=True)
 def book(frame, count, status):
     """Add the rewards to the returns and close the ranks where episodes ended; the number still alive."""
-    if not status & SOME_ENDED:
+    if not status & (SOME_ENDED | SOME_CUT):
         for i in range(count):
             frame.returns[frame.who[i]] += frame.outcomes[i, 0]
         return count
@@ -71,23 +71,27 @@ def book(frame, count, status):
 @kernel(inline=True)
 def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_random):
     """`count` greedy episodes (algorithm 1, ROLLOUT); with `centre` the middle of the cell is played, not a draw."""
-    status = begin_all(world, frame, count, world_random)
     several = forest.grid.shape[0] > 1
+    status = RAN
     steps = 0
-    alive = count
-    for h in range(horizon):
-        if alive == 0 or failed(status):
-            break
-        root = h if several else 0
-        for i in range(alive):
-            cell = best(forest, root, frame.points, i)
-            if centre:
-                play_centre(forest, cell, frame.actions, i)
-            else:
-                play(forest, cell, agent_random, frame.actions, i)
-        status = advance_all(world, frame, alive, world_random)
-        steps += alive
-        alive = book(frame, alive, status)
+    first = 0
+    while first < count and not failed(status):
+        alive = min(count - first, world.copies)
+        status = begin_all(world, frame, first, alive, world_random)
+        first += alive
+        for h in range(horizon):
+            if alive == 0 or failed(status):
+                break
+            root = h if several else 0
+            for i in range(alive):
+                cell = best(forest, root, frame.points, i)
+                if centre:
+                    play_centre(forest, cell, frame.actions, i)
+                else:
+                    play(forest, cell, agent_random, frame.actions, i)
+            status = advance_all(world, frame, alive, world_random)
+            steps += alive
+            alive = book(frame, alive, status)
     return status, steps
 
 
@@ -111,21 +115,25 @@ def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, coun
     """Episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
     world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
     agent_random = borrow(agent_random)
-    status = begin_all(world, frame, count, world_random)
+    status = RAN
     steps = 0
-    alive = count
-    for _ in range(horizon):
-        if alive == 0 or failed(status):
-            break
-        for i in range(alive):
-            if draws:
-                random_action(frame, i, choices, agent_random)
-            else:
-                for d in range(frame.actions.shape[1]):
-                    frame.actions[i, d] = offset + slope * frame.points[i, d]
-        status = advance_all(world, frame, alive, world_random)
-        steps += alive
-        alive = book(frame, alive, status)
+    first = 0
+    while first < count and not failed(status):
+        alive = min(count - first, world.copies)
+        status = begin_all(world, frame, first, alive, world_random)
+        first += alive
+        for _ in range(horizon):
+            if alive == 0 or failed(status):
+                break
+            for i in range(alive):
+                if draws:
+                    random_action(frame, i, choices, agent_random)
+                else:
+                    for d in range(frame.actions.shape[1]):
+                        frame.actions[i, d] = offset + slope * frame.points[i, d]
+            status = advance_all(world, frame, alive, world_random)
+            steps += alive
+            alive = book(frame, alive, status)
     return status, steps
 
 
@@ -138,7 +146,7 @@ def simulate(world, frame, horizon, episodes, choices, agent_random, world_rando
     steps = 0
     total = 0.0
     for _ in range(episodes):
-        begin_all(world, frame, 1, world_random)
+        begin_all(world, frame, 0, 1, world_random)
         for _ in range(horizon):
             random_action(frame, 0, choices, agent_random)
             status = advance_all(world, frame, 1, world_random)

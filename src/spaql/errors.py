@@ -18,8 +18,16 @@ class ProblemError(SpaqlError, ValueError):
     """A problem that does not keep the contract of `spaql.problems.base`."""
 
 
+class EnvironmentFault(SpaqlError, ValueError):
+    """A Gymnasium environment gave what is not a finite number."""
+
+
 class NotTrainedError(SpaqlError, RuntimeError):
     """An agent was asked for what it has not learned yet."""
+
+
+class AgentFileError(SpaqlError, ValueError):
+    """A file that is no agent's, or a damaged or newer one."""
 
 
 class OutputError(SpaqlError, OSError):

@@ -32,6 +32,7 @@ from spaql.store import Record, Store
 # What computes a run's numbers: where any of these changes, so may the numbers.
 _NUMERICS = (
     "agents/*.py",
+    "callbacks.py",
     "compiling.py",
     "episodes.py",
     "experiment.py",
@@ -39,9 +40,11 @@ _NUMERICS = (
     "memory.py",
     "merging.py",
     "partition.py",
+    "planning.py",
     "problems/*.py",
     "rng.py",
     "spaces.py",
+    "splitting.py",
     "stats.py",
     "training.py",
 )
@@ -95,6 +98,9 @@ class Run:
         About how many times during training the policy that it would return is scored, on how many fresh episodes.
     watch
         Time steps whose partitions are kept at each of the moments, to replay how they grew.
+    budgets
+        Instead of iterations: environment steps, training and selection together, that are spent one after the other;
+        at each of them the policy is scored on `episodes` fresh ones.
     """
 
     problem: str
@@ -108,6 +114,7 @@ class Run:
     moments: int = 0
     moment_episodes: int = 0
     watch: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
 
     @cached_property
     def specification(self) -> str:
@@ -131,6 +138,8 @@ class Run:
     def cost(self) -> int:
         """Environment steps that it is going to take, or nearly: what progress is counted in."""
         horizon = problem_of(self).horizon
+        if self.budgets:
+            return self.budgets[-1] + len(self.budgets) * self.episodes * horizon
         usual = 20 if self.algorithm in ("aql", "spaql-published") else 0
         rollouts = int(self.parameters.get("rollouts", usual)) if self.iterations else 0
         episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
@@ -186,6 +195,8 @@ def grid(iterations: int, count: int) -> NDArray[np.int64]:
 def execute(run: Run) -> Record:
     """Train, score, and keep what the run asks for."""
     agent = agent_of(run)
+    if run.budgets:
+        return _spend(agent, run)
     arrays: dict[str, NDArray[Any]] = {}
     fresh, arms, cells, played = [], [], [], []
     moments = grid(run.iterations, run.moments)
@@ -211,6 +222,27 @@ def execute(run: Run) -> Record:
     if run.points:
         arrays |= _curves(agent, run.points)
     return Record(_scalars(agent, run.episodes), arrays)
+
+
+def _spend(agent: Agent, run: Run) -> Record:
+    """Spend budgets of environment steps one after the other; NaN where one is too small for a single iteration."""
+    fresh, arms, steps = [], [], []
+    for budget in run.budgets:
+        left = budget - agent.training_steps - agent.selection_steps
+        if isinstance(agent, Trained) and left >= agent.steps_per_iteration:
+            agent.learn(total_timesteps=left, progress_bar=False)
+        ready = agent.iterations > 0 or not isinstance(agent, Trained)
+        fresh.append(agent.evaluate(run.episodes).mean if ready else np.nan)
+        arms.append(agent.arms)
+        steps.append(agent.training_steps + agent.selection_steps)
+    arrays = {
+        "budget": np.array(run.budgets),
+        "fresh": np.array(fresh),
+        "arms": np.array(arms),
+        "steps": np.array(steps),
+    }
+    last = None if np.isnan(fresh[-1]) else float(fresh[-1])
+    return Record(_scalars(agent, 0) | {"fresh": last}, arrays)
 
 
 def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
@@ -287,7 +319,7 @@ def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
     """Compile or load what the runs need, once for each algorithm, before threads ask for it all at once."""
     for run in {run.algorithm: run for run in runs}.values():
         agent = agent_of(run).prepare(progress_bar)
-        if run.iterations:
+        if run.iterations or (run.budgets and isinstance(agent, Trained)):
             agent.learn(1, progress_bar=False)
         agent.evaluate(2, progress_bar=progress_bar)
 

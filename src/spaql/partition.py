@@ -6,7 +6,9 @@ a single one).  `view()` gives the cells in the user's own units, read-only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from spaql.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, 
 from spaql.spaces import Actions, Box, Finite, Floats
 
 MAX_DIMENSIONS = 16
+_SPARE = 1 << 18  # times as much room as is in use: one split of 16 dimensions has 65,536 children
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +183,38 @@ class Partition:
         kernels.tidy(old, new)
         self.forest = new  # only now: an interrupt during the copy must leave the old forest whole
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is in use, for a file."""
+        nodes, cells, _ = (int(n) for n in self.forest.used)
+        return {
+            "room": np.array([len(self.forest.nodes), len(self.forest.cells)]),  # arrays are tidied as they grow
+            "used": self.forest.used,
+            "nodes": self.forest.nodes[:nodes],
+            "links": self.forest.links[:nodes],
+            "cells": self.forest.cells[:cells],
+            "boxes": self.forest.boxes[:cells],
+            "grid": self.forest.grid,
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become the partition of these arrays, of the same spaces; a ValueError where they do not fit."""
+        nodes, cells, states = (int(n) for n in arrays["used"])
+        if states != self.states.dimensions or nodes < self.steps or cells < 1:
+            raise ValueError("a partition of other spaces")
+        room = [int(n) for n in arrays["room"]]
+        if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
+            raise ValueError("a partition with more room than it can need")
+        new = self._allocate(*room)
+        new.used[:] = arrays["used"]
+        rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
+        for name, count in rows.items():
+            place, given = getattr(new, name)[:count], arrays[name]
+            if given.shape != place.shape or given.dtype != place.dtype:
+                raise ValueError(f"{name} has the wrong shape or type")
+            place[...] = given
+        _check(new, self.steps)
+        self.forest = new
+
     def node_boxes(self) -> tuple[Floats, Floats]:
         """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
         count = int(self.forest.used[0])
@@ -218,3 +253,31 @@ class Partition:
         cells = np.empty(len(points), np.int64)
         kernels.choose(self.forest, steps, points, cells)
         return cells
+
+
+def _check(forest: Forest, roots: int) -> None:
+    """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
+    nodes, cells, _ = (int(n) for n in forest.used)
+    forest = forest._replace(
+        nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
+    )
+    number = np.arange(nodes)
+    child, parent = forest.nodes["child"], forest.links["parent"]
+    inner = child != NONE
+    fits = (child[inner] > number[inner]).all() and (child[inner] + 1 < nodes).all()
+    fits = fits and (child[inner] >= roots).all() and len(np.unique(child[inner])) == inner.sum()
+    fits = fits and (parent[:roots] == NONE).all() and ((parent[roots:] >= 0) & (parent[roots:] < number[roots:])).all()
+    fits = fits and bool((np.abs(child[parent[roots:]] - number[roots:] + 0.5) < 1.0).all())
+    fits = fits and ((forest.nodes["dim"] >= 0) & (forest.nodes["dim"] < forest.used[2])).all()
+    for name in ("head", "top"):
+        fits = fits and ((forest.nodes[name] >= NONE) & (forest.nodes[name] < cells)).all()
+    fits = fits and ((forest.links["above"] >= NONE) & (forest.links["above"] < cells)).all()
+    fits = fits and ((forest.cells["node"] >= 0) & (forest.cells["node"] < nodes)).all()
+    fits = fits and ((forest.cells["next"] >= NONE) & (forest.cells["next"] < cells)).all()
+    fits = fits and ((forest.grid >= -nodes) & (forest.grid < cells)).all()
+    fits = fits and np.isfinite(forest.cells["q"]).all() and np.isfinite(forest.boxes).all()
+    fits = fits and np.isfinite(forest.nodes["cut"]).all() and (forest.nodes["top"][:roots] >= NONE).all()
+    following = forest.cells["next"]
+    fits = fits and len(np.unique(following[following != NONE])) == (following != NONE).sum()
+    if not fits:
+        raise ValueError("a tree that leads nowhere")

@@ -91,15 +91,21 @@ class Result:
 
 
 def run(
-    name: str, agent: Agent, *, iterations: int, episodes: int = FRESH_EPISODES, progress_bar: bool | None = None
+    name: str,
+    agent: Agent,
+    *,
+    iterations: int | None = None,
+    total_timesteps: int | None = None,
+    episodes: int = FRESH_EPISODES,
+    progress_bar: bool | None = None,
 ) -> Result:
-    """Train for so many iterations, then score on fresh random numbers.
+    """Train for so many iterations or environment steps, then score on fresh random numbers.
 
     Ctrl-C during training keeps the finished iterations in `agent` and is raised again.
     """
     agent.prepare(progress_bar)
     start = time.perf_counter()
-    agent.learn(iterations, progress_bar=progress_bar)
+    agent.learn(iterations, total_timesteps=total_timesteps, progress_bar=progress_bar)
     seconds = time.perf_counter() - start
     return judge(name, agent, seconds=seconds, episodes=episodes, progress_bar=progress_bar)
 
@@ -198,7 +204,8 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
 
 
 #: what a run can leave in its folder
-FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png")
+AGENT = "agent.spaql"
+FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
 
 
 def files_of(result: Result) -> dict[str, str | Figure]:

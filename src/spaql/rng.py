@@ -36,6 +36,8 @@ class Purpose(IntEnum):
     EVALUATION = 4
     EVALUATION_ENVIRONMENT = 5
     PREDICTION = 6
+    WARM_UP = 7
+    WATCHING = 8  # of evaluations while the agent learns
 
 
 def stream(seed: int, purpose: int, *key: int) -> Stream:

@@ -1,4 +1,4 @@
-"""The one place where learning is driven: chunks of compiled iterations, room, budget, progress, history.
+"""The one place where learning is driven: chunks of compiled iterations, room, budget, progress, history, callbacks.
 
 A learner knows its own rules (`spaql.agents`); here its kernel is called for as many iterations as fit a fraction of
 a second, so that a progress bar moves and Ctrl-C is heard; whatever finished before it stays in the agent.
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from spaql.callbacks import Callbacks, Watch
 from spaql.compiling import first_use, records
 from spaql.errors import ParameterError
-from spaql.problems.base import Problem
+from spaql.problems.base import Playable
 from spaql.spaces import check_whole
 
 ROW = np.dtype(
@@ -41,14 +42,14 @@ ROW = np.dtype(
 )
 UNLIMITED = np.iinfo(np.int64).max
 _CHUNK_SECONDS = 0.1
-_FIRST_CHUNK = 16
+_FIRST_CHUNK = 1
 _LARGEST_CHUNK = 1 << 16
 
 
 class Learner(Protocol):
     """What an agent offers to be driven."""
 
-    problem: Problem
+    problem: Playable
 
     @property
     def steps_taken(self) -> int:
@@ -76,11 +77,14 @@ def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) 
     if iterations is not None:
         return check_whole(iterations, "iterations", 1), UNLIMITED
     budget = check_whole(total_timesteps, "total_timesteps", 1)
-    if budget < learner.steps_per_iteration:
+    before = learner.problem.warm_up_steps if learner.finished == 0 else 0  # the first call pays for them
+    if budget < before + learner.steps_per_iteration:
+        aside = f", after a warm-up of {before}" if before else ""
         raise ParameterError(
-            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
+            f"total_timesteps: {budget} is too few; one iteration takes up to "
+            f"{learner.steps_per_iteration} steps{aside}"
         )
-    return UNLIMITED, learner.steps_taken + budget
+    return UNLIMITED, learner.steps_taken + budget - before
 
 
 def shown(progress_bar: bool | None) -> bool:
@@ -110,33 +114,37 @@ def learn(
     *,
     iterations: int | None,
     total_timesteps: int | None,
+    callback: Callbacks | None,
     progress_bar: bool | None,
     history: list[NDArray[np.void]],
 ) -> None:
     """Run iterations and append their rows to `history`, chunk by chunk.
 
-    With `total_timesteps` the run stops before the iteration that could pass it.  `progress_bar` None shows the bar
-    only on a terminal, and only when the run takes longer than a moment.
+    With `total_timesteps` the run stops before the iteration that could pass it.  A chunk ends where a callback is due;
+    the learner does not notice, as an iteration is never broken off.  `progress_bar` None shows the bar only on a
+    terminal, and only when the run takes longer than a moment.
     """
     limit, budget = plan(learner, iterations, total_timesteps)
+    watch = Watch(callback, learner)
     prepare(learner, progress_bar)
     by_iteration = iterations is not None
     total = limit if by_iteration else budget - learner.steps_taken
     chunk, done = _FIRST_CHUNK, 0
-    with tqdm(
+    bar = tqdm(
         total=total,
         unit="it" if by_iteration else "steps",
         desc=f"{type(learner).__name__} on {learner.problem.name}",
         disable=not shown(progress_bar),
         delay=0.5,
         unit_scale=True,
-    ) as bar:
+    )
+    with bar, watch:
         while done < limit:
             learner.make_room(min((limit - done) * learner.steps_per_iteration, budget - learner.steps_taken))
             rows = records(int(min(chunk, limit - done)), ROW)
             before, steps, start = learner.finished, learner.steps_taken, time.perf_counter()
             try:
-                learner.iterate(rows, budget)
+                learner.iterate(rows, watch.pause(budget, steps + learner.steps_per_iteration))
             finally:  # Ctrl-C is heard as the kernel returns; what it finished is in the agent, so in the history too
                 ran = learner.finished - before
                 if ran:
@@ -144,7 +152,9 @@ def learn(
             elapsed = time.perf_counter() - start
             done += ran
             bar.update(ran if by_iteration else learner.steps_taken - steps)
-            if budget - learner.steps_taken < learner.steps_per_iteration:
+            over = budget - learner.steps_taken < learner.steps_per_iteration
+            goes_on = watch.call(budget if over else learner.steps_taken) if ran else True
+            if over or not goes_on:
                 break
             if ran == len(rows):
                 chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))

@@ -6,13 +6,14 @@ from spaql.agents.aql import AQL
 from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
 from spaql.agents.diagnosis import Diagnosis
-from spaql.agents.published import PublishedSPAQL
+from spaql.agents.published import SPAQLTS, PublishedSPAQL
 from spaql.agents.spaql import SPAQL
 
 #: the algorithms by name: called with a problem and keywords, each makes an agent
 ALGORITHMS: dict[str, Callable[..., Agent]] = {
     "spaql": SPAQL,
     "spaql-published": PublishedSPAQL,
+    "spaql-ts": SPAQLTS,
     "aql": AQL,
     "random": Random,
     "no-movement": NoMovement,
@@ -24,6 +25,7 @@ __all__ = [
     "ALGORITHMS",
     "AQL",
     "SPAQL",
+    "SPAQLTS",
     "Agent",
     "Diagnosis",
     "Evaluation",

@@ -11,18 +11,19 @@ after every episode draw the learning curve; the agent never sees them, so they 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, within
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.kernels import best, lend, play, update
 from spaql.partition import Partition
-from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -42,7 +43,7 @@ class Rules(NamedTuple):
 def train_episode(f, world, frame, rules, counts, row, agent_random, world_random):
     """One training episode; fills the row's V range, splits and return; the problem's status."""
     cap = float(rules.horizon)
-    status = begin_all(world, frame, 1, world_random)
+    status = begin_all(world, frame, 0, 1, world_random)
     low = np.inf
     high = -np.inf
     splits = 0
@@ -110,7 +111,7 @@ class AQL(Trained):
     Parameters
     ----------
     problem
-        A compiled problem.
+        What to learn; see `spaql.agents.base.Agent`.
     scaling
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
@@ -118,6 +119,8 @@ class AQL(Trained):
         is the training episodes' own returns.
     seed
         Of everything random about the agent.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
 
     Examples
     --------
@@ -130,8 +133,11 @@ class AQL(Trained):
     time_variant = True
     needs_unit_rewards = True
 
-    def __init__(self, problem: Problem, *, scaling: float = 0.5, rollouts: int = 20, seed: int = 0) -> None:
-        super().__init__(problem, seed=seed)
+    def __init__(
+        self, problem: Any, *, scaling: float = 0.5, rollouts: int = 20, seed: int = 0, **environment: Any
+    ) -> None:
+        super().__init__(problem, seed=seed, **environment)
+        problem = self.problem
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", 0, MOST_ROLLOUTS)
         if problem.horizon > _LONGEST:
@@ -140,7 +146,7 @@ class AQL(Trained):
             )
         self._rules = Rules(problem.horizon, self.rollouts, self.scaling)
         self._forest = Partition(problem.states, problem.actions, initial=float(problem.horizon), steps=problem.horizon)
-        self._counts = np.array([0, 0, RAN, 0])
+        self._counts = np.array([problem.warm_up_steps, 0, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(max(1, self.rollouts))
 
@@ -172,6 +178,18 @@ class AQL(Trained):
     def _policy(self) -> Partition:
         return self._forest
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The partitions, counters, streams, history."""
+        arrays = {f"forest-{name}": array for name, array in self._forest.arrays().items()}
+        return super().state() | arrays | {"counts": self._counts, "streams": self._streams}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` told; see `Agent.restore`."""
+        super().restore(arrays, numbers)
+        self._forest.restore(within(arrays, "forest-"))
+        self._counts[:] = arrays["counts"]
+        self._streams[:] = arrays["streams"]
+
     @property
     def steps_to_split(self) -> int:
         """As many visits as for one partition, in each of H."""
@@ -183,15 +201,17 @@ class AQL(Trained):
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        iterate(
-            self._forest.forest,
-            self.problem.world,
-            self._frame,
-            self._rules,
-            self._counts,
-            self._streams,
-            rows,
-            budget,
-            self._forest.growth(self.problem.horizon),
-        )
+        self._counts[STATUS] = RAN
+        with self.problem.playing():
+            iterate(
+                self._forest.forest,
+                self.problem.world,
+                self._frame,
+                self._rules,
+                self._counts,
+                self._streams,
+                rows,
+                budget,
+                self._forest.growth(self.problem.horizon),
+            )
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")

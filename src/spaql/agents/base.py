@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,13 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from spaql import training
 from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
+from spaql.callbacks import Callbacks
 from spaql.compiling import records
 from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition import Cells, Partition
-from spaql.problems.base import Problem
+from spaql.problems.base import Frame, Playable, World
 from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
-from spaql.spaces import Finite, Floats, check_whole
+from spaql.spaces import Floats, check_whole
 from spaql.stats import Estimate, mean_interval
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
@@ -58,17 +62,34 @@ class Evaluation:
         return f"{self.estimate} over {self.returns.size} episodes"
 
 
+def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playable:
+    """Whatever a user may call a problem as one."""
+    if isinstance(problem, Playable) and not environment:
+        return problem
+    from spaql.opening import as_problem  # not before it is asked for: it brings all of Gymnasium
+
+    return as_problem(problem, seed, **environment)
+
+
+def within(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 class Agent:
-    """Common ground of all agents on compiled problems.
+    """Common ground of all agents.
 
     Different agents may learn in different threads at once; one agent belongs to one thread at a time.
 
     Parameters
     ----------
     problem
-        What to learn.
+        What to learn: a compiled problem or its name, or a Gymnasium environment: its id, an instance, or a function
+        that makes one.
     seed
         Fixes everything random about the agent; 0 is a seed like any other.
+    **environment
+        For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
     """
 
     #: whether the policy changes with the time step
@@ -82,11 +103,9 @@ class Agent:
     #: how a first use calls the kernel that evaluates
     _evaluation: ClassVar[str] = "evaluation"
 
-    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
-        if not isinstance(problem, Problem):
-            raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
-        self.problem = problem
+    def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
+        self.problem = _as_problem(problem, self.seed, environment)
         self._history: list[NDArray[np.void]] = []
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -110,11 +129,22 @@ class Agent:
         iterations: int | None = None,
         *,
         total_timesteps: int | None = None,
+        callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
         """Learn for so many iterations, or for so many environment steps (training and selection together).
 
         Calls add up: `learn(300)` and then `learn(700)` is `learn(1000)`.  Ctrl-C keeps every finished iteration.
+
+        Parameters
+        ----------
+        iterations, total_timesteps
+            How long; one of the two.
+        callback
+            What to do meanwhile: a function of the agent, which stops learning by returning False, or one of
+            `spaql.callbacks`, or a list of these.  What is learned stays the same, to the last bit.
+        progress_bar
+            None shows it on a terminal.
         """
         raise NotImplementedError
 
@@ -183,11 +213,57 @@ class Agent:
         """Steps of learning that a call of `learn` would take."""
         return 0
 
-    def _visited(self, observation: Floats, step: int) -> int:
+    def _visited(self, observation: Any, step: int) -> int:
         """How often the cell that is played there was visited."""
         policy = self._policy()
-        cell = policy.greedy(self.problem.states.to_unit(observation[None]), self._steps(1, [step], None))
+        cell = policy.greedy(self.problem.observed(observation)[0], self._steps(1, [step], None))
         return int(policy.forest.cells["visits"][cell[0]])
+
+    # Files ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the agent to a file, from which `spaql.load` makes it again; see `spaql.files`."""
+        from spaql.files import save  # it knows all agents
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
+        """An agent from a file, on the given environment or problem, or on the one that the file names."""
+        from spaql.files import load  # it knows all agents
+
+        agent = load(path, env)
+        if not isinstance(agent, cls):
+            raise ParameterError(f"load: {path} holds a {type(agent).__name__}, not a {cls.__name__}; use spaql.load")
+        return agent
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that was learned, as arrays."""
+        return {"history": self.history}
+
+    def numbers(self) -> dict[str, Any]:
+        """What else there is to remember, ready for JSON."""
+        return {"prediction": self._prediction.bit_generator.state}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` and `numbers` told of an agent of the same parameters; ValueError if they do not fit."""
+        history = records(len(arrays["history"]), training.ROW)
+        if arrays["history"].dtype != history.dtype:
+            raise ValueError("a history of other columns")
+        history[...] = arrays["history"]
+        self._history[:] = [history]
+        self._prediction.bit_generator.state = numbers["prediction"]
+
+    # Environments ---------------------------------------------------------------------------------------------
+
+    def get_env(self) -> Any:
+        """The Gymnasium environment it learns on, or None for a compiled problem."""
+        return getattr(self.problem, "env", None)
+
+    def set_env(self, env: Any) -> Self:
+        """Go on with another environment, with the same numbers to see and the same actions; ranges stay."""
+        self.problem = self.problem.moved(env)
+        return self
 
     # The policy -----------------------------------------------------------------------------------------------
 
@@ -235,35 +311,39 @@ class Agent:
         middle = self.plays_middle if deterministic is None else bool(deterministic)
         self._require_training()
         agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
-        frame = self.problem.frame(min(episodes, _BATCH))
+        problem = self.problem.fresh(key)
+        frame = problem.frame(min(episodes, _BATCH))
         returns, steps = np.empty(episodes), 0
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announced(self._evaluation, progress_bar):
-                status, played = self._play(frame, count, middle, agent, world)
-            self.problem.check(status, "while it was evaluated")
+            with training.announced(self._evaluation, progress_bar), problem.playing():
+                status, played = self._play(problem.world, frame, count, middle, agent, world)
+            problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played
         return Evaluation(mean_interval(returns), returns, steps)
 
-    def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
+    def _play(
+        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
+    ) -> tuple[int, int]:
         horizon = self.problem.horizon
         forest = self._policy().forest
-        return evaluate_forest(forest, self.problem.world, frame, horizon, count, deterministic, agent, world)
+        return evaluate_forest(forest, world, frame, horizon, count, deterministic, agent, world_random)
 
     def predict(
         self,
-        observation: ArrayLike,
+        observation: Any,
         state: Any = None,
         episode_start: ArrayLike | None = None,
         deterministic: bool = True,
     ) -> tuple[Any, Any]:
-        """The action for one observation `[states]` or a batch `[n, states]`, in the shape of Stable-Baselines3.
+        """The action for one observation or a batch of them, in the shape of Stable-Baselines3.
 
         Parameters
         ----------
         observation
-            In the problem's units; outside its space is an error.
+            As the environment gives it, or many stacked along a first axis (each part of a Dict or Tuple); `[states]`
+            or `[n, states]` in the problem's units for a compiled problem, where outside its space is an error.
         state
             For time-variant agents the time step of each row, as returned by the last call; None is step 0.
         episode_start
@@ -279,16 +359,13 @@ class Agent:
             To hand to the next call; None for time-invariant agents.
         """
         self._require_training()
-        rows, single = self.problem.states.rows(observation, "observation", clip=self.problem.clip)
-        steps = self._steps(len(rows), state, episode_start)
-        actions = self._act(rows, steps, deterministic)
+        points, single = self.problem.observed(observation)
+        steps = self._steps(len(points), state, episode_start)
+        actions = self._act(points, steps, deterministic)
         following = None
         if self.time_variant:
             following = np.minimum(steps + 1, self.problem.horizon - 1)
-        if isinstance(self.problem.actions, Finite):
-            numbers = actions[:, 0].astype(np.int64)
-            return (int(numbers[0]) if single else numbers), following
-        return (actions[0] if single else actions), following
+        return self.problem.played(actions, single), following
 
     def _steps(self, count: int, state: Any, episode_start: ArrayLike | None) -> NDArray[np.int64]:
         """Time step of each row."""
@@ -313,16 +390,16 @@ class Agent:
             steps[starts.astype(bool)] = 0
         return steps
 
-    def _boxes(self, rows: Floats, steps: NDArray[np.int64]) -> Floats:
+    def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
         policy = self._policy()
-        boxes: Floats = policy.forest.boxes[policy.greedy(self.problem.states.to_unit(rows), steps)]
+        boxes: Floats = policy.forest.boxes[policy.greedy(points, steps)]
         return boxes
 
-    def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        """Actions of checked observations, in the problem's units, `[n, actions]`."""
-        boxes = self._boxes(rows, steps)
-        draws = 0.5 if deterministic else self._prediction.random((len(rows), boxes.shape[2]))
+    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        """Actions at points of the unit cube, in the problem's units, `[n, actions]`."""
+        boxes = self._boxes(points, steps)
+        draws = 0.5 if deterministic else self._prediction.random((len(points), boxes.shape[2]))
         return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
 
 
@@ -363,6 +440,7 @@ class Trained(Agent):
         iterations: int | None = None,
         *,
         total_timesteps: int | None = None,
+        callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
         """Learn for so many iterations, or for so many environment steps; see `Agent.learn`."""
@@ -370,6 +448,7 @@ class Trained(Agent):
             self,
             iterations=iterations,
             total_timesteps=total_timesteps,
+            callback=callback,
             progress_bar=progress_bar,
             history=self._history,
         )
@@ -380,11 +459,11 @@ class Trained(Agent):
         training.prepare(self, progress_bar)
         return self
 
-    def greedy_boxes(self, observations: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
-        """Action box of the greedy cell of each observation `[n, states]`: low and high, each `[n, actions]`."""
+    def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
+        """Action box of the greedy cell of each observation of a batch: low and high, each `[n, actions]`."""
         self._require_training()
-        rows, _ = self.problem.states.rows(observations, "observation", clip=self.problem.clip)
-        boxes = self._boxes(rows, self._steps(len(rows), np.full(len(rows), step), None))
+        points, _ = self.problem.observed(observations)
+        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 
     def _require_training(self) -> None:

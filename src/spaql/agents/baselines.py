@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
+from spaql.callbacks import Callbacks, Watch
 from spaql.episodes import evaluate_baseline
 from spaql.errors import ParameterError
 from spaql.partition import Cells
-from spaql.problems.base import Problem
+from spaql.problems.base import Frame, World
 from spaql.problems.model import BetaArrivals
 from spaql.rng import Stream
 from spaql.spaces import Box, Finite, Floats, check_whole
@@ -32,13 +33,15 @@ class Baseline(Agent):
         iterations: int | None = None,
         *,
         total_timesteps: int | None = None,
+        callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
-        """Nothing to learn; checks its arguments like any agent and returns itself."""
+        """Nothing to learn; checks its arguments like any agent, begins and ends callbacks, and returns itself."""
         for name, value in (("iterations", iterations), ("total_timesteps", total_timesteps)):
             if value is not None:
                 check_whole(value, name, 1)
-        return self
+        with Watch(callback, self):
+            return self
 
     @property
     def arms(self) -> int:
@@ -54,13 +57,15 @@ class Baseline(Agent):
 class Random(Baseline):
     """Uniform random actions over the whole action space, in `predict` too."""
 
-    def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
+    def _play(
+        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
+    ) -> tuple[int, int]:
         choices = self.problem.actions.count if isinstance(self.problem.actions, Finite) else 0
-        where = self.problem.world, frame, self.problem.horizon
-        return evaluate_baseline(True, choices, 0.0, 0.0, *where, count, agent, world)
+        where = world, frame, self.problem.horizon
+        return evaluate_baseline(True, choices, 0.0, 0.0, *where, count, agent, world_random)
 
-    def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        draws = self._prediction.random((len(rows), self.problem.actions.dimensions))
+    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        draws = self._prediction.random((len(points), self.problem.actions.dimensions))
         if isinstance(self.problem.actions, Finite):
             return np.floor(draws * self.problem.actions.count)
         return self.problem.actions.from_unit(draws)
@@ -72,8 +77,8 @@ class Line(Baseline):
     offset = 0.0
     slope = 0.0
 
-    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
-        super().__init__(problem, seed=seed)
+    def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
+        super().__init__(problem, seed=seed, **environment)
         self.offset, self.slope = self._coefficients()
 
     def _coefficients(self) -> tuple[float, float]:
@@ -87,12 +92,14 @@ class Line(Baseline):
             raise ParameterError(f"{name}: {self.problem.name!r} has no arrivals; this heuristic needs the ambulance")
         return model.arrivals
 
-    def _play(self, frame: Any, count: int, deterministic: bool, agent: Stream, world: Stream) -> tuple[int, int]:
-        where = self.problem.world, frame, self.problem.horizon
-        return evaluate_baseline(False, 0, self.offset, self.slope, *where, count, agent, world)
+    def _play(
+        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
+    ) -> tuple[int, int]:
+        where = world, frame, self.problem.horizon
+        return evaluate_baseline(False, 0, self.offset, self.slope, *where, count, agent, world_random)
 
-    def _act(self, rows: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        return self.problem.actions.from_unit(self.offset + self.slope * self.problem.states.to_unit(rows))
+    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        return self.problem.actions.from_unit(self.offset + self.slope * points)
 
 
 class NoMovement(Line):

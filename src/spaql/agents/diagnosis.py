@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.problems.base import Problem
+from spaql.problems.base import Playable, Problem
 from spaql.spaces import Finite, Floats
 
 if TYPE_CHECKING:
@@ -81,15 +81,13 @@ class Case:
 
 def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     """Play the probe; `visited` tells of an observation and a time step how often the cell played there was visited."""
-    from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
-
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
     rewards: list[float] = []
     following: list[Floats] = []
     visits: list[int] = []
     ends = 0
     for policy in (False, True) if visited is not None else (False,):
-        environment = ProblemEnvironment(agent.problem)
+        environment = _environment(agent.problem)
         observation, _ = environment.reset(seed=int(random.integers(2**62)))
         step, state = 0, None
         for _ in range(_PROBE_STEPS):
@@ -97,24 +95,33 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
                 visits.append(visited(observation, step))
                 action, state = agent.predict(observation, state)
             else:
-                action = _any_action(agent.problem, random)
+                action = agent.problem.played(_any_action(agent.problem, random), True)
             observation, reward, terminated, truncated, _ = environment.step(action)
             rewards.append(reward)
             step += 1
             ends += terminated
-            if terminated or truncated:
+            if terminated or truncated or step >= agent.problem.horizon:
                 observation, _ = environment.reset()
                 step, state = 0, None
             else:
-                following.append(observation)
+                following.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
     return Probe(np.array(rewards), ends, seen, np.array(visits, np.int64))
 
 
-def _any_action(problem: Problem, random: np.random.Generator) -> Any:
+def _environment(problem: Playable) -> Any:
+    """To be looked at step by step; what is learned on is left alone."""
+    if not isinstance(problem, Problem):
+        return problem.twin()
+    from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
+
+    return ProblemEnvironment(problem)
+
+
+def _any_action(problem: Playable, random: np.random.Generator) -> Floats:
     if isinstance(problem.actions, Finite):
-        return int(random.integers(problem.actions.count))
-    return problem.actions.from_unit(random.random(problem.actions.dimensions))
+        return np.array([[float(random.integers(problem.actions.count))]])
+    return problem.actions.from_unit(random.random((1, problem.actions.dimensions)))
 
 
 def checked(case: Case) -> list[Diagnosis]:
@@ -208,7 +215,7 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
         )
 
 
-def _fewest(problem: Problem) -> int:
+def _fewest(problem: Playable) -> int:
     """Cells of a partition that was never split."""
     return int(problem.actions.count) if isinstance(problem.actions, Finite) else 1
 

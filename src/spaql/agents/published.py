@@ -13,21 +13,30 @@ and then the mean return of N greedy rollouts decides: not worse than the best s
 tau_min and u becomes u^d; else tau rises to min(tau_max, u tau) once something has split since, and after splits in
 two iterations P' goes back to P and tau to tau_min.  Where the text leaves a choice, `docs/paper.md` says which
 reading this is and why.
+
+`SPAQLTS` is the same with a *terminal state* to be reached and held ("Control with adaptive Q-learning", by the same
+authors): the value of what follows counts the less the farther the agent is from it,
+
+    target = r + V(x') exp(-(|x - x_ref| / lambda)^2) + xi / sqrt(v),
+
+with x the state in which the action is taken, scaled to the unit cube, and |.| the Euclidean length.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, within
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
+from spaql.errors import ParameterError
 from spaql.kernels import best, lend, play, sample, snapshot, update
 from spaql.partition import Partition
-from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
 
@@ -42,6 +51,7 @@ class Rules(NamedTuple):
     hottest: float  # tau_max
     heat_decay: float  # d
     patience: int  # iterations with splits before a reset
+    radius: float  # lambda of a terminal state, 0 where there is none
 
 
 class Mood(NamedTuple):
@@ -57,10 +67,19 @@ SPLITS, TRAINING, SELECTION, STATUS, STARTED, FINISHED = 0, 1, 2, 3, 4, 5
 
 
 @kernel(inline=True)
-def train_episode(f, world, frame, rules, temperature, counts, row, agent_random, world_random):
+def closeness(points, reference, radius):
+    """exp(-(|x - x_ref| / lambda)^2) for the state in the first row."""
+    distance = 0.0
+    for d in range(reference.shape[0]):
+        distance += (points[0, d] - reference[d]) ** 2
+    return np.exp(-distance / (radius * radius))
+
+
+@kernel(inline=True)
+def train_episode(f, world, frame, rules, reference, temperature, counts, row, agent_random, world_random):
     """One training episode (algorithm 2, lines 6-16); fills the row's V range and splits; the problem's status."""
     cap = float(rules.horizon)
-    status = begin_all(world, frame, 1, world_random)
+    status = begin_all(world, frame, 0, 1, world_random)
     low = np.inf
     high = -np.inf
     splits = 0
@@ -69,13 +88,14 @@ def train_episode(f, world, frame, rules, temperature, counts, row, agent_random
             break
         cell = sample(f, 0, frame.points, 0, temperature, agent_random)
         play(f, cell, agent_random, frame.actions, 0)
+        weight = closeness(frame.points, reference, rules.radius) if rules.radius > 0.0 else 1.0
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
         if failed(status):
             break
         value = 0.0
         if not status & SOME_ENDED:
-            value = min(cap, f.cells[best(f, 0, frame.points, 0)].q)
+            value = weight * min(cap, f.cells[best(f, 0, frame.points, 0)].q)
         low = min(low, value)
         high = max(high, value)
         splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rules.scaling)
@@ -120,7 +140,7 @@ def adapt(work, kept, rules, mood, result, row):
 
 
 @kernel()
-def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserve):
+def iterate(work, kept, world, frame, rules, reference, mood, streams, rows, budget, reserve):
     """Up to `len(rows)` iterations of algorithm 2, counted in `counts[FINISHED]`.
 
     Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
@@ -133,7 +153,10 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
     selection_agent, selection_world = borrow(streams[2]), borrow(streams[3])
     most = rules.horizon * (1 + rules.rollouts)
     if counts[STARTED] == 0 and rows.shape[0] > 0:
-        numbers[BEST] = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        first = score(work, world, frame, rules, counts, selection_agent, selection_world)
+        if failed(counts[STATUS]):
+            return
+        numbers[BEST] = first
         snapshot(work, kept)
         counts[STARTED] = 1
     for k in range(rows.shape[0]):
@@ -145,7 +168,7 @@ def iterate(work, kept, world, frame, rules, mood, streams, rows, budget, reserv
         row.temperature = numbers[TEMPERATURE]
         row.heat = numbers[HEAT]
         status = train_episode(
-            work, world, frame, rules, numbers[TEMPERATURE], counts, row, training_agent, training_world
+            work, world, frame, rules, reference, numbers[TEMPERATURE], counts, row, training_agent, training_world
         )
         if failed(status):
             counts[STATUS] = status
@@ -167,7 +190,7 @@ class PublishedSPAQL(Trained):
     Parameters
     ----------
     problem
-        A compiled problem.
+        What to learn; see `spaql.agents.base.Agent`.
     scaling
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
@@ -180,6 +203,8 @@ class PublishedSPAQL(Trained):
         Iterations with splits and no improvement after which the agent goes back to its best.
     seed
         Of everything random about the agent.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
 
     Examples
     --------
@@ -194,7 +219,7 @@ class PublishedSPAQL(Trained):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Any,
         *,
         scaling: float = 0.5,
         rollouts: int = 20,
@@ -204,8 +229,10 @@ class PublishedSPAQL(Trained):
         heat_decay: float = 0.8,
         splits_before_reset: int = 2,
         seed: int = 0,
+        **environment: Any,
     ) -> None:
-        super().__init__(problem, seed=seed)
+        super().__init__(problem, seed=seed, **environment)
+        problem = self.problem
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", 1, MOST_ROLLOUTS)
         self.coldest = check_number(coldest, "coldest", least=0.0, above=True)
@@ -215,11 +242,21 @@ class PublishedSPAQL(Trained):
         self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
         horizon = problem.horizon
         self._rules = Rules(
-            horizon, self.rollouts, self.scaling, self.coldest, self.hottest, self.heat_decay, self.splits_before_reset
+            horizon=horizon,
+            rollouts=self.rollouts,
+            scaling=self.scaling,
+            coldest=self.coldest,
+            hottest=self.hottest,
+            heat_decay=self.heat_decay,
+            patience=self.splits_before_reset,
+            radius=0.0,
         )
+        self._reference = np.zeros(problem.states.dimensions)
         self._work = Partition(problem.states, problem.actions, initial=float(horizon))
         self._kept = self._work.copy()
-        self._mood = Mood(np.array([self.coldest, self.heat, -np.inf]), np.array([0, 0, 0, RAN, 0, 0]))
+        self._mood = Mood(
+            np.array([self.coldest, self.heat, -np.inf]), np.array([0, problem.warm_up_steps, 0, RAN, 0, 0])
+        )
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(self.rollouts)
 
@@ -252,6 +289,23 @@ class PublishedSPAQL(Trained):
     def _policy(self) -> Partition:
         return self._kept
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Both partitions, temperature and heat, counters, streams, history."""
+        partitions = {"work": self._work.arrays(), "kept": self._kept.arrays()}
+        arrays = {f"{which}-{name}": array for which, parts in partitions.items() for name, array in parts.items()}
+        mood = {"mood-numbers": self._mood.numbers, "mood-counts": self._mood.counts}
+        return super().state() | arrays | mood | {"streams": self._streams}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` told; see `Agent.restore`."""
+        super().restore(arrays, numbers)
+        self._work.restore(within(arrays, "work-"))
+        self._kept.restore(within(arrays, "kept-"))
+        self._kept.match(self._work)
+        self._mood.numbers[:] = arrays["mood-numbers"]
+        self._mood.counts[:] = arrays["mood-counts"]
+        self._streams[:] = arrays["streams"]
+
     @property
     def steps_to_split(self) -> int:
         """A cell of depth k splits at 4^k visits."""
@@ -264,16 +318,79 @@ class PublishedSPAQL(Trained):
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        iterate(
-            self._work.forest,
-            self._kept.forest,
-            self.problem.world,
-            self._frame,
-            self._rules,
-            self._mood,
-            self._streams,
-            rows,
-            budget,
-            self._work.growth(self.problem.horizon),
-        )
+        self._mood.counts[STATUS] = RAN
+        with self.problem.playing():
+            iterate(
+                self._work.forest,
+                self._kept.forest,
+                self.problem.world,
+                self._frame,
+                self._rules,
+                self._reference,
+                self._mood,
+                self._streams,
+                rows,
+                budget,
+                self._work.growth(self.problem.horizon),
+            )
         self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.finished + 1}")
+
+
+class SPAQLTS(PublishedSPAQL):
+    """SPAQL as published with a terminal state to be reached and held; see the module's docstring.
+
+    Parameters
+    ----------
+    problem
+        What to learn; see `spaql.agents.base.Agent`.
+    reference
+        x_ref, the state to hold, `[states]` in the problem's units.
+    radius
+        lambda > 0: at this distance from it, in the unit cube, what follows counts 1/e.
+    **parameters
+        Those of `PublishedSPAQL`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQLTS("cartpole", reference=[0, 0, 0, 0], radius=0.5, rollouts=5).learn(iterations=20)
+    >>> agent.iterations
+    20
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        *,
+        reference: ArrayLike,
+        radius: float,
+        scaling: float = 0.5,
+        rollouts: int = 20,
+        coldest: float = 0.01,
+        hottest: float = 10.0,
+        heat: float = 2.0,
+        heat_decay: float = 0.8,
+        splits_before_reset: int = 2,
+        seed: int = 0,
+        **environment: Any,
+    ) -> None:
+        super().__init__(
+            problem,
+            scaling=scaling,
+            rollouts=rollouts,
+            coldest=coldest,
+            hottest=hottest,
+            heat=heat,
+            heat_decay=heat_decay,
+            splits_before_reset=splits_before_reset,
+            seed=seed,
+            **environment,
+        )
+        states = self.problem.states
+        rows, single = states.rows(reference, "reference")
+        if not single:
+            raise ParameterError(f"reference: expected one state of {states.dimensions} numbers, got {reference!r:.80}")
+        self.reference = rows[0].tolist()
+        self.radius = check_number(radius, "radius", least=0.0, above=True, most=1e100)
+        self._reference = states.to_unit(rows)[0]
+        self._rules = self._rules._replace(radius=self.radius)

@@ -18,13 +18,13 @@ the time-invariant greedy policy, and otherwise
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Trained
+from spaql.agents.base import Trained, within
 from spaql.agents.published import PublishedSPAQL
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all
@@ -36,21 +36,24 @@ from spaql.memory import (
     NEXT,
     ORIGIN,
     PENDING,
+    PER_CELL,
+    PER_NODE,
     PLACE,
     SPLITS,
     TOLD,
     USED,
     Ledger,
+    Memory,
     Rule,
     allocate,
     chain,
+    check_memory,
     forget,
     lend_ledger,
     lend_memory,
     longer_ledger,
     longer_memory,
     open_ledger,
-    revise,
     schedule,
     spot,
     survey,
@@ -58,9 +61,10 @@ from spaql.memory import (
 )
 from spaql.merging import merge
 from spaql.partition import Partition
-from spaql.problems.base import RAN, SOME_ENDED, Problem, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
+from spaql.splitting import revise
 
 TRAINING, STATUS, FINISHED = 0, 1, 2
 _FIRST_ROOM = 256
@@ -70,7 +74,8 @@ MOST_REMEMBERED = 1_000_000_000
 #: what can be left out, for ablations, and what then happens instead
 MECHANISMS = {
     "foresight": "the discount is 0: only the reward at hand counts",
-    "drift": "targets are compared with values whose level has not settled yet",
+    "planning": "values move by one step in every revision",
+    "slopes": "a cell has one value for all its states",
     "relevance": "the tolerance is 0: every significant contrast splits",
     "promise": "cells split wherever contrasts are significant and relevant",
     "middles": "middle halves are not tested against outer quarters",
@@ -146,7 +151,7 @@ def lasting(conduct, random):
 def train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, world_random):
     """Play one episode and remember it; its return.  `counts[STATUS]` tells of a fault."""
     states = rule.states
-    status = begin_all(world, frame, 1, world_random)
+    status = begin_all(world, frame, 0, 1, world_random)
     node = 0 if failed(status) else spot(f, g, frame.points, 0)
     total = 0.0
     repeats = 0
@@ -232,7 +237,7 @@ class SPAQL(Trained):
     Parameters
     ----------
     problem
-        A compiled problem.
+        What to learn; see `spaql.agents.base.Agent`.
     discount
         Of the value of the next state, in [0, 1); None for 1 - 1/H.
     exploration
@@ -252,6 +257,8 @@ class SPAQL(Trained):
         Names of mechanisms to leave out, for ablations; see `spaql.agents.spaql.MECHANISMS`.
     seed
         Of everything random about the agent.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
 
     Examples
     --------
@@ -263,19 +270,21 @@ class SPAQL(Trained):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Any,
         *,
         discount: float | None = None,
         exploration: float = 0.25,
         confidence: float = 3.0,
         tolerance: float = 0.1,
         evidence: int = 4,
-        growth: float = 0.25,
+        growth: float = 0.5,
         memory: int = 1_000_000,
         without: Sequence[str] = (),
         seed: int = 0,
+        **environment: Any,
     ) -> None:
-        super().__init__(problem, seed=seed)
+        super().__init__(problem, seed=seed, **environment)
+        problem = self.problem
         self.without = _known(without)
         self.plays_middle = "middle" not in self.without
         self.discount = None if discount is None else check_number(discount, "discount", least=0.0, most=1.0)
@@ -299,7 +308,8 @@ class SPAQL(Trained):
             tolerance=0.0 if "relevance" in self.without else self.tolerance,
             evidence=self.evidence,
             growth=self.growth,
-            settled="drift" not in self.without,
+            planned="planning" not in self.without,
+            sloped="slopes" not in self.without,
             middles="middles" not in self.without,
             diagonals="diagonals" not in self.without,
             promising="promise" not in self.without,
@@ -313,13 +323,13 @@ class SPAQL(Trained):
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
         self._memory = allocate(self._rule, 2 * problem.horizon)
         self._ledger = open_ledger(self._rule, *room)
-        self._counts = np.array([0, RAN, 0])
+        self._counts = np.array([problem.warm_up_steps, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
         self._frame = problem.frame(1)
         self._returned: tuple[int, Partition] | None = None
 
     @staticmethod
-    def published(problem: Problem, **parameters: Any) -> PublishedSPAQL:
+    def published(problem: Any, **parameters: Any) -> PublishedSPAQL:
         """The agent of the paper, exactly; see `spaql.agents.PublishedSPAQL` for its parameters."""
         return PublishedSPAQL(problem, **parameters)
 
@@ -350,32 +360,73 @@ class SPAQL(Trained):
         if used + self.problem.horizon > size:
             if size < self.memory:
                 self._memory = longer_memory(self._memory, min(self.memory, max(2 * size, used + steps)))
-            elif not waiting:
+            elif not waiting and used < self._memory.counts[NEXT]:  # a revision that is due comes first
                 forget(self._work.forest, self._memory, self._ledger, self._rule)
         self._work, self._ledger = _roomier(self._work, self._ledger, waiting)
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
-        iterate(
-            self._work.forest,
-            self._memory,
-            self._ledger,
-            self._rule,
-            self._conduct,
-            self.problem.world,
-            self._frame,
-            self._counts,
-            self._streams,
-            rows,
-            budget,
-        )
+        self._counts[STATUS] = RAN
+        with self.problem.playing():
+            iterate(
+                self._work.forest,
+                self._memory,
+                self._ledger,
+                self._rule,
+                self._conduct,
+                self.problem.world,
+                self._frame,
+                self._counts,
+                self._streams,
+                rows,
+                budget,
+            )
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The partition, the memory and its ledger, counters, streams, history."""
+        work, used = self._work.arrays(), int(self._memory.counts[USED])
+        nodes, cells, _ = (int(n) for n in self._work.forest.used)
+        arrays = {f"work-{name}": array for name, array in work.items()}
+        for name, array in self._memory._asdict().items():
+            arrays[f"memory-{name}"] = array if name == "counts" else array[:used]
+        for name, array in self._ledger._asdict().items():
+            rows = nodes if name in PER_NODE else cells if name in PER_CELL else len(array)
+            arrays[f"ledger-{name}"] = array[:rows]
+        return super().state() | arrays | {"counts": self._counts, "streams": self._streams}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Become what `state` told; see `Agent.restore`."""
+        super().restore(arrays, numbers)
+        self._work.restore(within(arrays, "work-"))
+        room = len(self._work.forest.nodes), len(self._work.forest.cells)
+        used = int(arrays["memory-counts"][USED])
+        memory, ledger = allocate(self._rule, max(used, 2 * self.problem.horizon)), open_ledger(self._rule, *room)
+        rows = dict.fromkeys(("facts", "files", "targets"), used)
+        rows |= dict.fromkeys(PER_NODE, int(self._work.forest.used[0]))
+        rows |= dict.fromkeys(PER_CELL, int(self._work.forest.used[1]))
+        for prefix, place in (("memory-", memory), ("ledger-", ledger)):
+            for name, array in place._asdict().items():
+                part, given = array[: rows.get(name, len(array))], arrays[f"{prefix}{name}"]
+                if given.shape != part.shape or given.dtype != part.dtype:
+                    raise ValueError(f"{prefix}{name} has the wrong shape or type")
+                part[...] = given
+        check_memory(self._work.forest, memory, ledger)
+        self._memory, self._ledger = memory, ledger
+        self._counts[:] = arrays["counts"]
+        self._streams[:] = arrays["streams"]
+        self._returned = None
 
     def _policy(self) -> Partition:
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""
         if self._returned is None or self._returned[0] != self.finished:
             work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
-            memory = self._memory._replace(counts=self._memory.counts.copy(), files=self._memory.files.copy())
+            memory = Memory(
+                *(
+                    getattr(self._memory, name) if name == "facts" else getattr(self._memory, name).copy()
+                    for name in Memory._fields
+                )
+            )
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
             if memory.counts[USED] and "merging" not in self.without:

@@ -28,7 +28,9 @@ of a second.  The wrapper moves many copies of the environment at once, so that 
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -60,12 +62,14 @@ BAD_REWARD = 2
 BAD_STATE = 4
 SOME_ENDED = 8
 NO_STATE = 16  # with BAD_STATE: it is not even a number
+SOME_CUT = 32  # an episode was broken off: nothing follows, but not because anything ended
 FAULTS = BAD_REWARD | BAD_STATE
 
 SLACK = 1e-9
 LONGEST = 1_000_000
 _TRIAL_STEPS = 100
 _MOST_HIDDEN = 10_000
+_MANY = 2**62
 LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 
 
@@ -78,6 +82,7 @@ class World(NamedTuple):
     advance: Any
     begin: Any
     constants: Floats
+    copies: int  # of the environment that can be played side by side
 
 
 class Frame(NamedTuple):
@@ -86,7 +91,7 @@ class Frame(NamedTuple):
     states: Floats  # [n, states] in the user's units; where they are hidden, [n, 2 hidden], the rest to work with
     points: Floats  # [n, states] what the agent sees of them, in the unit cube
     actions: Floats  # [n, actions] unit cube, or the number of a finite action
-    outcomes: Floats  # [n, 2] reward, and 1 where the episode ended
+    outcomes: Floats  # [n, 2] reward, and other than 0 where the episode is over
     returns: Floats  # [n] sum of rewards of each episode
     who: NDArray[np.int64]  # [n] episode that lives in each row
 
@@ -100,7 +105,7 @@ def failed(status):
 @kernel(inline=True)
 def lend_world(world):
     """The same world without reference counts, which threads that share a problem would fight over."""
-    return World(world.advance, world.begin, borrow(world.constants))
+    return World(world.advance, world.begin, borrow(world.constants), world.copies)
 
 
 @kernel(inline=True)
@@ -116,6 +121,52 @@ def lend_frame(frame):
     )
 
 
+class Playable(ABC):
+    """What an agent needs of a problem, compiled or not."""
+
+    name: str
+    states: Box  # what the agent sees, after all that a problem does to it
+    actions: Actions
+    horizon: int
+    world: World
+    rewards: tuple[float, float] | None
+    model: Travel | None
+    arguments: Mapping[str, Any]
+    warm_up_steps: int  # that were played to get to know it
+
+    @abstractmethod
+    def frame(self, copies: int) -> Frame:
+        """Memory for `copies` environments side by side."""
+
+    @abstractmethod
+    def check(self, status: int, where: str) -> None:
+        """Raise where a move reported a fault."""
+
+    @abstractmethod
+    def observed(self, observation: Any) -> tuple[Floats, bool]:
+        """One observation or many, checked, as points of the unit cube `[n, states]`; and whether it was one."""
+
+    @abstractmethod
+    def played(self, actions: Floats, single: bool) -> Any:
+        """Actions `[n, actions]` in the units of `actions` as the environment takes them, one or many."""
+
+    @abstractmethod
+    def fresh(self, seed: int) -> Playable:
+        """The same to evaluate on, with random numbers of its own; what is learned on is left alone."""
+
+    def twin(self) -> Any:
+        """Another environment of the same make, where there is one."""
+        raise ProblemError(f"{self.name!r} is compiled: it has no environment")
+
+    def moved(self, env: Any) -> Playable:
+        """The same on another environment."""
+        raise ProblemError(f"{self.name!r} is compiled: it has no environment that could be exchanged")
+
+    def playing(self) -> AbstractContextManager[None]:
+        """Around every call of a kernel that plays."""
+        return nullcontext()
+
+
 def _range(rewards: Any, name: str) -> tuple[float, float]:
     """The declared range of rewards, checked."""
     try:
@@ -128,7 +179,7 @@ def _range(rewards: Any, name: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Playable):
     """A compiled problem: see the module's docstring for the contract of `step` and `reset`.
 
     Parameters
@@ -192,6 +243,9 @@ class Problem:
         object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1, LONGEST))
         if self.observe is None and self.hidden not in (None, self.states.dimensions):
             raise ProblemError(f"problem {self.name!r}: hidden states need an observe function that shows them")
+        if not isinstance(self.clip, bool | np.bool_):
+            raise ProblemError(f"problem {self.name!r}: clip must be True or False, got {self.clip!r:.80}")
+        object.__setattr__(self, "clip", bool(self.clip))
         hidden = self.states.dimensions if self.hidden is None else self.hidden
         object.__setattr__(self, "hidden", check_whole(hidden, "hidden", 1, _MOST_HIDDEN))
         try:
@@ -224,16 +278,37 @@ class Problem:
         unit = self.states.is_unit and (isinstance(self.actions, Finite) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
         sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
-        moves = _wrap(step, reset, observe, *sizes, unit, finite, bool(self.clip))
+        moves = _wrap(step, reset, observe, *sizes, unit, finite, self.clip)
         object.__setattr__(self, "moves", moves)
         bounds = [self.states.low, self.states.high - self.states.low]
         if isinstance(self.actions, Box):
             bounds += [self.actions.low, self.actions.high - self.actions.low]
         advance, begin = (getattr(move, "address", move) for move in moves)
-        return World(advance, begin, np.concatenate([parameters, *bounds]))
+        return World(advance, begin, np.concatenate([parameters, *bounds]), _MANY)
 
     def __deepcopy__(self, memo: object) -> Problem:
         return self  # frozen, and its compiled functions cannot be copied
+
+    @property
+    def warm_up_steps(self) -> int:  # type: ignore[override]
+        """Nothing has to be found out first."""
+        return 0
+
+    def observed(self, observation: Any) -> tuple[Floats, bool]:
+        """One observation `[states]` or many `[n, states]` as points of the unit cube, and whether it was one."""
+        rows, single = self.states.rows(observation, "observation", clip=self.clip)
+        return self.states.to_unit(rows), single
+
+    def played(self, actions: Floats, single: bool) -> Any:
+        """Actions `[n, actions]` as the user takes them: arrays, or whole numbers where actions are finite."""
+        if isinstance(self.actions, Finite):
+            numbers = actions[:, 0].astype(np.int64)
+            return int(numbers[0]) if single else numbers
+        return actions[0] if single else actions
+
+    def fresh(self, seed: int) -> Problem:
+        """The problem itself: what is random comes from the evaluation's own streams."""
+        return self
 
     def frame(self, copies: int) -> Frame:
         """Memory for `copies` environments side by side."""

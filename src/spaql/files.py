@@ -1,0 +1,157 @@
+"""Agents in files: a zip of one JSON and NumPy arrays, nothing that could be executed.
+
+`agent.json` names the agent and its parameters, the problem, and for each array its file, type, shape and SHA-256; the
+arrays are `.npy` files.  All of it is read with `allow_pickle=False`, and sizes are checked before anything is read.  A
+file is written under another name first, so that an interrupt leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql._version import __version__
+from spaql.agents import ALGORITHMS, Agent
+from spaql.errors import AgentFileError, ParameterError, SpaqlError
+from spaql.opening import described, reopened
+from spaql.output import check_folder
+
+FORMAT = 1
+SUFFIX = ".spaql"
+_HEAD = "agent.json"
+_LARGEST_HEAD = 16 << 20
+_LARGEST_ARRAY = 1 << 36
+_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
+
+
+def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
+    """Write an agent to a file, all of it or, where that fails, nothing; the path, with a suffix where it had none."""
+    target = Path(path)
+    target = target if target.suffix else target.with_suffix(SUFFIX)
+    arrays = {name: np.ascontiguousarray(array) for name, array in agent.state().items()}
+    packed = {name: _npy(array) for name, array in arrays.items()}
+    head = {
+        "format": FORMAT,
+        "spaql": __version__,
+        "algorithm": _algorithm(agent),
+        "seed": agent.seed,
+        "parameters": agent.get_parameters(),
+        "problem": described(agent.problem),
+        "numbers": agent.numbers(),
+        "arrays": {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in packed.items()
+        },
+    }
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        members = {_HEAD: json.dumps(head, indent=1, allow_nan=False).encode()}
+        members |= {f"{name}.npy": array for name, array in packed.items()}
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 1)
+    check_folder(target.parent)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(draft, "wb") as file:
+            file.write(data.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def load(path: str | os.PathLike[str], problem: Any = None) -> Agent:
+    """Read an agent from a file, or from a folder that `spaql train` wrote.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder.
+    problem
+        What it learned on: a problem or environment as agents take it.  Needed where the file cannot name it: a
+        compiled problem of your own, or an environment without an id.
+
+    Raises
+    ------
+    AgentFileError
+        Where it is no agent file, or a damaged or newer one.
+    """
+    source = Path(path)
+    if source.is_dir():
+        source = source / f"agent{SUFFIX}"
+    try:
+        with zipfile.ZipFile(source) as archive:
+            head = _head(archive, source)
+            arrays = {name: _array(archive, name, entry, source) for name, entry in head["arrays"].items()}
+    except FileNotFoundError:
+        raise AgentFileError(
+            f"{source}: there is no such file; agent.save writes one, and so does spaql train --out"
+        ) from None
+    except (zipfile.BadZipFile, OSError, KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
+        if isinstance(error, SpaqlError):
+            raise
+        raise AgentFileError(f"{source}: this is no agent file, or a damaged one ({error})") from None
+    return _agent(head, arrays, problem, source)
+
+
+def _head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
+    info = archive.getinfo(_HEAD)
+    if info.file_size > _LARGEST_HEAD:
+        raise AgentFileError(f"{source}: its {_HEAD} is too large to be one")
+    head = json.loads(archive.read(info))
+    version = head.get("format")
+    if not isinstance(version, int) or version < 1:
+        raise AgentFileError(f"{source}: this is no agent file of spaql")
+    if version > FORMAT:
+        raise AgentFileError(
+            f"{source}: it has format {version} of spaql {head.get('spaql')}, and this spaql {__version__} reads up to "
+            f"{FORMAT}; install a newer one"
+        )
+    return dict(head)
+
+
+def _array(archive: zipfile.ZipFile, name: str, entry: Mapping[str, Any], source: Path) -> NDArray[Any]:
+    info = archive.getinfo(f"{name}.npy")
+    if info.file_size != entry["bytes"] or not 0 < info.file_size < _LARGEST_ARRAY:
+        raise AgentFileError(f"{source}: its array {name!r} is not as long as it says")
+    data = archive.read(info)
+    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        raise AgentFileError(f"{source}: its array {name!r} is damaged")
+    loaded: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    return loaded
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    data = io.BytesIO()
+    np.save(data, np.asarray(array).view(np.ndarray), allow_pickle=False)
+    return data.getvalue()
+
+
+def _algorithm(agent: Agent) -> str:
+    for name, make in ALGORITHMS.items():
+        if type(agent) is make:
+            return name
+    raise ParameterError(f"save: {type(agent).__name__} is not one of {', '.join(ALGORITHMS)}")
+
+
+def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], problem: Any, source: Path) -> Agent:
+    algorithm = head.get("algorithm")
+    if algorithm not in ALGORITHMS:
+        raise AgentFileError(f"{source}: it holds an agent of the kind {algorithm!r}, which this spaql does not know")
+    opened = reopened(head["problem"], problem, head["seed"], str(source))
+    agent = ALGORITHMS[algorithm](opened, **head["parameters"])
+    try:
+        agent.restore(arrays, head["numbers"])
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise AgentFileError(f"{source}: its arrays do not fit together ({error})") from None
+    return agent

@@ -1,0 +1,390 @@
+"""A Gymnasium environment as a problem that every agent can learn on.
+
+The agents' kernels move an environment through two functions at an address (`spaql.problems.base`).  Here these are
+compiled too, and call back into Python once per step, where `env.step` is played.  The rest, from the action's units to
+the place of the observation in the unit cube, is compiled.
+
+*Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
+none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
+to the 99th percentile, and half as much again on both sides.  `bounds` names ranges instead, `periodic` numbers that
+come round again, such as angles.  Observations outside are taken for the border, and counted.
+
+*Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
+the last state still counts.
+
+*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number is an
+`EnvironmentFault` that names the step.  Ctrl-C is heard after the step under way, and again at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.bridge import bridge
+from spaql.errors import EnvironmentFault, ParameterError
+from spaql.flat import Moves, Observations
+from spaql.problems.base import (
+    BAD_REWARD,
+    BAD_STATE,
+    LARGEST_REWARD,
+    LONGEST,
+    RAN,
+    SOME_CUT,
+    SOME_ENDED,
+    Frame,
+    Playable,
+    World,
+)
+from spaql.rng import LARGEST_SEED, Purpose, generator
+from spaql.spaces import Box, Finite, Floats, check_number, check_whole
+
+WARM_UP = 1000
+_UNLIMITED = 1000  # steps of an episode where the environment names no limit
+_ABSURD = 1e6  # a wider range than this is none
+_SEEDS = 2**31
+
+
+class GymnasiumProblem(Playable):
+    """A Gymnasium environment to learn on.
+
+    Parameters
+    ----------
+    environment
+        An id such as "CartPole-v1", a `gymnasium.Env`, or a function without arguments that makes one.
+    bounds
+        Ranges of observed numbers: a mapping from the name or place of a number to (low, high).
+    periodic
+        Names or places of numbers that come round: high is low again.  Their bounds must be known.
+    horizon
+        Steps after which an episode is broken off; the environment's own limit unless given, else 1000.
+    warm_up
+        Random steps to learn unknown ranges from; they count as steps of training.
+    seed
+        Of the environment's random numbers.
+
+    Attributes
+    ----------
+    names
+        Of the observed numbers, in the order of `states`.
+    warm_up_steps
+        Environment steps that the warm-up took.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.GymnasiumProblem("CartPole-v1", bounds={1: (-3, 3), 3: (-3.5, 3.5)})
+    >>> problem.horizon, problem.actions.count, problem.warm_up_steps
+    (500, 2, 0)
+    """
+
+    def __init__(
+        self,
+        environment: Any,
+        *,
+        bounds: Mapping[Any, Any] | None = None,
+        periodic: Sequence[Any] = (),
+        horizon: int | None = None,
+        warm_up: int = WARM_UP,
+        seed: int = 0,
+    ) -> None:
+        self._make, self.env = _opened(environment)
+        self.observations = Observations(self.env.observation_space)
+        self.moves = Moves(self.env.action_space)
+        spec = self.env.spec
+        self.name = str(spec.id) if spec is not None else type(self.env.unwrapped).__name__
+        limit = _UNLIMITED if spec is None or spec.max_episode_steps is None else int(spec.max_episode_steps)
+        self.horizon = limit if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
+        self.names = self.observations.names
+        self.actions = self.moves.actions
+        self.rewards = None
+        self.model = None
+        self.arguments = {"environment": self.name, "horizon": self.horizon}
+        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
+        self.periodic = [self._place(name, "periodic") for name in _listed(periodic)]
+        low, high, known = self._declared(bounds)
+        self.warm_up_steps = 0
+        if not known.all():
+            low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
+        self.states = Box(low, high, "bounds")
+        self._build()
+
+    # Ranges ----------------------------------------------------------------------------------------------------
+
+    def _place(self, name: Any, what: str) -> int:
+        """Place of a number in the row, from its name or place."""
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name)
+        if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
+            return int(name)
+        raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
+
+    def _declared(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
+        """Ranges from the space and the user, and which of them are known."""
+        low, high = self.observations.low.copy(), self.observations.high.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = high - low < _ABSURD
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
+        for name, ends in (bounds or {}).items():
+            at = self._place(name, "bounds")
+            given = Box(*_two(ends, name), f"bounds of {name!r}")
+            low[at], high[at], known[at] = given.low[0], given.high[0], True
+        for at in self.periodic:
+            if not known[at]:
+                name = self.names[at]
+                raise ParameterError(
+                    f"periodic: {name} has no bounds, so no period; give bounds={{{name!r}: (low, high)}}"
+                )
+        same = known & ~(high > low)  # a constant: any box around it will do
+        low[same], high[same] = low[same] - 0.5, low[same] + 0.5
+        return low, high, known
+
+    def _learned(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
+        """Ranges with the unknown ones taken from a warm-up of random actions."""
+        random = generator(self.seed, Purpose.WARM_UP)
+        row = np.empty(len(self.observations))
+        write = self.observations.writer(row)
+        rows = np.empty((steps + 1, row.size))
+        self.env.action_space.seed(int(random.integers(_SEEDS)))
+        observation, _ = self.env.reset(seed=int(random.integers(_SEEDS)))
+        elapsed = 0
+        for step in range(steps + 1):
+            write(observation)
+            if not np.isfinite(row).all():
+                self._refuse(row, f"in step {step} of the warm-up")
+            rows[step] = row
+            if step == steps:
+                break
+            observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
+            elapsed += 1
+            if terminated or truncated or elapsed >= self.horizon:
+                write(observation)
+                if not np.isfinite(row).all():
+                    self._refuse(row, f"in step {step + 1} of the warm-up")
+                rows[step] = row  # the last observation counts, not the first
+                observation, _ = self.env.reset()
+                elapsed = 0
+        self.warm_up_steps = steps
+        for at in np.flatnonzero(~known):
+            with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
+                least, most = np.quantile(rows[:, at], [0.01, 0.99])
+                margin = 0.5 * (most - least) or 0.5 * max(1.0, abs(most))
+                low[at] = max(low[at], least - margin)
+                high[at] = min(high[at], most + margin)
+        return low, high
+
+    @property
+    def clipped(self) -> NDArray[np.int64]:
+        """How often each number was outside its range so far, `[states]`."""
+        return self._tally[:-1].copy()
+
+    # Playing ---------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """Buffers, the callback into Python, and the compiled functions around it."""
+        states, actions = self.states.dimensions, self.actions.dimensions
+        self._action, self._seen, self._reward = np.zeros(actions), np.zeros(states), np.zeros(1)
+        self._tally = np.zeros(states + 1, np.int64)  # clipped numbers; steps of the episode
+        self._error: BaseException | None = None
+        self._stop = False
+        self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
+        self._next_seed: int | None = int(self._seeds.integers(_SEEDS))
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
+        finite = isinstance(self.actions, Finite)
+        rounds = tuple(d in self.periodic for d in range(states))
+        self._moves = bridge(states, actions, finite, rounds)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
+        ends = [self.states.low, self.states.high - self.states.low]
+        if isinstance(self.actions, Box):
+            ends += [self.actions.low, self.actions.high - self.actions.low]
+        constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
+        advance, begin = (getattr(move, "address", move) for move in self._moves)
+        self.world = World(advance, begin, constants, 1)
+
+    def _move(self) -> Callable[[int], int]:
+        """The function that compiled code calls for a step or a reset; what it tells is a status."""
+        read, write, reward = self.moves.reader(self._action), self.observations.writer(self._seen), self._reward
+        play, restart = self.env.step, self.env.reset
+
+        def move(what: int) -> int:
+            try:
+                if what >= 0:
+                    observation, gained, terminated, truncated, _ = play(read(what))
+                    reward[0] = gained
+                    write(observation)
+                    if terminated:
+                        return RAN | SOME_ENDED
+                    if self._stop:
+                        raise KeyboardInterrupt
+                    return RAN | SOME_CUT if truncated else RAN
+                if self._stop:
+                    raise KeyboardInterrupt
+                seed, self._next_seed = self._next_seed, None
+                observation, _ = restart(seed=seed) if seed is not None else restart()
+                write(observation)
+                return RAN
+            except BaseException as error:  # all of them: none may cross compiled code
+                self._error = error
+                return 0
+
+        return move
+
+    @contextmanager
+    def playing(self) -> Iterator[None]:
+        """Around every call of a kernel that plays: Ctrl-C is kept until the step under way is done."""
+        self._stop = False
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.default_int_handler:
+            yield
+            return
+
+        def hear(number: int, frame: Any) -> None:
+            if self._stop:
+                raise KeyboardInterrupt
+            self._stop = True
+
+        signal.signal(signal.SIGINT, hear)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def check(self, status: int, where: str) -> None:
+        """Raise what the environment raised, or an `EnvironmentFault` for what is no number."""
+        error, self._error = self._error, None
+        if error is None and (self._stop or not status & RAN):
+            # Heard after the last step; or raised by the handler of a signal between two lines of the callback.
+            error = KeyboardInterrupt()
+        self._stop = False
+        if error is not None:
+            raise error
+        where = f"in step {self._tally[-1]} of an episode, {where}"
+        if status & BAD_REWARD:
+            raise EnvironmentFault(
+                f"environment {self.name!r} gave the reward {self._reward[0]} {where}; rewards must be finite numbers "
+                f"of at most {LARGEST_REWARD:g}: mend its step function"
+            )
+        if status & BAD_STATE:
+            self._refuse(self._seen, where)
+
+    def _refuse(self, row: Floats, where: str) -> None:
+        at = int(np.argmax(~np.isfinite(row)))
+        raise EnvironmentFault(
+            f"environment {self.name!r} showed {row[at]} as {self.names[at]} {where}; observations must be finite "
+            "numbers: mend its step or reset function"
+        )
+
+    # The rest of a problem -------------------------------------------------------------------------------------
+
+    def frame(self, copies: int) -> Frame:
+        """Memory for so many episodes; one environment lives in it at a time."""
+        return Frame(
+            states=np.zeros((1, 1)),
+            points=np.zeros((1, self.states.dimensions)),
+            actions=np.zeros((1, self.actions.dimensions)),
+            outcomes=np.zeros((1, 2)),
+            returns=np.zeros(copies),
+            who=np.zeros(1, np.int64),
+        )
+
+    def observed(self, observation: Any) -> tuple[Floats, bool]:
+        """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
+        rows, single = self.observations.rows(observation)
+        points = self.states.to_unit(rows)
+        for at in self.periodic:
+            points[:, at] -= np.floor(points[:, at])
+        return np.clip(points, 0.0, 1.0), single
+
+    def played(self, actions: Floats, single: bool) -> Any:
+        """Actions as the environment takes them."""
+        return self.moves.one(actions) if single else self.moves.many(actions)
+
+    def fresh(self, seed: int) -> GymnasiumProblem:
+        """The same ranges on a copy of the environment, whose next episode begins with a seed of its own."""
+        twin = copy.copy(self)
+        twin.env, twin.seed = self.twin(), seed
+        twin._build()
+        twin._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
+        return twin
+
+    def moved(self, env: Any) -> GymnasiumProblem:
+        """The same ranges on another environment."""
+        ends = zip(self.states.low, self.states.high, strict=True)
+        ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
+        other = GymnasiumProblem(env, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        sizes = [getattr(each.actions, "count", each.actions.dimensions) for each in (self, other)]
+        same_bounds = isinstance(self.actions, Finite) or (
+            isinstance(other.actions, Box)
+            and np.array_equal(self.actions.low, other.actions.low)
+            and np.array_equal(self.actions.high, other.actions.high)
+        )
+        if other.names != self.names or type(other.actions) is not type(self.actions) or sizes[0] != sizes[1]:
+            same_bounds = False
+        if not same_bounds:
+            raise ParameterError(
+                f"env: {other.name!r} has other observations or actions than {self.name!r}, on which was learned"
+            )
+        other.warm_up_steps = self.warm_up_steps
+        return other
+
+    def twin(self) -> Any:
+        """Another environment of the same make; the same one where it can be neither made nor copied again."""
+        if self._make is not None:
+            return self._make()
+        try:
+            return copy.deepcopy(self.env)
+        except Exception:  # whatever an environment holds that cannot be copied
+            if self.env.spec is not None:
+                return gymnasium.make(self.env.spec)
+        self._next_seed = int(self._seeds.integers(_SEEDS))  # or learning would go on with the other's random numbers
+        return self.env
+
+
+def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
+    """How to make the environment, where that is known, and one of it."""
+    if isinstance(environment, gymnasium.Env):
+        return None, environment
+    if isinstance(environment, str):
+
+        def make() -> Any:
+            return gymnasium.make(environment)
+
+        try:
+            return make, make()
+        except (gymnasium.error.Error, ModuleNotFoundError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ParameterError(f"environment: {environment!r} cannot be made: {reason}") from None
+    if callable(environment):
+        made = environment()
+        if isinstance(made, gymnasium.Env):
+            return environment, made
+        raise ParameterError(f"environment: {environment!r:.80} made {made!r:.80}, not a gymnasium.Env")
+    raise ParameterError(
+        f"environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got {environment!r:.80}"
+    )
+
+
+def _listed(names: Any) -> list[Any]:
+    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+
+
+def _two(ends: Any, name: Any) -> tuple[float, float]:
+    try:
+        low, high = ends
+    except (TypeError, ValueError):
+        raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from None
+    return check_number(low, f"bounds of {name!r}"), check_number(high, f"bounds of {name!r}")

@@ -1,0 +1,432 @@
+"""V of a partition, from all that is remembered.
+
+Each experience (x, a, r, x') has the target
+
+    t = r + discount V(x')                                                        (V = 0 where the episode ended)
+
+and each cell B the plane that fits the targets of its experiences,
+
+    Q_B(x) = Q_B + slope_B (x - mean_B),      Q_B = mean of t,  mean_B = mean of x,
+
+by least squares, with `evidence` experiences more, spread evenly over the cell, that say the slope is 0.  The *greedy*
+cell of a state is that of the largest Q_B, whatever the slopes, so the policy is the same all over a leaf of the state
+tree; the value is not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does within a cell, and
+where steps are short (in control they mostly are) that is nearly all it does.  Q and V stay within what rewards can add
+up to, from min(r, 0) / (1 - discount) to max(r, 0) / (1 - discount).
+
+*Planning.*  A revision first sums up, per cell and leaf of the following state, how many experiences lead there, and
+all that is needed to fit planes.  From these sums, which cost a fraction of a pass over the experiences, it iterates Q
+and slopes of every cell in place, with the greedy cells found anew after every round, until they settle or the rounds
+are used up; the next revision goes on from there.  In these rounds a slope is limited to the range of all V over the
+cell, or that of the cell's targets if it is larger.  One pass over the experiences then makes their targets, which
+count until the next revision, and planes of them.  A cell without any experience moves by what the others move by on
+average.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.compiling import kernel
+from spaql.kernels import NONE, lend, refresh
+from spaql.memory import (
+    CODE,
+    HIGHEST,
+    LATER,
+    LEAST,
+    LOWEST,
+    MOST,
+    PLACE,
+    SPREAD,
+    USED,
+    book,
+    leaf,
+    lend_ledger,
+    lend_memory,
+    survey,
+)
+
+_ROUNDS = 30
+_SETTLED = 1e-2  # of the spread: a smaller change of Q is none
+
+
+class Model(NamedTuple):
+    """Where the experiences of each cell lead: by pairs of a cell and a leaf that states of it were followed by."""
+
+    starts: NDArray[np.int64]  # [cells + 1] of its pairs in the arrays below
+    rewards: NDArray[np.float64]  # [cells] mean reward
+    grades: NDArray[np.float64]  # [cells, states] slope of the rewards
+    leaves: NDArray[np.int32]  # [pairs]
+    shares: NDArray[np.float64]  # [pairs] of the cell's experiences
+    means: NDArray[np.float64]  # [pairs, states] mean of the states that followed
+    lifts: NDArray[np.float64]  # [pairs, states] what V there adds to the slope of the cell
+    turns: NDArray[np.float64]  # [pairs, states, states] what the slope of V there adds to it
+
+
+@kernel(inline=True)
+def bend(g, cell, points, row, first):
+    """What the plane of a cell adds to its Q at the point in `points[row]` from column `first` on."""
+    states = g.edges.shape[2]
+    total = 0.0
+    for d in range(states):
+        total += g.planes[cell, states + d] * (points[row, first + d] - g.planes[cell, d])
+    return total
+
+
+@kernel(inline=True)
+def worth(g, node, points, row, first):
+    """V at the point in `points[row]` from column `first` on, whose leaf is `node`."""
+    return possible(g, g.value[node] + bend(g, g.greedy[node], points, row, first))
+
+
+@kernel(inline=True)
+def target(f, m, g, rule, i):
+    """Target r + discount V(x') of experience i with the values of now."""
+    reward = m.facts[i, rule.states + rule.actions]
+    node = m.files[i, PLACE]
+    if node < 0:
+        return reward
+    first = rule.states + rule.actions + 1
+    node = leaf(f, node, m.facts, i, first)
+    m.files[i, PLACE] = node
+    return reward + rule.discount * worth(g, node, m.facts, i, first)
+
+
+@kernel()
+def pair(f, m, g, rule):
+    """Look up the leaf of every state that followed; the pairs of a cell and a leaf, as starts and leaves."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    cells = f.used[1]
+    first = rule.states + rule.actions + 1
+    starts = np.empty(cells + 1, np.int64)
+    leaves = np.empty(m.counts[USED], np.int32)
+    last = np.full(f.used[0], NONE, np.int64)  # cell that the leaf was last met from
+    pairs = 0
+    for cell in range(cells):
+        starts[cell] = pairs
+        i = g.ends[cell, 0]
+        while i >= 0:
+            node = m.files[i, PLACE]
+            if node >= 0:
+                node = leaf(f, node, m.facts, i, first)
+                m.files[i, PLACE] = node
+                if last[node] != cell:
+                    last[node] = cell
+                    leaves[pairs] = node
+                    pairs += 1
+            i = m.files[i, LATER]
+    starts[cells] = pairs
+    return starts, leaves
+
+
+@kernel()
+def summarize(f, m, g, rule):
+    """The model of all that is remembered; mean states of the planes are brought up to date."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    starts, leaves = pair(f, m, g, rule)
+    cells, pairs, states = f.used[1], starts[-1], rule.states
+    first = states + rule.actions + 1
+    rewards = np.zeros(cells)
+    grades = np.zeros((cells, states))
+    shares = np.zeros(pairs)
+    means = np.zeros((pairs, states))
+    lifts = np.zeros((pairs, states))
+    turns = np.zeros((pairs, states, states))
+    of = np.empty(f.used[0], np.int64)  # the pair of a leaf
+    moments = np.empty(scratch(rule))
+    column = np.empty(states)
+    for cell in range(cells):
+        visits = f.cells[cell].visits
+        if visits == 0:
+            continue
+        for k in range(starts[cell], starts[cell + 1]):
+            of[leaves[k]] = k
+        node = f.cells[cell].node
+        for k in range(moments.shape[0]):
+            moments[k] = 0.0
+        total = 0.0
+        i = g.ends[cell, 0]
+        while i >= 0:
+            reward = m.facts[i, first - 1]
+            total += reward
+            if rule.sloped:
+                gather(m, g, rule, i, node, reward, moments)
+            if m.files[i, PLACE] >= 0:
+                k = of[m.files[i, PLACE]]
+                shares[k] += 1.0
+                for d in range(states):
+                    means[k, d] += m.facts[i, first + d]
+                    if rule.sloped:
+                        x = m.facts[i, d] - g.edges[node, 0, d]
+                        lifts[k, d] += x
+                        for e in range(states):
+                            turns[k, d, e] += x * m.facts[i, first + e]
+            i = m.files[i, LATER]
+        rewards[cell] = total / visits
+        if rule.sloped:
+            for d in range(states):
+                g.planes[cell, d] = g.edges[node, 0, d] + moments[d] / visits
+                column[d] = moments[states + d] - moments[d] * rewards[cell]
+            factor(f, g, rule, cell, moments)
+            solve(rule, moments, column)
+            for d in range(states):
+                grades[cell, d] = column[d]
+        for k in range(starts[cell], starts[cell + 1]):
+            if rule.sloped:
+                # Around the mean states of the cell and of those that followed; the V there counts for all of them.
+                for e in range(states):
+                    for d in range(states):
+                        column[d] = turns[k, d, e] - lifts[k, d] * means[k, e] / shares[k]
+                    solve(rule, moments, column)
+                    for d in range(states):
+                        turns[k, d, e] = column[d]
+                for d in range(states):
+                    column[d] = lifts[k, d] - moments[d] * shares[k] / visits
+                solve(rule, moments, column)
+                for d in range(states):
+                    lifts[k, d] = column[d]
+            for d in range(states):
+                means[k, d] /= shares[k]
+            shares[k] /= visits
+    return Model(starts, rewards, grades, leaves, shares, means, lifts, turns)
+
+
+@kernel(inline=True)
+def round_trip(f, g, rule, model, q, backwards):
+    """Q and slope of every cell anew, one after the other; the largest change of Q."""
+    cells, states = f.used[1], rule.states
+    slope = np.empty(states)
+    largest = 0.0
+    total = 0.0
+    weight = 0.0
+    for step in range(cells):
+        cell = cells - 1 - step if backwards else step
+        visits = f.cells[cell].visits
+        if visits == 0:
+            continue
+        value = 0.0
+        for d in range(states):
+            slope[d] = 0.0
+        for k in range(model.starts[cell], model.starts[cell + 1]):
+            other = g.greedy[model.leaves[k]]
+            there = q[other]
+            if rule.sloped:
+                there += bend(g, other, model.means, k, 0)
+                for d in range(states):
+                    slope[d] += model.lifts[k, d] * there
+                    for e in range(states):
+                        slope[d] += model.turns[k, d, e] * g.planes[other, states + e]
+            value += model.shares[k] * there
+        value = possible(g, model.rewards[cell] + rule.discount * value)
+        change = value - q[cell]
+        largest = max(largest, abs(change))
+        total += visits * change
+        weight += visits
+        q[cell] = value
+        if rule.sloped:
+            for d in range(states):
+                slope[d] = model.grades[cell, d] + rule.discount * slope[d]
+            lean(f, g, cell, slope)
+    for cell in range(cells):
+        if f.cells[cell].visits == 0:
+            q[cell] = possible(g, q[cell] + total / weight)
+    return largest
+
+
+@kernel(inline=True)
+def lean(f, g, cell, slope):
+    """Give a cell its slope, or as much of it as spans the range of all V, or of the cell's targets if larger."""
+    states = slope.shape[0]
+    node = f.cells[cell].node
+    rise = 0.0
+    for d in range(states):
+        rise += abs(slope[d]) * (g.edges[node, 1, d] - g.edges[node, 0, d])
+    most = max(g.scale[HIGHEST] - g.scale[LOWEST], g.planes[cell, 2 * states + 1] - g.planes[cell, 2 * states])
+    part = most / rise if rise > most else 1.0
+    for d in range(states):
+        g.planes[cell, states + d] = part * slope[d]
+
+
+@kernel(inline=True)
+def limit(m, g, rule):
+    """Find what rewards can add up to, at least and at most; what was forgotten still counts."""
+    for i in range(m.counts[USED]):
+        total = m.facts[i, rule.states + rule.actions] / (1.0 - rule.discount)
+        g.scale[LEAST] = min(g.scale[LEAST], total)
+        g.scale[MOST] = max(g.scale[MOST], total)
+
+
+@kernel()
+def plan(f, m, g, rule):
+    """Iterate Q, slopes and the policy on the model of all that is remembered."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    limit(m, g, rule)
+    model = summarize(f, m, g, rule)
+    cells = f.used[1]
+    q = np.empty(cells)
+    before = np.empty(f.used[0], np.int32)
+    for cell in range(cells):
+        q[cell] = f.cells[cell].q
+    still = _SETTLED * g.scale[SPREAD]
+    for turn in range(_ROUNDS):
+        change = round_trip(f, g, rule, model, q, turn % 2 == 0)
+        for cell in range(cells):
+            f.cells[cell].q = q[cell]
+        for node in range(f.used[0]):
+            before[node] = g.greedy[node]
+        refresh(f)
+        survey(f, g)
+        improved = False
+        for node in range(f.used[0]):
+            improved = improved or (f.nodes[node].child < 0 and g.greedy[node] != before[node])
+        if not improved and change <= still:
+            break
+
+
+@kernel(inline=True)
+def possible(g, value):
+    """A value within what rewards can add up to."""
+    return min(max(value, g.scale[LEAST]), g.scale[MOST])
+
+
+@kernel()
+def sweep(f, m, g, rule):
+    """Give every experience its target and every cell their mean, their plane and their tallies."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    cells = f.used[1]
+    bins = g.tally.shape[1] // 2
+    changes = np.zeros(cells)
+    moments = np.empty(scratch(rule))
+    limit(m, g, rule)
+    residual = 0.0
+    for i in range(m.counts[USED]):
+        m.targets[i] = target(f, m, g, rule, i)
+    for cell in range(cells):
+        for k in range(bins, g.tally.shape[1]):
+            g.tally[cell, k] = 0.0
+        visits = f.cells[cell].visits
+        if visits > 0:
+            total = measure(f, m, g, rule, cell, f.cells[cell].q, moments)
+            residual += total
+            changes[cell] = total / visits
+    residual /= m.counts[USED]
+    for cell in range(cells):
+        f.cells[cell].q += changes[cell] if f.cells[cell].visits > 0 else residual
+    adopt(f, g)
+
+
+@kernel(inline=True)
+def adopt(f, g):
+    """Let the planes that were drafted count."""
+    for cell in range(f.used[1]):
+        for k in range(g.planes.shape[1]):
+            g.planes[cell, k] = g.drafts[cell, k]
+
+
+@kernel(inline=True)
+def scratch(rule):
+    """Numbers that `measure` needs to work with: sums of states, of states times targets, and of their products."""
+    return 2 * rule.states + rule.states * (rule.states + 1) // 2
+
+
+@kernel(inline=True)
+def measure(f, m, g, rule, cell, q, moments):
+    """Book the targets of a cell's experiences, minus q, and draft their plane; the sum of them.
+
+    Its tallies of targets must be 0 before; squares are around the mean afterwards.  `moments` is scratch.
+    """
+    states = rule.states
+    bins = g.tally.shape[1] // 2
+    node = f.cells[cell].node
+    visits = f.cells[cell].visits
+    for k in range(moments.shape[0]):
+        moments[k] = 0.0
+    total = 0.0
+    squares = 0.0
+    low = np.inf
+    high = -np.inf
+    i = g.ends[cell, 0]
+    while i >= 0:
+        deviation = m.targets[i] - q
+        total += deviation
+        squares += deviation * deviation
+        low = min(low, deviation)
+        high = max(high, deviation)
+        book(g.tally, cell, bins, deviation, m.files[i, CODE], rule)
+        if rule.sloped:
+            gather(m, g, rule, i, node, deviation, moments)
+        i = m.files[i, LATER]
+    mean = total / visits
+    g.tally[cell, 2 * bins] = max(0.0, squares - visits * mean * mean)
+    for k in range(g.drafts.shape[1]):
+        g.drafts[cell, k] = 0.0
+    if rule.sloped:
+        g.drafts[cell, 2 * states] = low - mean
+        g.drafts[cell, 2 * states + 1] = high - mean
+        for d in range(states):
+            g.drafts[cell, d] = g.edges[node, 0, d] + moments[d] / visits
+        column = np.empty(states)
+        for d in range(states):
+            column[d] = moments[states + d] - moments[d] * mean
+        factor(f, g, rule, cell, moments)
+        solve(rule, moments, column)
+        for d in range(states):
+            g.drafts[cell, states + d] = column[d]
+    return total
+
+
+@kernel(inline=True)
+def gather(m, g, rule, i, node, amount, moments):
+    """Add experience i to sums of states, of states times an amount, and of products of states (lower half).
+
+    States are counted from the lower corner of a node.
+    """
+    states = rule.states
+    at = 2 * states
+    for d in range(states):
+        x = m.facts[i, d] - g.edges[node, 0, d]
+        moments[d] += x
+        moments[states + d] += x * amount
+        for e in range(d + 1):
+            moments[at] += x * (m.facts[i, e] - g.edges[node, 0, e])
+            at += 1
+
+
+@kernel(inline=True)
+def factor(f, g, rule, cell, moments):
+    """Turn the sums of products into the Cholesky factor of the scatter of a cell's states, with `evidence` more."""
+    states = rule.states
+    node = f.cells[cell].node
+    visits = f.cells[cell].visits
+    row = 2 * states
+    for d in range(states):
+        for e in range(d + 1):
+            entry = moments[row + e] - moments[d] * moments[e] / visits
+            if e == d:
+                width = g.edges[node, 1, d] - g.edges[node, 0, d]
+                entry += rule.evidence * width * width / 12.0
+            other = 2 * states + e * (e + 1) // 2
+            for k in range(e):
+                entry -= moments[row + k] * moments[other + k]
+            moments[row + e] = np.sqrt(entry) if e == d else entry / moments[other + e]
+        row += d + 1
+
+
+@kernel(inline=True)
+def solve(rule, moments, column):
+    """Solve for a column with the factor in `moments`, in place."""
+    states = rule.states
+    first = 2 * states
+    for d in range(states):
+        row = first + d * (d + 1) // 2
+        for k in range(d):
+            column[d] -= moments[row + k] * column[k]
+        column[d] /= moments[row + d]
+    for back in range(states):
+        d = states - 1 - back
+        for k in range(d + 1, states):
+            column[d] -= moments[first + k * (k + 1) // 2 + d] * column[k]
+        column[d] /= moments[first + d * (d + 1) // 2 + d]

@@ -1,0 +1,89 @@
+"""An episode of a trained agent as a moving picture, drawn by the environment itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from spaql.agents import Agent
+from spaql.errors import OutputError, ParameterError
+from spaql.gymnasium_problem import GymnasiumProblem
+from spaql.output import check_folder
+from spaql.problems.control import GYMNASIUM
+
+KINDS = (".gif", ".mp4")
+_FRAMES_PER_SECOND = 30
+_MOST_FRAMES = 3000
+
+
+def beside(agent: str | os.PathLike[str]) -> Path:
+    """Where a recording goes unless told: next to the agent."""
+    path = Path(agent)
+    return (path if path.is_dir() else path.parent) / "episode.gif"
+
+
+def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tuple[Path, float, int]:
+    """Play one episode and write it as .gif or .mp4; the path, the return and the number of steps."""
+    path = Path(target)
+    if path.suffix.lower() not in KINDS:
+        raise OutputError(f"{path}: an episode can be kept as {' or '.join(KINDS)}")
+    check_folder(path.parent)
+    environment = _drawing(agent)
+    frames: list[Any] = []
+    total, step, state = 0.0, 0, None
+    observation, _ = environment.reset(seed=seed)
+    over = False
+    while not over and step < agent.problem.horizon:
+        if len(frames) < _MOST_FRAMES:
+            frames.append(np.asarray(environment.render(), dtype=np.uint8))
+        action, state = agent.predict(observation, state)
+        observation, reward, terminated, truncated, _ = environment.step(action)
+        total += float(reward)
+        step += 1
+        over = terminated or truncated
+    frames.append(np.asarray(environment.render(), dtype=np.uint8))
+    rate = int(environment.metadata.get("render_fps") or _FRAMES_PER_SECOND)
+    environment.close()
+    (_write_gif if path.suffix.lower() == ".gif" else _write_mp4)(path, frames, rate)
+    return path, total, step
+
+
+def _drawing(agent: Agent) -> Any:
+    """The agent's environment with pictures as arrays."""
+    problem = agent.problem
+    made = problem.env.spec if isinstance(problem, GymnasiumProblem) else GYMNASIUM.get(problem.name)
+    if made is None:
+        raise ParameterError(f"record: {problem.name!r} has no environment that can draw it")
+    try:
+        environment = gymnasium.make(made, render_mode="rgb_array")
+        environment.reset(seed=0)
+        if environment.render() is None:
+            raise ParameterError(f"record: {problem.name!r} draws nothing")
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ParameterError(f"record: {error}; install spaql[record]") from None
+    except (gymnasium.error.Error, TypeError, NotImplementedError) as error:
+        raise ParameterError(f"record: {problem.name!r} cannot be drawn: {error}") from None
+    return environment
+
+
+def _write_gif(path: Path, frames: list[Any], rate: int) -> None:
+    from PIL import Image  # comes with matplotlib
+
+    pictures = [Image.fromarray(frame).quantize(64) for frame in frames]
+    pause = max(20, round(1000 / rate))  # ms; browsers show no shorter one
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0)
+
+
+def _write_mp4(path: Path, frames: list[Any], rate: int) -> None:
+    try:
+        import imageio.v2 as imageio
+    except ModuleNotFoundError:
+        raise ParameterError(f"{path}: .mp4 needs more; install spaql[record], or choose .gif") from None
+    try:
+        imageio.mimsave(path, frames, fps=rate, macro_block_size=1)
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{path}: cannot be written as .mp4: {error}") from None

@@ -1,0 +1,657 @@
+"""Callbacks and loggers: called when they are due, and the agent learns as if they were not there."""
+
+import csv
+import json
+import math
+import os
+import signal
+import struct
+import sys
+import time
+from itertools import pairwise
+
+import gymnasium
+import numpy as np
+import pytest
+from numba.core import config
+
+import spaql
+from problems_for_tests import box_world
+from spaql import training
+from spaql.agents import AQL, SPAQL, SPAQLTS, PublishedSPAQL, Random
+from spaql.callbacks import Callback, Checkpoint, Evaluate, Log, Result, StopAfter
+from spaql.errors import OutputError, ParameterError, SpaqlError
+from spaql.loggers import CSVLogger, JSONLinesLogger, Logger, TensorBoardLogger
+from spaql.problems import oil
+
+SLOW = config.DISABLE_JIT
+ITERATIONS = 12 if SLOW else 300
+EPISODES = 2 if SLOW else 20
+COLUMNS = ["iteration", "seconds", *training.ROW.names]
+BOUNDS = {1: (-3, 3), 3: (-3.5, 3.5)}
+
+
+def cartpole(**parameters):
+    return SPAQL("CartPole-v1", seed=3, bounds=BOUNDS, **parameters)
+
+
+AGENTS = {
+    "SPAQL": lambda: SPAQL(oil(survey="laplace", sharpness=10.0), seed=1),
+    # revisions fall due just when the memory is full
+    "SPAQL, forgetful": lambda: SPAQL(oil(survey="laplace", sharpness=10.0), seed=1, memory=40),
+    "SPAQL, early ends": lambda: SPAQL(box_world()[0], seed=1),
+    "published": lambda: PublishedSPAQL(oil(), seed=1, rollouts=2),
+    "published, early ends": lambda: PublishedSPAQL(box_world()[0], seed=1, rollouts=2),
+    "SPAQL-TS": lambda: SPAQLTS(oil(), seed=1, rollouts=2, reference=[0.5], radius=0.5),
+    "AQL": lambda: AQL(oil(), seed=1, rollouts=2),
+    "CartPole": cartpole,
+}
+
+
+class Recorder(Callback):
+    """Notes what happens to it; called every so many steps, or after every chunk."""
+
+    def __init__(self, every=None, stop_at=math.inf, error=None):
+        self.every, self.stop_at, self.error, self.seen, self.steps = every, stop_at, error, [], []
+
+    def begin(self, agent):
+        self.seen.append("begin")
+
+    def due(self, agent):
+        return None if self.every is None else (agent.steps_taken // self.every + 1) * self.every
+
+    def call(self, agent):
+        self.seen.append("call")
+        self.steps.append(agent.steps_taken)
+        if self.error is not None:
+            raise self.error
+        return agent.steps_taken < self.stop_at
+
+    def end(self, agent):
+        self.seen.append("end")
+
+
+class Kept(Logger):
+    """Keeps rows in memory."""
+
+    def __init__(self):
+        self.rows, self.batches, self.opened = [], 0, 0
+
+    def open(self, columns):
+        assert list(columns) == COLUMNS
+        self.opened += 1
+
+    def write(self, rows):
+        assert self.opened == 1
+        self.rows += rows
+        self.batches += 1
+
+    def close(self):
+        self.opened = 0
+
+
+class Saved:
+    """Instead of `agent.save`: writes what the agent has learned so far."""
+
+    def __init__(self, agent):
+        self.agent, self.paths = agent, []
+
+    def __call__(self, path):
+        self.paths.append(path)
+        path.write_text(str(self.agent.steps_taken))
+
+
+def with_saving(agent):
+    agent.save = Saved(agent)
+    return agent
+
+
+def told(error, words):
+    """One sentence in one line that says what it should."""
+    text = str(error.value)
+    assert "\n" not in text
+    assert words in text
+
+
+# The same learning --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_learning_is_the_same_with_callbacks(name, tmp_path):
+    length = 12 if name == "CartPole" else ITERATIONS
+    plain, watched = AGENTS[name](), with_saving(AGENTS[name]())
+    plain.learn(length)
+    every = 30 if name == "CartPole" else 3 * plain.problem.horizon
+    evaluate, recorder = Evaluate(every, EPISODES, save_best=tmp_path / "best"), Recorder(every=1)
+    callbacks = [
+        evaluate,
+        recorder,
+        Recorder(every=2 * every + 1),
+        Checkpoint(2 * every, tmp_path),
+        Log(CSVLogger(tmp_path / "log.csv"), JSONLinesLogger(tmp_path / "log.jsonl")),
+        lambda agent: agent.predict(agent.problem.states.low, deterministic=False) and None,
+    ]
+    watched.learn(length, callback=callbacks)
+    assert watched.history.tobytes() == plain.history.tobytes()
+    assert len(watched.history) == length
+    assert watched.partition.q.tobytes() == plain.partition.q.tobytes()
+    assert watched.evaluate(2).returns.tobytes() == plain.evaluate(2).returns.tobytes()
+    assert watched.learn(3).history.tobytes() == plain.learn(3).history.tobytes()
+    assert len(recorder.steps) == length  # after every iteration, so the run was cut as finely as it can be
+    assert len(evaluate.results) >= 2
+
+
+def test_a_full_memory_waits_for_a_revision_that_is_due():
+    """However learning is cut, a revision that is due comes before every second experience is forgotten."""
+    for memory in (20, 35, 44, 64):
+        whole, cut = (SPAQL(oil(survey="laplace", sharpness=10.0), seed=1, memory=memory) for _ in range(2))
+        whole.learn(30)
+        for _ in range(30):
+            cut.learn(1)
+        assert whole.history.tobytes() == cut.history.tobytes()
+
+
+def test_a_budget_of_steps_is_the_same_with_callbacks():
+    plain, watched = AGENTS["published, early ends"](), AGENTS["published, early ends"]()
+    total = 20 * plain.steps_per_iteration
+    recorder = Recorder(every=total // 10)
+    plain.learn(total_timesteps=total)
+    watched.learn(total_timesteps=total, callback=recorder)
+    assert watched.history.tobytes() == plain.history.tobytes()
+    assert len(recorder.steps) == 10
+    for place, steps in enumerate(recorder.steps[:-1], 1):  # after the iteration that reaches the step
+        assert 0 <= steps - place * (total // 10) < watched.steps_per_iteration
+    assert recorder.steps[-1] == watched.steps_taken <= total  # the last is due where no iteration fits any more
+
+
+# When callbacks are called ------------------------------------------------------------------------------------
+
+
+def test_a_callback_is_called_at_its_due_steps():
+    agent, recorder = AGENTS["SPAQL"](), Recorder(every=20)
+    agent.learn(10, callback=recorder)
+    assert recorder.steps == [20, 40]
+    assert recorder.seen == ["begin", "call", "call", "end"]
+    agent.learn(3, callback=recorder)
+    assert recorder.steps == [20, 40, 60]
+
+
+def test_a_due_step_inside_an_iteration_comes_after_it():
+    agent, recorder = AGENTS["SPAQL"](), Recorder(every=7)  # iterations of 5 steps
+    agent.learn(10, callback=recorder)
+    assert recorder.steps == [10, 15, 25, 30, 35, 45, 50]
+
+
+def test_short_episodes_do_not_hurry_callbacks():
+    """An episode may take 500 steps but takes some 20: `every` counts those that are taken."""
+    agent, recorder = cartpole(), Recorder(every=30)
+    agent.learn(12, callback=recorder)
+    ends = agent.history["training_steps"]
+    assert ends[-1] > 100
+    expected = [end for start, end in pairwise([0, *ends.tolist()]) if end // 30 > start // 30]
+    assert recorder.steps == expected
+
+
+def test_a_function_is_called_after_every_chunk():
+    calls = []
+    agent = AGENTS["SPAQL"]().learn(ITERATIONS, callback=lambda agent: calls.append(agent.iterations))
+    assert calls[-1] == ITERATIONS
+    assert calls == sorted(set(calls))
+    assert agent.iterations == ITERATIONS
+
+
+@pytest.mark.parametrize("answer", [False, np.False_])
+def test_false_stops_learning(answer):
+    calls = []
+    agent = AGENTS["SPAQL"]().learn(ITERATIONS, callback=lambda agent: calls.append(agent.iterations) or answer)
+    assert calls == [agent.iterations]
+    assert agent.iterations < ITERATIONS
+
+
+@pytest.mark.parametrize("answer", [True, None, 0, "", np.True_])
+def test_other_answers_do_not(answer):
+    assert AGENTS["SPAQL"]().learn(ITERATIONS, callback=lambda agent: answer).iterations == ITERATIONS
+
+
+def test_all_that_are_due_are_called_when_one_stops():
+    first, second, later = Recorder(every=5, stop_at=5), Recorder(every=5), Recorder(every=10)
+    agent = AGENTS["SPAQL"]().learn(10, callback=(first, second, later))
+    assert agent.steps_taken == 5
+    assert (first.steps, second.steps, later.steps) == ([5], [5], [])
+    assert first.seen[-1] == second.seen[-1] == later.seen[-1] == "end"
+
+
+def test_baselines_begin_and_end_callbacks(tmp_path):
+    recorder = Recorder()
+    agent = Random(oil())
+    assert agent.learn(5, callback=[recorder, Log(CSVLogger(tmp_path / "log.csv"))]) is agent
+    assert recorder.seen == ["begin", "end"]
+    with pytest.raises(ParameterError, match="callback"):
+        agent.learn(5, callback=3)
+
+
+# What goes wrong ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", ["SPAQL", "CartPole"])
+def test_an_exception_reaches_the_caller_and_the_agent_keeps_what_it_learned(name, error):
+    plain, agent = AGENTS[name](), AGENTS[name]()
+    first, bad, log = Recorder(every=1), Recorder(every=1, error=error), Kept()
+    with pytest.raises(type(error)) as caught:
+        agent.learn(8, callback=[first, bad, Log(log)])
+    assert caught.value is error
+    assert agent.iterations == 1
+    assert first.seen == bad.seen == ["begin", "call", "end"]
+    assert [row["iteration"] for row in log.rows] == [1]
+    assert log.opened == 0
+    assert agent.learn(7).history.tobytes() == plain.learn(8).history.tobytes()
+
+
+class Interrupted(gymnasium.Wrapper):
+    """Presses Ctrl-C in one of its steps."""
+
+    def __init__(self, at):
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.left = at
+
+    def step(self, action):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return self.env.step(action)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_ctrl_c_ends_callbacks_with_all_finished_iterations():
+    recorder, log = Recorder(), Kept()
+    agent = SPAQL(Interrupted(100), seed=3, bounds=BOUNDS)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(1000, callback=[recorder, Log(log)])
+    assert 0 < agent.iterations < 100
+    assert recorder.seen[-1] == "end"
+    assert [row["iteration"] for row in log.rows] == list(range(1, agent.iterations + 1))
+
+
+def test_who_began_ends_even_if_others_fail():
+    class Failing(Recorder):
+        def begin(self, agent):
+            raise ZeroDivisionError("begin")
+
+    class FailingEnd(Recorder):
+        def end(self, agent):
+            super().end(agent)
+            raise ZeroDivisionError("end")
+
+    first, last = Recorder(), Recorder()
+    with pytest.raises(ZeroDivisionError, match="begin"):
+        AGENTS["SPAQL"]().learn(5, callback=[first, Failing(), last])
+    assert (first.seen, last.seen) == (["begin", "end"], [])
+    first, bad, last = Recorder(), FailingEnd(), Recorder()
+    agent = AGENTS["SPAQL"]()
+    with pytest.raises(ZeroDivisionError, match="end"):
+        agent.learn(5, callback=[first, bad, last])
+    assert first.seen[-1] == bad.seen[-1] == last.seen[-1] == "end"
+    assert agent.iterations == 5
+
+
+class Overdue(Recorder):
+    def due(self, agent):
+        return 2.5
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Evaluate(0), "every: expected a whole number of at least 1, got 0"),
+        (lambda: Evaluate(1.5), "every"),
+        (lambda: Evaluate(10, episodes=1), "episodes: expected a whole number of at least 2"),
+        (lambda: Evaluate(10, seed=-1), "seed"),
+        (lambda: Evaluate(10, stop_at=math.nan), "stop_at"),
+        (lambda: Evaluate(10, patience=0), "patience"),
+        (lambda: Checkpoint(0, "."), "every"),
+        (lambda: Checkpoint(10, ".", keep=0), "keep"),
+        (lambda: StopAfter(0), "seconds: expected a finite number above 0"),
+        (lambda: StopAfter("soon"), "seconds"),
+        (lambda: Log(), "loggers: expected at least one"),
+        (lambda: Log("run.csv"), "loggers: expected loggers of spaql.loggers, got 'run.csv'"),
+        (lambda: Log(Kept(), every=0), "every"),
+        (lambda: CSVLogger(""), "path: the name is empty"),
+        (lambda: AGENTS["SPAQL"]().learn(5, callback=3), "callback: expected a function, a Callback or a list"),
+        (lambda: AGENTS["SPAQL"]().learn(5, callback=[Recorder(), "late"]), "got 'late'"),
+        (lambda: AGENTS["SPAQL"]().learn(5, callback=Evaluate), "callback: Evaluate is a class"),
+        (lambda: AGENTS["SPAQL"]().learn(5, callback=Overdue()), "Overdue.due: expected a whole number"),
+    ],
+)
+def test_bad_arguments_are_told_in_one_sentence(make, words):
+    with pytest.raises(ParameterError) as error:
+        make()
+    told(error, words)
+
+
+def test_nothing_is_learned_or_begun_where_a_callback_is_refused():
+    agent, recorder = AGENTS["SPAQL"](), Recorder()
+    with pytest.raises(ParameterError):
+        agent.learn(5, callback=[recorder, None])
+    assert agent.iterations == 0
+    assert recorder.seen == []
+
+
+# Evaluate -----------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_says_what_agent_evaluate_says():
+    agent, evaluate = AGENTS["published"](), Evaluate(150, EPISODES, seed=7)
+    agent.learn(20, callback=evaluate)  # 10 steps of scoring first, then 15 in each iteration
+    assert [(result.steps, result.iterations) for result in evaluate.results] == [(160, 10), (310, 20)]
+    expected = agent.evaluate(EPISODES, seed=7)
+    assert evaluate.results[-1] == Result(310, 20, expected.mean, *expected.interval)
+    assert evaluate.best is max(evaluate.results, key=lambda result: result.mean)
+
+
+def test_evaluations_have_random_numbers_of_their_own():
+    agent, evaluate, again = AGENTS["AQL"](), Evaluate(25, EPISODES), Evaluate(25, EPISODES)
+    agent.learn(5, callback=[evaluate, again])
+    assert evaluate.results == again.results
+    assert evaluate.results[0].steps == agent.steps_taken
+    assert evaluate.results[0].mean != agent.evaluate(EPISODES).mean
+
+
+class Scripted:
+    """Stands for an evaluation with a given mean."""
+
+    def __init__(self, mean):
+        self.mean, self.interval = mean, (mean - 1, mean + 1)
+
+
+def scripted(means):
+    """An agent whose evaluations are known beforehand."""
+    agent, left = with_saving(AGENTS["SPAQL"]()), iter(means)
+    agent.evaluate = lambda episodes, seed: Scripted(next(left))
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("means", "options", "count"),
+    [
+        ([1.0, 1.0, 4.0, 0.0], {}, 4),
+        ([1.0, 1.0, 4.0, 0.0], {"stop_at": 4.0}, 3),  # as soon as it is reached
+        ([1.0, 1.0, 4.0, 0.0], {"stop_at": 4.5}, 4),
+        ([1.0, 1.0, 4.0, 0.0], {"patience": 1}, 2),  # as good is not better
+        ([1.0, 1.0, 4.0, 3.0, 3.5, 5.0], {"patience": 2}, 5),
+        ([1.0, 1.0, 4.0, 3.0, 3.5, 5.0], {"patience": 3}, 6),
+        ([1.0, 1.0, 4.0, 3.0, 3.5, 5.0], {"patience": 2, "stop_at": 4.0}, 3),
+    ],
+)
+def test_evaluate_stops_at_a_score_or_runs_out_of_patience(means, options, count):
+    agent, evaluate = scripted(means), Evaluate(5, **options)
+    agent.learn(len(means), callback=evaluate)
+    assert [result.mean for result in evaluate.results] == means[:count]
+    assert agent.iterations == count
+
+
+def test_patience_begins_anew_and_the_best_stays():
+    agent, evaluate = scripted([5.0, 1.0, 1.0, 1.0, 6.0]), Evaluate(5, patience=2)
+    agent.learn(10, callback=evaluate)
+    assert agent.iterations == 3
+    agent.learn(2, callback=evaluate)
+    assert agent.iterations == 5
+    assert [result.mean for result in evaluate.results] == [5.0, 1.0, 1.0, 1.0, 6.0]
+    assert evaluate.best == evaluate.results[-1]
+
+
+def test_the_best_is_saved_when_it_is_better(tmp_path):
+    path = tmp_path / "runs" / "best.spaql"
+    agent = scripted([1.0, 3.0, 3.0, 2.0, 4.0, 0.0])
+    agent.learn(6, callback=Evaluate(5, save_best=str(path)))
+    assert agent.save.paths == [path] * 3
+    assert path.read_text() == "25"
+
+
+def test_evaluate_stops_a_real_run():
+    evaluate = Evaluate(50, EPISODES, stop_at=-1e9)
+    assert cartpole().learn(50, callback=evaluate).iterations < 10
+    assert len(evaluate.results) == 1
+
+
+# Checkpoint, StopAfter ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keep", "left"), [(None, [10, 20, 30, 40]), (2, [30, 40]), (1, [40]), (9, [10, 20, 30, 40])])
+def test_checkpoints(keep, left, tmp_path):
+    folder = tmp_path / "new" / "checkpoints"
+    checkpoint = Checkpoint(10, folder, keep)
+    agent = with_saving(AGENTS["SPAQL"]())
+    agent.learn(5, callback=checkpoint)
+    (folder / "steps-1.spaql").touch()  # not its own: stays
+    agent.learn(3, callback=checkpoint)
+    assert checkpoint.files == [folder / f"steps-{steps}.spaql" for steps in left]
+    assert [path.read_text() for path in checkpoint.files] == [str(steps) for steps in left]
+    assert set(folder.iterdir()) == {*checkpoint.files, folder / "steps-1.spaql"}
+
+
+@pytest.mark.parametrize("name", ["SPAQL", "CartPole"])
+def test_a_checkpoint_goes_on_where_it_was_written(name, tmp_path):
+    agent, checkpoint = AGENTS[name](), Checkpoint(25, tmp_path / "checkpoints")
+    best = Evaluate(25, EPISODES, save_best=tmp_path / "best.spaql")
+    agent.learn(12, callback=[checkpoint, best])
+    again = spaql.load(checkpoint.files[0])
+    assert checkpoint.files[0].name == f"steps-{again.steps_taken}.spaql"
+    assert spaql.load(best.save_best).steps_taken == best.best.steps
+    if name == "SPAQL":  # an environment does not begin in the middle of its random numbers
+        assert again.learn(12 - again.iterations).history.tobytes() == agent.history.tobytes()
+
+
+@pytest.mark.parametrize("make", [lambda path: Checkpoint(5, path), lambda path: Evaluate(5, save_best=path / "best")])
+def test_a_folder_that_cannot_be_made_is_told_before_learning(make, tmp_path):
+    (tmp_path / "file").touch()
+    agent = with_saving(AGENTS["SPAQL"]())
+    with pytest.raises(OutputError) as error:
+        agent.learn(5, callback=make(tmp_path / "file" / "folder"))
+    told(error, "cannot be made")
+    assert agent.iterations == 0
+
+
+@pytest.mark.parametrize("name", ["SPAQL", "CartPole"])
+def test_stop_after_seconds(name):
+    agent = AGENTS[name]().prepare()
+    start = time.perf_counter()
+    agent.learn(10**9, callback=StopAfter(0.2))
+    assert 0.2 <= time.perf_counter() - start < 10
+    assert agent.iterations > 0
+    before = agent.iterations
+    assert agent.learn(10**9, callback=StopAfter(0.01)).iterations > before
+
+
+# Loggers ------------------------------------------------------------------------------------------------------
+
+
+def as_columns(rows):
+    """History as the rows of a logger should tell it."""
+    return [dict(zip(training.ROW.names, row, strict=True)) for row in rows.tolist()]
+
+
+def same(row, expected):
+    return all(row[name] == value or (math.isnan(value) and math.isnan(row[name])) for name, value in expected.items())
+
+
+@pytest.mark.parametrize("name", ["AQL", "CartPole"])
+def test_a_log_has_every_row_once(name):
+    agent, log = AGENTS[name](), Kept()
+    agent.learn(4)
+    agent.learn(10, callback=[Log(log), Recorder(every=1)])
+    agent.learn(3)
+    agent.learn(2, callback=Log(log))
+    assert [row["iteration"] for row in log.rows] == [*range(5, 15), 18, 19]
+    history = as_columns(agent.history)
+    assert all(list(row) == COLUMNS and same(row, history[row["iteration"] - 1]) for row in log.rows)
+    assert log.batches == 12  # one for each time that the run stood still
+    seconds = [row["seconds"] for row in log.rows[:10]]
+    assert seconds == sorted(seconds)
+    assert all(0 <= value < 60 for value in seconds)
+
+
+@pytest.mark.parametrize("start", [0, 3, 4])
+def test_a_log_can_leave_rows_out(start):
+    agent, log = AGENTS["SPAQL"](), Kept()
+    if start:
+        agent.learn(start)
+    agent.learn(15, callback=[Log(log, every=4), Recorder(every=15)])
+    expected = [number for number in range(4, start + 16, 4) if number > start]
+    assert [row["iteration"] for row in log.rows] == expected
+    assert [row["training_steps"] for row in log.rows] == [5 * number for number in expected]
+
+
+def read_csv(path):
+    with path.open(newline="") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def read_lines(path):
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
+    return [{name: math.nan if value is None else value for name, value in row.items()} for row in rows]
+
+
+FILES = {"csv": (CSVLogger, read_csv), "lines": (JSONLinesLogger, read_lines)}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files_can_be_followed_and_continued(kind, tmp_path):
+    make, read = FILES[kind]
+    path = tmp_path / "new" / "log"
+    seen = []
+    agent = AGENTS["published"]()
+    agent.learn(5, callback=[Log(make(str(path))), Recorder(every=1), lambda agent: seen.append(len(read(path)))])
+    assert seen == [1, 2, 3, 4, 5]
+    agent.learn(3, callback=Log(make(path)))
+    rows = read(path)
+    assert [row["iteration"] for row in rows] == list(range(1, 9))
+    assert all(list(row) == COLUMNS for row in rows)
+    assert all(same(row, expected) for row, expected in zip(rows, as_columns(agent.history), strict=True))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_is_not_finite_is_written_so_that_it_can_be_read(kind, tmp_path):
+    make, read = FILES[kind]
+    logger = make(tmp_path / "log")
+    logger.open(["iteration", "score"])
+    logger.write([{"iteration": 1, "score": math.nan}, {"iteration": 2, "score": 0.1}])
+    logger.close()
+    logger.close()
+    first, second = read(tmp_path / "log")
+    assert math.isnan(first["score"])
+    assert second == {"iteration": 2, "score": 0.1}
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"iteration,score\n1,2\n", "has other columns than this run; move it or choose another name"),
+        (b'{"iteration": 1, "score": 2}\n', "has other columns"),
+        (b"[1, 2]\n", "has other columns"),
+        (b"\xff\xfe\x00\n", "has other columns"),
+        (b"\n", "has other columns"),
+    ],
+)
+def test_a_file_with_other_columns_is_left_alone(kind, text, words, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(text)
+    agent = AGENTS["SPAQL"]()
+    kept = Kept()
+    with pytest.raises(OutputError) as error:
+        agent.learn(5, callback=Log(kept, FILES[kind][0](path)))
+    told(error, words)
+    assert path.read_bytes() == text
+    assert agent.iterations == 0
+    assert kept.opened == 0
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_ends_within_a_line_is_left_alone(kind, tmp_path):
+    path = tmp_path / "log"
+    make = FILES[kind][0]
+    AGENTS["SPAQL"]().learn(2, callback=Log(make(path)))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(OutputError) as error:
+        AGENTS["SPAQL"]().learn(2, callback=Log(make(path)))
+    told(error, "ends within a line")
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_an_empty_file_is_as_good_as_none(kind, tmp_path):
+    make, read = FILES[kind]
+    (tmp_path / "log").touch()
+    AGENTS["SPAQL"]().learn(2, callback=Log(make(tmp_path / "log")))
+    assert len(read(tmp_path / "log")) == 2
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_cannot_be_opened_is_told(kind, tmp_path):
+    for path in (tmp_path, tmp_path / "file" / "log"):
+        (tmp_path / "file").touch()
+        with pytest.raises(OutputError) as error:
+            AGENTS["SPAQL"]().learn(2, callback=Log(FILES[kind][0](path)))
+        told(error, "cannot be written")
+
+
+def events(folder):
+    """All points in a folder of event files: tag to (step, value)."""
+    event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+    points = {}
+    for path in sorted(folder.iterdir()):
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            (length,) = struct.unpack_from("<Q", data, at)
+            event = event_pb2.Event.FromString(data[at + 12 : at + 12 + length])
+            at += 16 + length
+            for value in event.summary.value:
+                points.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return points
+
+
+def test_tensorboard(tmp_path):
+    pytest.importorskip("tensorboardX")
+    agent, seen, folder = AGENTS["published"](), [], tmp_path / "runs"
+    log = Log(TensorBoardLogger(folder))
+    agent.learn(3, callback=[log, Recorder(every=1), lambda agent: seen.append(len(events(folder)["learning/best"]))])
+    assert seen == [1, 2, 3]
+    agent.learn(2, callback=log)  # within the same second, and not over the first file
+    history, points = agent.history, events(folder)
+    assert set(points) == {f"learning/{name}" for name in COLUMNS}
+    steps = history["training_steps"] + history["selection_steps"]
+    assert points["learning/score"] == list(zip(steps, history["score"].astype(np.float32), strict=True))
+    assert [value for _, value in points["learning/iteration"]] == [1, 2, 3, 4, 5]
+
+
+def test_tensorboard_leaves_out_what_is_not_finite(tmp_path):
+    pytest.importorskip("tensorboardX")
+    logger = TensorBoardLogger(tmp_path)
+    logger.open(COLUMNS)
+    logger.write([{"score": math.nan, "best": 1.0, "training_steps": 5, "selection_steps": 0}])
+    logger.close()
+    assert set(events(tmp_path)) == {"learning/best", "learning/training_steps", "learning/selection_steps"}
+
+
+def test_tensorboard_where_the_folder_cannot_be_made(tmp_path):
+    pytest.importorskip("tensorboardX")
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError) as error:
+        AGENTS["SPAQL"]().learn(2, callback=Log(TensorBoardLogger(tmp_path / "file")))
+    told(error, "cannot be written")
+
+
+def test_without_the_extra_one_sentence_says_so(monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.split(".")[0] == "tensorboardX"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ParameterError) as error:
+        TensorBoardLogger(tmp_path)
+    told(error, "pip install 'spaql[tensorboard]'")
+
+
+def test_modules_are_there_by_name():
+    assert spaql.callbacks.Evaluate is Evaluate
+    assert spaql.loggers.CSVLogger is CSVLogger
+    assert {"callbacks", "loggers"} <= set(dir(spaql))
+    assert issubclass(OutputError, SpaqlError)
