@@ -1,4 +1,4 @@
-# Every target works alone on a fresh clone: it builds .venv from the pinned constraints where needed.
+# Every target works alone on a fresh clone: it builds its environment from the pinned constraints where needed.
 # Another interpreter: make PYTHON=python3.12 test
 
 PYTHON ?= python3
@@ -6,10 +6,10 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families control docs-study demo test lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families control docs-study demo test test-sb3 lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 paper: .venv/.stamp ## The paper's whole study: tables, figures, report and findings in results/paper
 	$(BIN)/spaql paper --out results/paper
@@ -39,6 +39,9 @@ demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 test: .venv/.stamp ## Run the tests, compiled
 	$(BIN)/python -m pytest
 
+test-sb3: .venv-sb3/.stamp ## Run the tests with Stable-Baselines3, in an environment of its own (torch is heavy)
+	.venv-sb3/bin/python -m pytest -m sb3 tests/test_sb3.py
+
 lint: .venv/.stamp ## Check style, types and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -65,16 +68,18 @@ wheel-test: .venv/.stamp ## Build the wheel and use it in an empty environment
 commit-checks: lint test coverage wheel-test ## Everything a commit must pass
 
 clean: ## Remove all that make built
-	rm -rf .venv build dist results .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-sb3 build dist results .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/.stamp: pyproject.toml constraints.txt
+.venv/.stamp: INSTALLED := '.[dev]'
+.venv-sb3/.stamp: INSTALLED := '.[sb3]' pytest
+.venv/.stamp .venv-sb3/.stamp: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "spaql needs Python 3.11 or newer as '$(PYTHON)'; name another with: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "'$(PYTHON)' lacks the venv module; install it (Debian, Ubuntu: the package python3-venv)" >&2; exit 1; }
-	rm -rf .venv
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e $(INSTALLED)
 	@touch $@

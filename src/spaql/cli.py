@@ -317,17 +317,25 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _control(options: argparse.Namespace) -> int:
+    from functools import partial
+
     from spaql.beyond import control
+    from spaql.spaces import check_whole
+
+    size = control.QUICK if options.quick else control.FULL
+    check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
+    if not options.with_sb3:
+        return _beyond(options, "control", control.benchmark, size)
+    from spaql.beyond import sb3
+
+    sb3.package()  # before anything is done
 
     def perform(out: str, **settings: Any) -> control.Control:
-        others: list[dict[str, Any]] = []
-        if options.with_sb3:
-            from spaql.beyond.sb3 import measured
-
-            others = measured(out, control.TASKS, seeds=options.sb3_seeds, progress_bar=settings["progress_bar"])
+        same = {name: settings[name] for name in ("seed", "progress_bar")}
+        others = partial(sb3.measured, out, size.tasks, agents=options.sb3_seeds, episodes=size.episodes, **same)
         return control.benchmark(out, others=others, **settings)
 
-    return _beyond(options, "control", perform, control.QUICK if options.quick else control.FULL)
+    return _beyond(options, "control", perform, size)
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ import ctypes
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gymnasium
@@ -349,7 +349,8 @@ class GymnasiumProblem(Playable):
             return copy.deepcopy(self.env)
         except Exception:  # whatever an environment holds that cannot be copied
             if self.env.spec is not None:
-                return gymnasium.make(self.env.spec)
+                with suppress(Exception):  # a wrapper may not tell how it was made
+                    return gymnasium.make(self.env.spec)
         self._next_seed = int(self._seeds.integers(_SEEDS))  # or learning would go on with the other's random numbers
         return self.env
 

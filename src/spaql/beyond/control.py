@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -98,6 +98,10 @@ NOTE = (
     "told the state to hold, with lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, "
     "cited, not measured here."
 )
+OTHERS_NOTE = (
+    " (SB3): agents of Stable-Baselines3 with their default settings, at the same budgets; PPO learns from whole "
+    "batches and may play up to 2,047 steps more."
+)
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Size:
     agents: int
     episodes: int
     contenders: tuple[Contender, ...] = CONTENDERS
+    tasks: tuple[Task, ...] = TASKS
 
 
 FULL = Size(20, 200)
@@ -153,10 +158,10 @@ class Control:
 
     def rows(self) -> list[list[str]]:
         """The table, its head first."""
-        rows = [["agent", *(f"{task.environment} {task.budget // 1000}k" for task in TASKS)]]
+        rows = [["agent", *(f"{task.environment} {task.budget // 1000}k" for task in self.size.tasks)]]
         for contender in self.size.contenders:
             row = [contender.name]
-            for task in TASKS:
+            for task in self.size.tasks:
                 curve = self.curves[contender.key, task.problem]
                 if curve.last is None:
                     row.append("budget too small")
@@ -167,9 +172,9 @@ class Control:
                 row.append(f"{_number(curve.last.mean)} ± {_number(curve.last.half_width)}{mark}{cells}")
             rows.append(row)
         for name in dict.fromkeys(str(row["agent"]) for row in self.others):
-            rows.append([name, *(self._other(name, task) for task in TASKS)])
-        rows.append(["reached by others", *(task.cited for task in TASKS)])
-        rows.append(["goal", *(f"{task.goal:g}" for task in TASKS)])
+            rows.append([name, *(self._other(name, task) for task in self.size.tasks)])
+        rows.append(["reached by others", *(task.cited for task in self.size.tasks)])
+        rows.append(["goal", *(f"{task.goal:g}" for task in self.size.tasks)])
         return rows
 
     def _other(self, name: str, task: Task) -> str:
@@ -181,17 +186,17 @@ class Control:
 
     def sentences(self) -> list[str]:
         """What it says about the targets."""
-        ahead = {rival.name: sum(self.standing(task, rival) > 0 for task in TASKS) for rival in RIVALS}
+        ahead = {rival.name: sum(self.standing(task, rival) > 0 for task in self.size.tasks) for rival in RIVALS}
         told = ", ".join(f"{name} on {count}" for name, count in ahead.items())
-        scores = {task: self.curves[SPAQL.key, task.problem].last for task in TASKS}
+        scores = {task: self.curves[SPAQL.key, task.problem].last for task in self.size.tasks}
         reached = [task.environment for task, score in scores.items() if score is not None and score.mean >= task.goal]
         goals = f"It reaches the goal on {', '.join(reached)}." if reached else "It reaches none of the goals."
-        return [f"Of {len(TASKS)} problems SPAQL is ahead of {told} (Welch, 5%).", goals]
+        return [f"Of {len(self.size.tasks)} problems SPAQL is ahead of {told} (Welch, 5%).", goals]
 
     @property
     def note(self) -> str:
         """How to read the table."""
-        return NOTE.format(agents=self.size.agents, episodes=self.size.episodes)
+        return NOTE.format(agents=self.size.agents, episodes=self.size.episodes) + (OTHERS_NOTE if self.others else "")
 
     def plain(self) -> str:
         """The table for a terminal."""
@@ -220,9 +225,9 @@ class Control:
                         "steps": float(curve.steps[:, at].mean()),
                     }
                 )
-        ahead = {rival.key: sum(self.standing(task, rival) > 0 for task in TASKS) for rival in RIVALS}
+        ahead = {rival.key: sum(self.standing(task, rival) > 0 for task in self.size.tasks) for rival in RIVALS}
         size = {"agents": self.size.agents, "episodes": self.size.episodes}
-        goals = {task.problem: task.goal for task in TASKS}
+        goals = {task.problem: task.goal for task in self.size.tasks}
         return {"spaql": __version__, "seed": self.seed, **size, "ahead": ahead, "goals": goals, "rows": rows} | (
             {"others": self.others} if self.others else {}
         )
@@ -230,7 +235,7 @@ class Control:
     def charts(self) -> list[Chart]:
         """Fresh score against all environment steps, a panel per problem."""
         charts = []
-        for task in TASKS:
+        for task in self.size.tasks:
             series, levels = [], []
             for contender in self.size.contenders:
                 curve = self.curves[contender.key, task.problem]
@@ -265,23 +270,24 @@ def benchmark(
     seed: int = 0,
     threads: int | None = None,
     progress_bar: bool | None = None,
-    others: Sequence[dict[str, Any]] = (),
+    others: Callable[[], Sequence[dict[str, Any]]] = tuple,
 ) -> Control:
     """Do the study, or what is left of it, and write table and figure into the folder.
 
-    Interrupted at any moment, it goes on from where it was when it is called again.  `others` are rows of further
-    agents, measured elsewhere: `agent`, `problem`, `seed`, `mean`.
+    Interrupted at any moment, it goes on from where it was when it is called again.  `others` gives rows of further
+    agents, measured elsewhere: `agent`, `problem`, `seed`, `mean`; it is called when the folder is locked.
     """
     groups = {
         (contender.key, task.problem): contender.runs(task, size.agents, size.episodes, seed)
         for contender in size.contenders
-        for task in TASKS
+        for task in size.tasks
     }
     with opened(folder, threads=threads, progress_bar=progress_bar) as study:
+        rows = list(others())
         cost = study.complete(run for group in groups.values() for run in group)
         curves = {key: _curve(study, group) for key, group in groups.items()}
         files: list[Path] = []
-        done = Control(size, seed, curves, list(others), cost, files)
+        done = Control(size, seed, curves, rows, cost, files)
         files += study.write(_files(done))
     return done
 

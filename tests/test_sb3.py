@@ -1,0 +1,312 @@
+"""With the real Stable-Baselines3: its `evaluate_policy` takes every agent, its agents take our environments.
+
+Run by `make test-sb3`, in an environment that has it.
+"""
+
+import json
+import signal
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import spaql
+from spaql import cli
+from spaql.agents import ALGORITHMS
+from spaql.environments import ProblemEnvironment
+from spaql.rng import Purpose, generator
+from spaql.stats import welch
+
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed; make test-sb3 runs these")
+
+import torch
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+from spaql.beyond import control, sb3
+
+pytestmark = pytest.mark.sb3
+
+OURS = {"spaql/Oil-v0": spaql.problems.oil, "spaql/Ambulance-v0": spaql.problems.ambulance}
+REFERENCES = {
+    "CartPole-v1": [0.0] * 4,
+    "Pendulum-v1": [1.0, 0.0, 0.0],
+    "spaql/Oil-v0": [0.7],
+    "spaql/Ambulance-v0": [0.7],
+}
+LEARNERS = ("spaql", "spaql-published", "spaql-ts", "aql")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Their networks are small, and several threads would wait for each other."""
+    torch.set_num_threads(1)
+
+
+@cache
+def trained(algorithm, name):
+    """An agent that learned on an environment of Gymnasium, a little."""
+    given = {"reference": REFERENCES[name], "radius": 0.5} if algorithm == "spaql-ts" else {}
+    horizon = 5 if name in OURS else None
+    return ALGORITHMS[algorithm](name, seed=1, horizon=horizon, **given).learn(40 if name in OURS else 6)
+
+
+@cache
+def trained_on_problem(algorithm, name):
+    """The same on our compiled problem."""
+    given = {"reference": REFERENCES[name], "radius": 0.5} if algorithm == "spaql-ts" else {}
+    return ALGORITHMS[algorithm](OURS[name](), seed=1, **given).learn(200)
+
+
+def vector(name, count, seed, wrap=lambda env: env):
+    environments = DummyVecEnv([lambda: wrap(gymnasium.make(name))] * count)
+    environments.seed(seed)  # that of the n-th is seed + n
+    return environments
+
+
+def played(agent, environments, episodes, deterministic=True):
+    """Returns and lengths, in the order in which the episodes ended."""
+    returns, lengths = evaluate_policy(
+        agent,
+        environments,
+        n_eval_episodes=episodes,
+        deterministic=deterministic,
+        return_episode_rewards=True,
+        warn=False,
+    )
+    return np.array(returns), np.array(lengths)
+
+
+def by_hand(agent, name, seed, episodes):
+    """What an agent reaches when it is asked for one action after the other."""
+    environment = gymnasium.make(name)
+    observation, _ = environment.reset(seed=seed)
+    returns, lengths = [], []
+    for _ in range(episodes):
+        total, length, over, state = 0.0, 0, False, None
+        while not over:
+            action, state = agent.predict(observation, state)
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            total, length, over = total + reward, length + 1, terminated or truncated
+        observation, _ = environment.reset()
+        returns.append(total)
+        lengths.append(length)
+    return returns, lengths
+
+
+# Our agents in evaluate_policy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, Monitor], ids=["bare", "monitor"])
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_the_score_is_that_of_evaluate(algorithm, name, wrap):
+    agent = trained(algorithm, name)
+    expected = agent.evaluate(8, seed=5, deterministic=True)
+    fresh = vector(name, 1, int(generator(5, Purpose.EVALUATION_ENVIRONMENT).integers(2**31)), wrap)
+    returns, lengths = played(agent, fresh, 8)
+    assert returns == pytest.approx(expected.returns, rel=1e-5)  # they keep rewards in single precision
+    assert lengths.sum() == expected.steps
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_environments_side_by_side_are_played_like_each_alone(algorithm, name):
+    agent = trained(algorithm, name)
+    returns, lengths = played(agent, vector(name, 3, 11), 7)
+    alone = [by_hand(agent, name, 11 + n, (7 + n) // 3) for n in range(3)]
+    assert sorted(returns) == pytest.approx(sorted(value for each, _ in alone for value in each), rel=1e-5)
+    assert sorted(lengths) == sorted(value for _, each in alone for value in each)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("algorithm", [*LEARNERS, "random"])
+def test_draws_have_the_same_mean(algorithm, name, deterministic):
+    agent = trained(algorithm, name)
+    episodes = 30 if name == "Pendulum-v1" else 200
+    returns, _ = played(agent, VecMonitor(vector(name, 4, 3)), episodes, deterministic)
+    expected = agent.evaluate(2 * episodes, seed=3, deterministic=deterministic).returns
+    if np.ptp(expected) < 1e-12:
+        assert returns == pytest.approx(np.full(episodes, expected[0]), rel=1e-5)
+    else:
+        assert welch(returns, expected).p_value > 1e-3
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_agents_of_a_compiled_problem_play_its_environment(algorithm, name, deterministic):
+    if algorithm in ("mean", "median"):  # heuristics of the ambulance
+        name = "spaql/Ambulance-v0"
+    agent = trained_on_problem(algorithm, name)
+    returns, lengths = played(agent, vector(name, 4, 3), 400, deterministic)
+    expected = agent.evaluate(1000, seed=3, deterministic=deterministic).returns
+    assert (lengths == 5).all()
+    if np.ptp(expected) < 1e-12:
+        assert returns == pytest.approx(np.full(400, expected[0]), rel=1e-5)
+    else:
+        assert welch(returns, expected).p_value > 1e-3
+
+
+def test_the_usual_call():
+    agent = trained("spaql", "CartPole-v1")
+    returns, _ = played(agent, vector("CartPole-v1", 1, 8), 10)  # ten episodes are its own default
+    assert evaluate_policy(agent, vector("CartPole-v1", 1, 8, Monitor)) == (np.mean(returns), np.std(returns))
+
+
+class Parts(gymnasium.Env):
+    """An episode of six steps that shows and asks whatever it is told to."""
+
+    def __init__(self, seen, asked):
+        self.observation_space, self.action_space = seen, asked
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self._elapsed = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self._elapsed += 1
+        return self.observation_space.sample(), float(np.sum(action)), False, self._elapsed >= 6, {}
+
+
+@pytest.mark.parametrize("algorithm", ["spaql", "aql", "random"])
+@pytest.mark.parametrize(
+    ("seen", "asked"),
+    [
+        (spaces.Discrete(5, start=2), spaces.Discrete(3)),
+        (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([2, 3])),
+        (spaces.MultiBinary(3), spaces.MultiBinary(2)),
+        (spaces.Tuple([spaces.Discrete(4), spaces.Box(-1, 1, (2,))]), spaces.Discrete(2)),
+        (spaces.Dict(here=spaces.Box(0, 1, (1,)), there=spaces.Discrete(3)), spaces.Box(-1, 1, (2,))),
+        (spaces.Box(0, 1, (2, 2)), spaces.Box(-1, 1, (2, 1))),
+        (spaces.Box(0, 1, (3,)), spaces.Box(-1, 1, (1,))),  # as many numbers as environments
+    ],
+    ids=lambda space: type(space).__name__,
+)
+def test_every_space(seen, asked, algorithm):
+    agent = ALGORITHMS[algorithm](lambda: Parts(seen, asked), horizon=6).learn(3)
+    for count in (1, 3):
+        returns, lengths = played(agent, DummyVecEnv([lambda: Parts(seen, asked)] * count), 5)
+        assert lengths.tolist() == [6] * 5
+        assert np.isfinite(returns).all()
+
+
+# Our agents on their wrappers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["in memory", "in a file"])
+def test_an_agent_learns_the_same_through_a_monitor(tmp_path, kept):
+    with closing(Monitor(gymnasium.make("CartPole-v1"), str(tmp_path / "log") if kept else None)) as watched:
+        agent = spaql.SPAQL(watched, seed=2).learn(20)
+        plain = spaql.SPAQL("CartPole-v1", seed=2).learn(20)
+        assert np.array_equal(agent.partition.visits, plain.partition.visits)
+        seen = list(watched.get_episode_rewards())
+        assert seen[-20:] == agent.history["score"].tolist()
+        assert agent.evaluate(4, seed=1).returns.tolist() == plain.evaluate(4, seed=1).returns.tolist()
+        # Fresh episodes are played on a copy; a monitor with an open file can be neither copied nor made again.
+        assert len(watched.get_episode_rewards()) == len(seen) + (4 if kept else 0)
+
+
+def test_a_vector_of_environments_is_refused_in_one_sentence():
+    with pytest.raises(spaql.errors.ParameterError, match=r"gymnasium\.Env"):
+        spaql.SPAQL(vector("CartPole-v1", 2, 0))
+
+
+# Their agents on our environments ----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:We recommend you to use a symmetric and normalized Box action space")
+@pytest.mark.filterwarnings("ignore:Your action space has dtype float64")
+@pytest.mark.parametrize("name", OURS)
+def test_their_checker_finds_nothing(name):
+    check_env(gymnasium.make(name).unwrapped)
+
+
+@pytest.mark.parametrize("problem", ["cartpole", "acrobot"])
+def test_their_checker_finds_nothing_in_other_problems(problem):
+    check_env(ProblemEnvironment(spaql.problems.PROBLEMS[problem]()))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("name", OURS)
+def test_ppo_trains_on_our_environments(name, count):
+    model = PPO("MlpPolicy", vector(name, count, 0, Monitor), n_steps=256 // count, seed=0, device="cpu").learn(1024)
+    assert model.num_timesteps == 1024
+    assert [episode["l"] for episode in model.ep_info_buffer] == [5] * 100
+    mean, _ = evaluate_policy(model, Monitor(gymnasium.make(name)), n_eval_episodes=20)
+    assert 0.0 <= mean <= 5.0
+
+
+def test_ppo_learns_what_there_is_to_learn():
+    environment = gymnasium.make("spaql/Ambulance-v0", arrivals="beta", cost=0.0)
+    model = PPO("MlpPolicy", environment, n_steps=256, learning_rate=3e-3, seed=0, device="cpu")
+    before, _ = evaluate_policy(model, Monitor(environment), n_eval_episodes=50)
+    after, _ = evaluate_policy(model.learn(5120), Monitor(environment), n_eval_episodes=50)
+    assert after > before + 0.5
+
+
+def test_sac_and_dqn_train_on_our_environments():
+    assert SAC("MlpPolicy", gymnasium.make("spaql/Oil-v0"), seed=0, device="cpu").learn(150).num_timesteps == 150
+    finite = ProblemEnvironment(spaql.problems.PROBLEMS["cartpole"]())
+    assert DQN("MlpPolicy", finite, seed=0, device="cpu").learn(200).num_timesteps == 200
+
+
+# spaql control --with-sb3 ------------------------------------------------------------------------------------------
+
+BUDGETS = {"cartpole": 1600, "pendulum": 600}
+SMALL = tuple(replace(task, budget=BUDGETS[task.problem]) for task in control.TASKS if task.problem in BUDGETS)
+FEW = control.Size(2, 3, (control.SPAQL, *control.RIVALS), SMALL)
+
+
+def test_the_study_with_their_agents_stopped_and_resumed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(control, "QUICK", FEW)
+    command = ["control", "--quick", "--with-sb3", "--sb3-seeds", "2", "--quiet", "--out", str(tmp_path)]
+    learn, begun = sb3._scored, []
+
+    def stopped(name, task, *rest):
+        begun.append((name, task.problem))
+        if len(begun) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return learn(name, task, *rest)
+
+    monkeypatch.setattr(sb3, "_scored", stopped)
+    assert cli.main(command) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+    kept = json.loads((tmp_path / sb3.NAME).read_text())
+    assert [row["agent"] for row in kept] == ["DQN (SB3)"] * 2
+
+    assert cli.main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(begun) == 3 + 6
+    others = told["others"]
+    assert others[:2] == kept
+    agents = [(row["agent"][:3], row["problem"]) for row in others]
+    assert agents == [
+        (a, p) for p, own in (("cartpole", "DQN"), ("pendulum", "SAC")) for a in (own, "PPO") for _ in "12"
+    ]
+    for row in others:
+        assert row["steps"] == (2048 if row["agent"].startswith("PPO") else BUDGETS[row["problem"]])
+        assert (1.0 <= row["mean"] <= 500.0) if row["problem"] == "cartpole" else (-2000.0 <= row["mean"] <= 0.0)
+    assert len({row["seed"] for row in others}) == len(others)
+
+    assert cli.main(command) == 0
+    assert len(begun) == 3 + 6  # nothing is done twice
+    shown = capsys.readouterr().out
+    for name in ("DQN (SB3)", "PPO (SB3)", "SAC (SB3)"):
+        assert name in shown
+    assert "(2 seeds)" in shown
+    assert "Stable-Baselines3" in (tmp_path / "control.md").read_text()
+    again = sb3._scored("DQN", SMALL[0], kept[0]["seed"], 3)
+    assert again == {name: kept[0][name] for name in ("mean", "steps")}
