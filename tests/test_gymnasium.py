@@ -1100,6 +1100,28 @@ def test_an_environment_that_cannot_be_copied():
     assert made.problem.env.steps == steps
 
 
+class Counting(gymnasium.Wrapper):
+    """Cannot be deep-copied, and does not tell how it was made."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.lock = threading.Lock()
+        self.steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        return super().step(action)
+
+
+def test_a_registered_environment_under_a_wrapper_that_cannot_be_made_again():
+    env = Counting(gymnasium.make("CartPole-v1"))
+    with pytest.raises(ValueError, match="cannot be recreated"):
+        gymnasium.make(env.spec)
+    agent = spaql.Random(env)
+    before = env.steps
+    assert agent.evaluate(5).steps == env.steps - before
+
+
 def test_evaluations_have_episodes_of_their_own():
     """Neither the first of training nor one another's."""
     agent = spaql.Random(lambda: Toy(spaces.Box(0, 1, (1,), F64), length=3), seed=0, horizon=3)
