@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ class GymnasiumProblem(Playable):
                 write(observation)
             except Misfit as misfit:
                 raise self._fault(misfit, f"in step {step} of the warm-up") from None
-            if not np.isfinite(row).all():
+            if not all(map(math.isfinite, row.tolist())):
                 self._refuse(row, f"in step {step} of the warm-up")
 
         for step in range(steps + 1):
