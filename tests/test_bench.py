@@ -2,12 +2,14 @@
 
 import json
 
+import gymnasium
 import numpy as np
 import pytest
 
 from spaql import bench, kernels
 from spaql.agents import SPAQL, PublishedSPAQL
-from spaql.problems import oil
+from spaql.problems import PROBLEMS, oil
+from spaql.problems.control import GYMNASIUM
 from spaql.rng import stream
 
 
@@ -48,8 +50,90 @@ def test_simulation_plays_as_many_steps_as_training():
     assert bench._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps
 
 
+def test_control_is_that_of_the_study_and_of_gymnasium():
+    assert {name: environment for name, environment, _ in bench.CONTROL} == GYMNASIUM
+    assert set(bench.BRIDGED) <= set(GYMNASIUM.values())
+    assert set(bench.LARGE) <= set(GYMNASIUM)
+    assert [steps for _, environment, steps in bench.CONTROL if environment in bench.BRIDGED] == [50_000, 20_000]
+
+
+@pytest.mark.parametrize("name", ["cartpole", "pendulum", "mountaincar"])
+def test_simulation_draws_from_all_actions(name):
+    """Random actions end an episode of CartPole after about 22 steps; a constant one after 9."""
+    problem = PROBLEMS[name]()
+    _, steps, total = bench._simulation(problem, 200)()
+    lengths = {"cartpole": (19, 26), "pendulum": (200, 200), "mountaincar": (195, 200)}
+    assert lengths[name][0] <= steps / 200 <= lengths[name][1]
+    assert np.isfinite(total)
+    assert bench._steps_of(bench._simulation(problem, 200))() == steps
+
+
+@pytest.mark.parametrize("sampling", [True, False])
+@pytest.mark.parametrize("environment", bench.BRIDGED)
+def test_the_bare_loop_plays_all_steps_with_random_actions(environment, sampling, monkeypatch):
+    played, resets = [], []
+
+    class Watched(gymnasium.Wrapper):
+        def step(self, action):
+            played.append(action)
+            return self.env.step(action)
+
+        def reset(self, **options):
+            resets.append(len(played))
+            return self.env.reset(**options)
+
+    make = gymnasium.make
+    monkeypatch.setattr(gymnasium, "make", lambda name: Watched(make(name)))
+    loop = bench.bare_loop(environment, 450, sampling)
+    assert (played, resets) == ([], [])
+    assert loop() == len(played) == 450
+    assert len(np.unique(np.array(played))) == (2 if environment == "CartPole-v1" else 450)
+    assert resets[:1] == [0]
+    assert resets[1:] == [200, 400] or environment == "CartPole-v1"
+    assert len(resets) > 10 or environment == "Pendulum-v1"
+
+
+def test_paces_are_per_step_and_in_turn(monkeypatch):
+    clock, order = [0.0], []
+
+    def ready(name, lasts, steps):
+        def work():
+            order.append(name)
+            clock[0] += lasts
+            return steps
+
+        def prepared():
+            clock[0] += 100.0  # counts for nothing
+            return work
+
+        return prepared
+
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(bench, "REPEATS", 3)
+    ratios = bench.ratios_of_pace(ready("ours", 6.0, 2), ready("bare", 3.0, 3), ready("other", 8.0, 1))
+    assert ratios == [3.0, 0.375]
+    assert order == ["ours", "bare", "other"] * 3
+
+
+@pytest.mark.compiled_only
+def test_memory_is_that_of_the_process_itself(monkeypatch):
+    """Not of this one, from which Linux would let it begin."""
+    monkeypatch.setattr(bench, "LARGE", ("pendulum",))
+    monkeypatch.setattr(bench, "_LARGE_STEPS", 300_000)
+    ballast = np.ones(80_000_000)
+    figures = bench.memory(lambda what: None)
+    assert ballast.nbytes == 640_000_000
+    assert 50 < figures["one_iteration"] < figures["megabytes"]["pendulum"] < 500
+    assert figures["steps"] == 300_000
+
+
 @pytest.mark.compiled_only
 def test_whole_benchmark_on_a_small_scale(monkeypatch):
+    control = (("cartpole", "CartPole-v1", 2000), ("pendulum", "Pendulum-v1", 1000))
+    monkeypatch.setattr(bench, "CONTROL", control)
+    monkeypatch.setattr(
+        bench, "memory", lambda bar: {"steps": 10, "one_iteration": 200.0, "megabytes": {"pendulum": 300.0}}
+    )
     monkeypatch.setattr(bench, "REPEATS", 1)
     monkeypatch.setattr(bench, "CELLS", (100, 1000))
     monkeypatch.setattr(bench, "DENSE", (2, 3))
@@ -59,7 +143,17 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
         bench, "start_times", lambda bar: dict.fromkeys(["help_seconds", "train_seconds", "first_use_seconds"], 0.0)
     )
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
-    assert [row["algorithm"] for row in figures["ratio_to_simulation"]] == ["spaql", "spaql-published", "aql"]
+    rows = [(row["problem"], row["algorithm"]) for row in figures["ratio_to_simulation"]]
+    paper = [(oil().name, name) for name in ("spaql", "spaql-published", "aql")]
+    assert rows == [*paper, ("cartpole", "spaql"), ("pendulum", "spaql")]
+    assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(bench.BRIDGED)
+    assert [row["problem"] for row in figures["compiled_to_gymnasium"]] == ["cartpole", "pendulum"]
+    for row in figures["ratio_to_gymnasium"] + figures["compiled_to_gymnasium"] + figures["ratio_to_simulation"]:
+        assert all(value > 0.0 for value in row.values() if isinstance(value, float))
     assert set(figures["ratio_to_textbook"]) == {"spaql-published", "aql"}
     assert figures["bytes_per_cell"] <= 64
-    assert "worst of 3" in bench.text(figures)
+    text = bench.text(figures)
+    assert "worst of 5" in text
+    assert "megabytes of a process that learns 10 steps: pendulum 300; one iteration 200" in text
+    assert "\n  Pendulum-v1 " in text
+    assert "megabytes" not in bench.text(figures | {"memory": None})

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 from functools import cache
 
 import gymnasium
@@ -93,7 +94,10 @@ SEEN = {
     "box of one": (spaces.Box(-2, 3, (1,), F32), ["0"], [-2], [3]),
     "box of no dimensions": (spaces.Box(-2, 3, (), F64), ["0"], [-2], [3]),
     "box of two by two": (spaces.Box(-2, 3, (2, 2), F32), list("0123"), [-2] * 4, [3] * 4),
-    "box of whole numbers": (spaces.Box(0, 9, (2,), np.int64), ["0", "1"], [0] * 2, [9] * 2),
+    "box of whole numbers": (spaces.Box(0, 9, (2,), np.int64), ["0", "1"], [-0.5] * 2, [9.5] * 2),
+    "box of bytes": (spaces.Box(0, 255, (1,), np.uint8), ["0"], [-0.5], [255.5]),
+    "box of bool": (spaces.Box(0, 1, (2,), bool), ["0", "1"], [-0.5] * 2, [1.5] * 2),
+    "box with a constant of whole numbers": (spaces.Box(3, 3, (1,), np.int8), ["0"], [2.5], [3.5]),
     "discrete": (spaces.Discrete(4), ["0"], [-0.5], [3.5]),
     "discrete from -3": (spaces.Discrete(4, start=-3), ["0"], [-3.5], [0.5]),
     "multi-discrete": (spaces.MultiDiscrete([2, 5]), ["0", "1"], [-0.5] * 2, [1.5, 4.5]),
@@ -235,6 +239,12 @@ def test_observations_of_another_shape_are_refused():
         (spaces.Graph(spaces.Box(0, 1, (2,), F64), None), "observations: Graph spaces are not supported"),
         (spaces.Box(0, 1, (0,), F64), "observations: .* has no numbers to see"),
         (spaces.Dict({}), "observations: .* has no numbers to see"),
+        (spaces.Tuple([]), r"observations: Tuple\(\) has no numbers to see"),
+        (spaces.Dict({"a": spaces.Tuple([])}), "observations: .* has no numbers to see"),
+        (spaces.Box(2**60, 2**60 + 9, (1,), np.int64), f"observations: whole numbers beyond {2**52} cannot be told"),
+        (spaces.Discrete(4, start=-(2**60)), f"observations: whole numbers beyond {2**52} cannot be told from"),
+        (spaces.MultiDiscrete([3, 4], start=[0, 2**53]), f"observations: whole numbers beyond {2**52} cannot be told"),
+        (spaces.Box(1.7e308, 1.7e308, (1,), F64), "bounds: bounds must be finite with low below high"),
     ],
 )
 @pytest.mark.parametrize("agent", [spaql.SPAQL, spaql.SPAQL.published, spaql.AQL, spaql.Random])
@@ -242,6 +252,48 @@ def test_spaces_that_cannot_be_seen_are_refused(space, says, agent):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
         agent(Toy(space))
     assert_one_sentence(caught)
+
+
+def parts_of_the_unit_interval(space):
+    """Where the whole numbers of a space of one number are seen, and how many it has."""
+    numbers = np.arange(int(space.low[0]), int(space.high[0]) + 1)
+    points, _ = GymnasiumProblem(Toy(space)).observed(numbers[:, None])
+    return points.ravel(), len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (0, 9, np.int64),
+        (-3, 4, np.int32),
+        (0, 255, np.uint8),
+        (0, 1, bool),
+        (2**51, 2**51 + 7, np.int64),
+        (-(2**31), -(2**31) + 99_999, np.int64),
+    ],
+)
+def test_whole_numbers_of_a_box_are_seen_in_the_middle_of_their_parts(low, high, dtype):
+    points, count = parts_of_the_unit_interval(spaces.Box(low, high, (1,), dtype))
+    np.testing.assert_allclose(points, (np.arange(count) + 0.5) / count, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32, np.uint32])
+def test_the_range_of_wide_whole_numbers_is_learned(dtype):
+    limits = np.iinfo(dtype)
+    offset = int(limits.max) // 2
+
+    def shown(env):
+        return np.array([offset + int(env.np_random.integers(10_000_000_000 if limits.bits == 64 else 10))], dtype)
+
+    env = Toy(spaces.Box(limits.min, limits.max, (1,), dtype), twist=lambda e, o: (shown(e), *o[1:]), start=shown)
+    agent = spaql.SPAQL(env, horizon=6, warm_up=200).learn(5)
+    low, high = agent.problem.states.low[0], agent.problem.states.high[0]
+    assert low < offset < high
+    if limits.bits == 32:  # halves on either side
+        assert (low % 1.0, high % 1.0) == (0.5, 0.5)
+        assert high - low < 30
+    for extreme in (limits.min, limits.max):
+        assert agent.predict(np.array([extreme], dtype))[0] in (0, 1)
 
 
 # Action spaces --------------------------------------------------------------------------------------------------------
@@ -259,6 +311,9 @@ PLAYED = {
     "box of whole numbers": (spaces.Box(-2, 3, (2,), np.int64), Box),
     "box of bytes": (spaces.Box(0, 255, (1,), np.uint8), Box),
     "box of bool": (spaces.Box(0, 1, (2,), bool), Box),
+    "box of all whole numbers": (spaces.Box(-(2**63), 2**63 - 1, (1,), np.int64), Box),
+    "box of all unsigned numbers": (spaces.Box(0, 2**64 - 1, (1,), np.uint64), Box),
+    "box of all float32": (spaces.Box(-3.4e38, 3.4e38, (1,), F32), Box),
     "multi-discrete": (spaces.MultiDiscrete([2, 3]), Finite),
     "multi-discrete, start": (spaces.MultiDiscrete([2, 3], start=[-1, 10]), Finite),
     "multi-discrete by rows": (spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])), Finite),
@@ -396,6 +451,12 @@ def test_no_action_rounds_past_its_bound():
         (spaces.Box(0, 1, (20,), F64), "partition: 1 state and 20 action dimensions mean"),
         (spaces.Box(np.array([0.0, 1.0]), np.array([1.0, 1.0]), dtype=F64), "actions: bounds must be finite"),
         (spaces.Box(0, 1, (0,), F64), "actions: bounds must be one number per dimension"),
+        (spaces.Box(np.zeros((3, 3)), np.array([[1, 2, np.inf]] * 3), dtype=F64), "actions: .* has no bounds on some"),
+        (spaces.Box(-1.7e308, 1.7e308, (1,), F64), "actions: bounds must be finite with low below high"),
+        (spaces.Box(2**60, 2**60 + 9, (1,), np.int64), f"actions: whole numbers beyond {2**52} cannot be told"),
+        (spaces.Discrete(5000, start=2**60), f"actions: whole numbers beyond {2**52} cannot be told"),
+        (spaces.Dict({}), "actions: Dict spaces are not supported"),
+        (spaces.Tuple([]), "actions: Tuple spaces are not supported"),
     ],
 )
 def test_actions_that_cannot_be_played_are_refused(space, says):
@@ -494,6 +555,21 @@ def test_horizons():
     assert (agent.problem.horizon, agent.training_steps) == (5, 20)
 
 
+def test_the_horizon_is_that_of_the_wrappers_and_of_a_problem_inside():
+    limited = gymnasium.wrappers.TimeLimit
+    assert GymnasiumProblem(limited(Toy(), 7)).horizon == 7
+    assert GymnasiumProblem(gymnasium.wrappers.FlattenObservation(limited(Toy(), 7))).horizon == 7
+    assert GymnasiumProblem(limited(limited(Toy(), 7), 70)).horizon == 7
+    assert GymnasiumProblem(limited(Toy(), 7), horizon=70).horizon == 70
+    cart = limited(gymnasium.make("CartPole-v1"), 5000)  # whose inner limit is met first
+    assert GymnasiumProblem(cart, bounds={1: (-3, 3), 3: (-3, 3)}).horizon == 500
+    assert GymnasiumProblem("spaql/Oil-v0").horizon == GymnasiumProblem("spaql/Ambulance-v0").horizon == 5
+    assert GymnasiumProblem(gymnasium.make("spaql/Ambulance-v0", horizon=9)).horizon == 9
+    assert GymnasiumProblem(gymnasium.make("spaql/Oil-v0", horizon=9, max_episode_steps=4)).horizon == 4
+    agent = spaql.SPAQL("spaql/Oil-v0").learn(total_timesteps=50)
+    assert (agent.iterations, agent.discount) == (10, spaql.SPAQL("oil").discount)
+
+
 # Ranges ---------------------------------------------------------------------------------------------------------------
 
 ENDLESS = spaces.Box(-np.inf, np.inf, (1,), F64)
@@ -540,7 +616,33 @@ def test_only_unknown_sides_and_numbers_are_learned():
 def test_a_constant_observation_will_do():
     env = Toy(spaces.Box(3, 3, (1,), F64), start=lambda env: np.array([3.0]))
     assert spaql.SPAQL(env, horizon=6).learn(5).predict([3.0])[0] in (0, 1)
-    assert GymnasiumProblem(Toy(spaces.Box(1e12, 1e12, (1,), F64))).states.low[0] < 1e12
+    for far in (1e12, 1e17, -3e38):
+        states = GymnasiumProblem(Toy(spaces.Box(far, far, (1,), F64))).states
+        assert states.low[0] < far < states.high[0]
+
+
+def test_a_box_with_a_constant_among_others():
+    space = spaces.Box(np.array([0.0, 1.0]), np.array([1.0, 1.0]), dtype=F64)
+    agent = spaql.SPAQL(Toy(space), horizon=6).learn(20)
+    assert (agent.problem.states.low[0], agent.problem.states.high[0]) == (0.0, 1.0)
+    assert not agent.problem.clipped.any()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, np.inf), (-np.inf, 0.0), (0.0, 3.4e38), (-3.4e38, 3.4e38)])
+@pytest.mark.parametrize("shown", [-5.0, 0.0, 5.0])
+@pytest.mark.parametrize("shape", [(1,), ()])
+def test_ranges_without_bounds_whatever_is_shown(low, high, shown, shape):
+    """Also where it lies on the side that has a bound."""
+    value = np.full(shape, shown, F32)
+    env = Toy(
+        spaces.Box(low, high, shape, F32),
+        twist=lambda env, outcome: (value, *outcome[1:]),
+        start=lambda env: value,
+    )
+    agent = spaql.SPAQL(env, horizon=6, warm_up=20).learn(5)
+    assert agent.problem.states.low[0] <= shown <= agent.problem.states.high[0]
+    assert not agent.problem.clipped.any()
+    assert agent.predict(value)[0] in (0, 1)
 
 
 def test_warm_up_steps_count_as_training():
@@ -626,6 +728,9 @@ def test_bounds_may_be_absurdly_narrow(periodic):
     env = Toy(twist=lambda env, outcome: (np.array([1e200]), *outcome[1:]))
     agent = spaql.SPAQL(env, bounds={0: (-1e-200, 1e-200)}, periodic=periodic, horizon=6).learn(5)
     assert agent.training_steps == 30
+    far, _ = agent.problem.observed([[1e200], [-1e200], [0.0]])
+    assert far.ravel().tolist() == ([0.0, 0.0, 0.5] if periodic else [1.0, 0.0, 0.5])
+    agent.predict([1e200])
 
 
 # Faults ---------------------------------------------------------------------------------------------------------------
@@ -673,7 +778,7 @@ def test_observations_that_are_no_numbers_are_faults(name, value):
 def test_rewards_that_are_no_numbers_are_faults(name, value):
     env = Toy(twist=at_step(23, lambda env, outcome: (outcome[0], value, *outcome[2:])))
     agent = LEARNERS[name](env, horizon=6)
-    shown = "nan" if value is None else re.escape(str(value))
+    shown = re.escape(str(value))
     said = rf"^environment 'Toy' gave the reward {shown} in step 5 of an episode, in iteration \d+; rewards must be"
     with pytest.raises(EnvironmentFault, match=said) as caught:
         agent.learn(20)
@@ -681,6 +786,109 @@ def test_rewards_that_are_no_numbers_are_faults(name, value):
     agent.learn(3)
     assert np.isfinite(agent.partition.q).all()
     assert np.isfinite(agent.history["score"]).all()
+
+
+SOME_REWARDS = [
+    *(0.25, 2, True, np.float32(0.25), np.float16(0.25), np.int8(3), np.bool_(True), np.array(0.25), Fraction(1, 4)),
+    *(np.array([0.25]), np.array([[3]]), np.array([True]), [0.25], (2,)),
+]
+
+
+@pytest.mark.parametrize("value", SOME_REWARDS, ids=repr)
+def test_rewards_of_one_number_in_any_wrapping(value):
+    env = Toy(twist=lambda env, outcome: (outcome[0], value, *outcome[2:]))
+    returns = spaql.SPAQL(env, horizon=6).learn(2).evaluate(2).returns
+    assert returns.tolist() == [6.0 * float(np.asarray(value, dtype=float).item())] * 2
+
+
+@every_learner
+@pytest.mark.parametrize(
+    "value",
+    [
+        "much",
+        "1.0",
+        b"1",
+        [],
+        [1.0, 2.0],
+        np.zeros(2),
+        np.zeros((30, 2)),
+        {"a": 1.0},
+        1j,
+        object,
+        10**400,
+        [[1], [2, 3]],
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_rewards_that_are_not_one_number_are_faults(name, value):
+    env = Toy(twist=at_step(23, lambda env, outcome: (outcome[0], value, *outcome[2:])))
+    agent = LEARNERS[name](env, horizon=6)
+    said = r"^environment 'Toy' gave the reward .* in step 5 of an episode, in iteration \d+; rewards must be finite"
+    with pytest.raises(EnvironmentFault, match=said) as caught:
+        agent.learn(20)
+    assert_one_sentence(caught)
+    agent.learn(3)
+    assert np.isfinite(agent.partition.q).all()
+
+
+LINE, TABLE = spaces.Box(0, 1, (3,), F64), spaces.Box(0, 1, (2, 2), F64)
+PAIR = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (2,), F64)})
+UNFIT = [
+    *((LINE, value) for value in (0.5, np.array(0.5), [0.5], np.zeros(1), np.zeros(2), np.zeros(4), np.zeros((1, 3)))),
+    *((LINE, value) for value in (np.zeros((3, 1)), np.zeros((3, 3)), "abc", None, {"a": 1}, [[0], [1, 2], [3]])),
+    *((spaces.Box(0, 1, (1,), F64), value) for value in (0.5, np.zeros((1, 1)), np.zeros(2), "x", None)),
+    *((spaces.Box(0, 1, (), F64), value) for value in ([0.5], np.zeros(1), np.zeros((1, 1)), "x")),
+    *((TABLE, value) for value in (0.5, np.zeros(2), np.zeros((1, 2)), np.zeros((2, 1)), np.zeros((1, 2, 2)))),
+    *((spaces.Discrete(3), value) for value in ([1], np.array([1]), "one")),
+    *((PAIR, value) for value in ({"a": 0, "b": 0.5}, {"a": 0, "b": np.zeros((1, 2))}, {"a": [0], "b": np.zeros(2)})),
+    *((PAIR, value) for value in ({"a": 0}, None, 0.5, [0, [0.0, 0.0]])),
+]
+
+
+@pytest.mark.parametrize(("space", "value"), UNFIT, ids=lambda each: repr(each).replace("\n", "")[:30])
+def test_observations_of_another_shape_are_faults(space, value):
+    said = r"^environment 'Toy' showed .* in step {} of an episode, {}; observations must be (numbers of shape|members)"
+    broken = lambda env, outcome: (value, *outcome[1:])  # noqa: E731
+    agent = spaql.SPAQL(Toy(space, twist=at_step(23, broken)), horizon=6)
+    with pytest.raises(EnvironmentFault, match=said.format(5, "in iteration 4")) as caught:
+        agent.learn(20)
+    assert_one_sentence(caught)
+    shape = np.shape(value) if not isinstance(value, list | dict | str) and value is not None else None
+    if shape is not None and space is not PAIR:
+        assert f"showed shape {shape} in step" in str(caught.value)
+        assert f"numbers of shape {space.shape}:" in str(caught.value)
+    agent.learn(3)
+    agent.problem.env.twist = at_step(agent.problem.env.steps + 2, broken)
+    with pytest.raises(EnvironmentFault, match=said.format(2, "while it was evaluated")):
+        agent.evaluate(3)
+    env = Toy(space, start=lambda env: value if env.resets == 3 else env.observation_space.sample())
+    with pytest.raises(EnvironmentFault, match=said.format(0, "in iteration 3")):
+        spaql.SPAQL(env, horizon=6).learn(5)
+
+
+def test_the_part_of_another_shape_is_named():
+    env = Toy(PAIR, twist=at_step(2, lambda env, outcome: ({"a": 0, "b": np.zeros(3)}, *outcome[1:])))
+    said = r"showed shape \(3,\) as b in step 2 of an episode, in iteration 1; observations must be numbers of shape "
+    with pytest.raises(EnvironmentFault, match=said + r"\(2,\) as b: mend its step or reset function$"):
+        spaql.SPAQL(env, horizon=6).learn(1)
+
+
+def test_shapes_are_looked_at_in_the_warm_up():
+    endless = spaces.Box(-np.inf, np.inf, (3,), F64)
+    for step in (3, 6, 7):
+        env = Toy(endless, twist=at_step(step, lambda env, outcome: (np.zeros(1), *outcome[1:])))
+        with pytest.raises(EnvironmentFault, match=rf"showed shape \(1,\) in step {step} of the warm-up; .* \(3,\)"):
+            spaql.SPAQL(env)
+
+
+@pytest.mark.parametrize(
+    "value", [np.zeros((30, 3)), np.zeros((2, 3)), np.zeros(2), 0.5, None, [[1, 2], [3]], np.full((2, 2), "x"), {}]
+)
+def test_predictions_for_another_shape_are_refused_in_a_sentence(value):
+    agent = spaql.SPAQL(Toy(TABLE), horizon=6).learn(2)
+    with pytest.raises(ParameterError, match=r"^observation: expected (shape|a member)") as caught:
+        agent.predict(value)
+    assert_one_sentence(caught)
 
 
 def test_faults_in_resets_evaluations_and_warm_ups():

@@ -5,6 +5,8 @@
     algorithms at the paper's settings (K and N as printed, xi = 0.5).  AQL's monitoring rollouts are steps like any
     other here; `ratio_without_monitoring` is AQL with N = 0.  SPAQL learns from K episodes and has no rollouts;
     `ratio_of_policy` is the time it takes to put together the policy that it returns, over the same simulation.
+    Then SPAQL on the five problems of classic control, with the budgets of `spaql control`; episodes differ in length
+    there, so both times are per step.
 (b) `ratio_to_textbook`: time of `tests/textbook.py` over ours for the same run; null outside a source checkout.
 (c) `growth`: time of a learning step (Boltzmann sample, draw, value of a next state, update) on partitions of 10^3 to
     10^6 cells refined along a policy, as agents refine, with every next state drawn from the whole space: the worst
@@ -13,6 +15,14 @@
 (d) `bytes_per_cell`, of the cells and their index; (e) `predict_per_second` on a million states; (f) `threads`: two
     threads against one.
 (g) `start`: seconds for `spaql --help`, for a short training, and for the first use with an empty cache.
+(h) `ratio_to_gymnasium`: time per step of `spaql.SPAQL(id).learn(total_timesteps=n)`, with making the environment and
+    the warm-up, over that of a bare loop in Python that makes the environment, calls `env.step` with random actions
+    drawn beforehand, and `env.reset` at every end.  `ratio_to_sampling`: over the loop that people write, which draws
+    each action by `env.action_space.sample()`.  The aim is 1.3 for the first.
+(i) `compiled_to_gymnasium`: time per step of learning through Gymnasium, as in (h), over that of learning on the same
+    problem compiled, from which compiling is excluded.  The aim is 50 for Pendulum.
+(j) `memory`: megabytes (10^6 bytes) at most in a process of its own that learns a million steps of compiled problems,
+    and in one that learns a single iteration: the interpreter, the libraries and the kernels.  The aim is 500.
 """
 
 from __future__ import annotations
@@ -30,16 +40,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from tqdm import tqdm
 
 from spaql.agents import AQL, SPAQL, PublishedSPAQL
+from spaql.beyond.control import TASKS
 from spaql.compiling import kernel
 from spaql.episodes import simulate
 from spaql.kernels import assign, best, lend, locate, play, sample, split
 from spaql.paper.plan import LONG, SETTINGS
 from spaql.partition import Partition
-from spaql.problems import Box, Problem, oil
+from spaql.problems import PROBLEMS, Box, Finite, Problem, oil
 from spaql.problems.oil import DEPOSIT
 from spaql.rng import Purpose, stream, uniform
 
@@ -47,6 +59,21 @@ REPEATS = 5
 CELLS = (1_000, 10_000, 100_000, 1_000_000)
 DENSE = (5, 7, 9)
 _LEARNING_STEPS = 50_000
+#: problem, the environment that it is in Gymnasium, and environment steps
+CONTROL = tuple((task.problem, task.environment, task.budget) for task in TASKS)
+BRIDGED = ("CartPole-v1", "Pendulum-v1")
+LARGE = ("cartpole", "pendulum", "acrobot")
+_LARGE_STEPS = 1_000_000
+# What a process uses at most; on Linux `ru_maxrss` would begin with what its parent uses.
+_PEAK = """
+import sys, resource, spaql
+spaql.SPAQL(sys.argv[1]).learn(**{sys.argv[2]: int(sys.argv[3])}, progress_bar=False).arms
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+if sys.platform == "linux":
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+print(peak)
+"""
 
 
 def paper_problems() -> list[tuple[Problem, int]]:
@@ -61,15 +88,32 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def ratio(ours: Callable[[], Callable[[], Any]], yardstick: Callable[[], Any], repeats: int = REPEATS) -> float:
+def ratio(ours: Callable[[], Callable[[], Any]], yardstick: Callable[[], Any]) -> float:
     """Median over repeats of one time over the other, each pair measured back to back; `ours` prepares each call."""
-    return statistics.median(seconds(ours()) / seconds(yardstick) for _ in range(repeats))
+    return statistics.median(seconds(ours()) / seconds(yardstick) for _ in range(REPEATS))
+
+
+def pace(work: Callable[[], int]) -> float:
+    """Seconds per step of a call that returns its steps."""
+    start = time.perf_counter()
+    steps = work()
+    return (time.perf_counter() - start) / steps
+
+
+Ready = Callable[[], Callable[[], int]]
+
+
+def ratios_of_pace(ours: Ready, *yardsticks: Ready) -> list[float]:
+    """The same per step, over each of the yardsticks, all measured in turn; every one prepares each call."""
+    rounds = [[pace(ready()) for ready in (ours, *yardsticks)] for _ in range(REPEATS)]
+    return [statistics.median(row[0] / row[i] for row in rounds) for i in range(1, len(yardsticks) + 1)]
 
 
 def _simulation(problem: Problem, episodes: int) -> Callable[[], Any]:
     frame = problem.frame(1)
     streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
-    return lambda: simulate(problem.world, frame, problem.horizon, episodes, 0, *streams)
+    choices = problem.actions.count if isinstance(problem.actions, Finite) else 0
+    return lambda: simulate(problem.world, frame, problem.horizon, episodes, choices, *streams)
 
 
 def _training(cls: Any, problem: Problem, iterations: int, **parameters: Any) -> Callable[[], Callable[[], Any]]:
@@ -102,6 +146,157 @@ def to_simulation(bar: Any) -> list[dict[str, Any]]:
                 row["ratio_without_monitoring"] = ratio(_training(AQL, problem, iterations, rollouts=0), alone)
             rows.append(row)
     return rows
+
+
+def control_to_simulation(bar: Any) -> list[dict[str, Any]]:
+    """(a), on classic control."""
+    rows = []
+    for name, _, steps in CONTROL:
+        bar(f"spaql on {name}")
+        problem = PROBLEMS[name]()
+        length = _simulation(problem, 100)()[1] / 100  # random actions end some episodes soon
+        episodes = max(1, round(steps / length))
+        yardstick: Ready = partial(_steps_of, _simulation(problem, episodes))
+        yardstick()()
+        _learned(problem, steps)().arms  # noqa: B018  (compiles)
+        rows.append(
+            {
+                "problem": problem.name,
+                "algorithm": "spaql",
+                "ratio_to_simulation": ratios_of_pace(_learning(problem, steps), yardstick)[0],
+                "simulation_ns_per_step": 1e9 * pace(yardstick()),
+                "ratio_of_policy": ratios_of_pace(_deciding(problem, steps), yardstick)[0],
+            }
+        )
+    return rows
+
+
+def _steps_of(simulation: Callable[[], Any]) -> Callable[[], int]:
+    return lambda: int(simulation()[1])
+
+
+def _learned(problem: Any, steps: int) -> Callable[[], SPAQL]:
+    agent = SPAQL(problem).prepare()
+    return lambda: agent.learn(total_timesteps=steps)
+
+
+def _learning(problem: Any, steps: int) -> Ready:
+    """Learning on a compiled problem, after compiling."""
+
+    def ready() -> Callable[[], int]:
+        learn = _learned(problem, steps)
+        return lambda: learn().steps_taken
+
+    return ready
+
+
+def _deciding(problem: Any, steps: int) -> Ready:
+    """Putting together the policy after so many steps."""
+
+    def ready() -> Callable[[], int]:
+        agent = _learned(problem, steps)()
+
+        def work() -> int:
+            agent.arms  # noqa: B018
+            return agent.steps_taken
+
+        return work
+
+    return ready
+
+
+def _bridged(environment: str, steps: int) -> Ready:
+    """Learning through Gymnasium, all of it."""
+    return lambda: lambda: SPAQL(environment).learn(total_timesteps=steps).steps_taken
+
+
+def bare_loop(environment: str, steps: int, sampling: bool) -> Callable[[], int]:
+    """A loop of `env.step` with random actions, drawn at every step or beforehand."""
+    space = gymnasium.make(environment).action_space
+    space.seed(0)
+    drawn = [] if sampling else [space.sample() for _ in range(steps)]
+
+    def loop() -> int:
+        env = gymnasium.make(environment)
+        env.reset(seed=0)
+        for action in drawn:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+        return steps
+
+    def loop_that_samples() -> int:
+        env = gymnasium.make(environment)
+        env.reset(seed=0)
+        for _ in range(steps):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset()
+        return steps
+
+    return loop_that_samples if sampling else loop
+
+
+def to_gymnasium(bar: Any) -> list[dict[str, Any]]:
+    """(h)."""
+    rows = []
+    for _, environment, steps in CONTROL:
+        if environment not in BRIDGED:
+            continue
+        bar(f"bare {environment}")
+        SPAQL(environment).learn(1)
+        loops = [partial(bare_loop, environment, steps, sampling) for sampling in (False, True)]
+        bare, sampling = ratios_of_pace(_bridged(environment, steps), *loops)
+        rows.append(
+            {
+                "environment": environment,
+                "steps": steps,
+                "ratio_to_gymnasium": bare,
+                "ratio_to_sampling": sampling,
+                "gymnasium_us_per_step": 1e6 * pace(loops[0]()),
+            }
+        )
+    return rows
+
+
+def compiled_to_gymnasium(bar: Any) -> list[dict[str, Any]]:
+    """(i)."""
+    rows = []
+    for name, environment, steps in CONTROL:
+        bar(f"{environment} against {name}")
+        SPAQL(environment).learn(1)
+        problem = PROBLEMS[name]()
+        compiled = _learning(problem, steps)
+        [times] = ratios_of_pace(_bridged(environment, steps), compiled)
+        rows.append(
+            {
+                "problem": name,
+                "environment": environment,
+                "steps": steps,
+                "compiled_to_gymnasium": times,
+                "compiled_ns_per_step": 1e9 * pace(compiled()),
+            }
+        )
+    return rows
+
+
+def memory(bar: Any) -> dict[str, Any] | None:
+    """(j); None where the system does not tell."""
+    if importlib.util.find_spec("resource") is None:
+        return None
+
+    def peak(*words: str) -> float:
+        call = [sys.executable, "-c", _PEAK, *words]
+        return int(subprocess.run(call, check=True, capture_output=True, text=True).stdout) / 1e6
+
+    bar("memory")
+    peak(LARGE[0], "iterations", "1")  # compiles what is not in the cache
+    figures: dict[str, Any] = {"steps": _LARGE_STEPS, "one_iteration": peak(LARGE[0], "iterations", "1")}
+    figures["megabytes"] = {}
+    for name in LARGE:
+        bar(f"memory of {name}")
+        figures["megabytes"][name] = peak(name, "total_timesteps", str(_LARGE_STEPS))
+    return figures
 
 
 def _decision(problem: Problem, iterations: int) -> Callable[[], Callable[[], Any]]:
@@ -265,13 +460,16 @@ def start_times(bar: Any) -> dict[str, float]:
 
 def measure(progress_bar: bool = True) -> dict[str, Any]:
     """All of it, in a few minutes."""
-    with tqdm(total=42, disable=not progress_bar, desc="bench", unit="part") as progress:
+    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + 7
+    with tqdm(total=parts, disable=not progress_bar, desc="bench", unit="part") as progress:
 
         def bar(what: str) -> None:
             progress.set_postfix_str(what)
             progress.update()
 
-        figures: dict[str, Any] = {"ratio_to_simulation": to_simulation(bar)}
+        figures: dict[str, Any] = {"ratio_to_simulation": to_simulation(bar) + control_to_simulation(bar)}
+        figures["ratio_to_gymnasium"] = to_gymnasium(bar)
+        figures["compiled_to_gymnasium"] = compiled_to_gymnasium(bar)
         figures["ratio_to_textbook"] = to_textbook(bar)
         bar("growth")
         adaptive = [along_policy(cells) for cells in CELLS]
@@ -281,6 +479,7 @@ def measure(progress_bar: bool = True) -> dict[str, Any]:
         figures["bytes_per_cell"] = max(figures["growth"]["bytes_per_cell"])
         figures["predict_per_second"] = predict_rate(bar)
         figures["threads"] = thread_ratio(bar)
+        figures["memory"] = memory(bar)
         figures["start"] = start_times(bar)
     return figures
 
@@ -297,6 +496,18 @@ def text(figures: dict[str, Any]) -> str:
         )
     worst = max(row["ratio_to_simulation"] for row in figures["ratio_to_simulation"])
     lines.append(f"  worst of {len(figures['ratio_to_simulation'])}: {worst:.2f}")
+    lines.append("time of learning through Gymnasium over a bare loop of env.step with random actions")
+    lines += [
+        f"  {row['environment']:<24}{row['ratio_to_gymnasium']:6.2f}   (loop {row['gymnasium_us_per_step']:.1f} us per "
+        f"step)   where the loop draws its actions {row['ratio_to_sampling']:.2f}"
+        for row in figures["ratio_to_gymnasium"]
+    ]
+    lines.append("time of learning through Gymnasium over learning on the same problem compiled")
+    lines += [
+        f"  {row['environment']:<24}{row['compiled_to_gymnasium']:6.1f}   "
+        f"(compiled {row['compiled_ns_per_step']:.0f} ns per step)"
+        for row in figures["compiled_to_gymnasium"]
+    ]
     book = figures["ratio_to_textbook"]
     if book is not None:
         lines.append("time of the textbook over ours: " + ", ".join(f"{name} {r:,.0f}" for name, r in book.items()))
@@ -314,6 +525,13 @@ def text(figures: dict[str, Any]) -> str:
     lines.append(f"bytes per cell: {figures['bytes_per_cell']:.1f}, with scratch and spare room up to {most:.1f}")
     lines.append(f"predict: {figures['predict_per_second'] / 1e6:.1f} million states per second")
     lines.append(f"two threads against one: {figures['threads']:.2f} times")
+    peaks = figures["memory"]
+    if peaks is not None:
+        each = ", ".join(f"{name} {megabytes:.0f}" for name, megabytes in peaks["megabytes"].items())
+        lines.append(
+            f"megabytes of a process that learns {peaks['steps']:,} steps: {each}; "
+            f"one iteration {peaks['one_iteration']:.0f}"
+        )
     start = figures["start"]
     lines.append(
         f"seconds: --help {start['help_seconds']:.2f}, a short training {start['train_seconds']:.2f}, "

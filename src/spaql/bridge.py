@@ -56,6 +56,7 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
         places = carray(words_at(constants), (_ADDRESSES,))
         action_low = carray(floats_at(constants + first + 16 * states), (actions,))
         action_width = carray(floats_at(constants + first + 16 * states + 8 * actions), (actions,))
+        action_high = carray(floats_at(constants + first + 16 * states + 16 * actions), (actions,))
         action = carray(floats_at(action_at), (actions,))
         buffer = carray(floats_at(np.int64(places[_ACTION])), (actions,))
         outcome = carray(floats_at(outcome_at), (2,))
@@ -64,7 +65,7 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
             number = int(action[0])
         else:
             for d in range(actions):
-                buffer[d] = action_low[d] + action[d] * action_width[d]
+                buffer[d] = min(action_low[d] + action[d] * action_width[d], action_high[d])  # it may round past it
         status = call_1(np.int64(places[_CALLBACK]), number)
         if status & RAN == 0:
             return 0

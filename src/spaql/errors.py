@@ -19,7 +19,7 @@ class ProblemError(SpaqlError, ValueError):
 
 
 class EnvironmentFault(SpaqlError, ValueError):
-    """A Gymnasium environment gave what is not a finite number."""
+    """A Gymnasium environment gave what is not a finite number, or not of the shape that it promised."""
 
 
 class NotTrainedError(SpaqlError, RuntimeError):

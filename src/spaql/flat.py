@@ -1,9 +1,9 @@
 """Gymnasium's spaces as the flat boxes that partitions are made of, and back.
 
 Observations: a Box of any shape, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these become one row of
-numbers.  Whole numbers keep their order, each in the middle of an interval of width 1, so that n values fill a side of
-length n.  Every number has a name: its place in the row for a plain space, else the way to it, such as "wind[0]" for
-the first number of the part `wind` of a Dict.
+numbers.  Whole numbers, those of a Box too, keep their order, each in the middle of an interval of width 1, so that n
+values fill a side of length n.  Every number has a name: its place in the row for a plain space, else the way to it,
+such as "wind[0]" for the first number of the part `wind` of a Dict.
 
 Actions: Discrete, and MultiDiscrete and MultiBinary with few combinations, are numbered; more combinations, and a Box,
 become a box, of which whole numbers take the interval that an action falls into.
@@ -20,10 +20,46 @@ import numpy as np
 from gymnasium import spaces
 
 from spaql.errors import ParameterError
+from spaql.problems.base import LARGEST_REWARD
 from spaql.spaces import Actions, Box, Finite, Floats
 
 MOST_NUMBERED = 1024  # combinations of a MultiDiscrete action that are numbered one by one
 MOST_OBSERVED = 15  # numbers of an observation
+WIDEST = 1e6  # a wider range than this is none
+_HALVES = 2.0**52  # floating-point numbers have halves up to here
+
+
+class Misfit(Exception):
+    """What an environment gave does not fit: what it did, and what must be; becomes an `EnvironmentFault`."""
+
+
+def one_number(value: Any) -> float:
+    """A reward that is a single number in any wrapping, such as `array([1.0])`."""
+    try:
+        array = np.asarray(value)
+        if array.size == 1 and array.dtype.kind in "biufO" and not isinstance(array.item(), str | bytes):
+            return float(array.item())
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise Misfit(f"gave the reward {_line(value)}", f"rewards must be finite numbers of at most {LARGEST_REWARD:g}")
+
+
+def _line(value: Any) -> str:
+    """Something on one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _halves(low: Any, high: Any, what: str) -> tuple[Floats, Floats]:
+    """Bounds of whole numbers `[d]` with half a step on either side."""
+    lower, upper = (np.asarray(end, dtype=float).reshape(-1) for end in (low, high))
+    far = np.maximum(np.abs(lower), np.abs(upper)) >= _HALVES
+    if (far & (upper - lower < WIDEST)).any():
+        raise ParameterError(
+            f"{what}: whole numbers beyond {_HALVES:.0f} cannot be told from their neighbours; wrap the environment so "
+            "that they begin at 0"
+        )
+    return lower - 0.5, upper + 0.5
 
 
 @dataclass(frozen=True)
@@ -35,6 +71,7 @@ class Part:
     first: int
     low: Floats
     high: Floats
+    whole: bool  # whether they are whole numbers
 
     @property
     def size(self) -> int:
@@ -46,14 +83,65 @@ class Part:
         """Of its numbers."""
         if not self.path:
             return [str(i) for i in range(self.size)]
-        name = ".".join(str(step) for step in self.path)
+        name = self.title
         return [name] if self.size == 1 else [f"{name}[{i}]" for i in range(self.size)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of its value."""
+        return tuple(self.space.shape)
+
+    @property
+    def title(self) -> str:
+        """The way to it in words, or nothing for a plain space."""
+        return ".".join(str(step) for step in self.path)
 
     def find(self, observation: Any) -> Any:
         """Its value within an observation."""
         for step in self.path:
             observation = observation[step]
         return observation
+
+    def filler(self, row: Floats) -> Callable[[Any], None]:
+        """A function that writes its value into its places of a row `[d]`; called at every step."""
+        shape, size = self.shape, self.size
+        place = row[self.first : self.first + size].reshape(shape)
+        if len(shape) == 1 and size > 1:
+
+            def fill_line(value: Any) -> None:
+                try:
+                    if len(value) == size:  # or a single number would be written everywhere
+                        place[...] = value
+                        return
+                except (TypeError, ValueError):
+                    pass
+                raise self.misfit(value)
+
+            return fill_line
+
+        def fill(value: Any) -> None:
+            given = getattr(value, "shape", None)
+            try:
+                if given is None:
+                    given = () if isinstance(value, int | float) else np.shape(value)
+                if given == shape:
+                    place[...] = value
+                    return
+            except (TypeError, ValueError):
+                pass
+            raise self.misfit(value)
+
+        return fill
+
+    def misfit(self, value: Any) -> Misfit:
+        """For a value that is not of its shape, or no numbers."""
+        try:
+            given = np.shape(value)
+        except ValueError:  # rows of several lengths
+            given = self.shape
+        shown = f"shape {given}" if given != self.shape else _line(value)
+        name = f" as {self.title}" if self.path else ""
+        return Misfit(f"showed {shown}{name}", f"observations must be numbers of shape {self.shape}{name}")
 
 
 def _parts(space: Any, path: tuple[str | int, ...], first: int) -> Iterator[Part]:
@@ -64,17 +152,11 @@ def _parts(space: Any, path: tuple[str | int, ...], first: int) -> Iterator[Part
                 yield part
                 first = part.first + part.size
         return
-    if isinstance(space, spaces.Box):
+    ends = _whole_ends(space)
+    if ends is not None:
+        low, high = _halves(*ends, "observations")
+    elif isinstance(space, spaces.Box):
         low, high = (np.asarray(end, dtype=float).reshape(-1) for end in (space.low, space.high))
-    elif isinstance(space, spaces.Discrete):
-        low = np.array([float(space.start)]) - 0.5
-        high = low + float(space.n)
-    elif isinstance(space, spaces.MultiDiscrete):
-        low = np.asarray(space.start, dtype=float).reshape(-1) - 0.5
-        high = low + np.asarray(space.nvec, dtype=float).reshape(-1)
-    elif isinstance(space, spaces.MultiBinary):
-        low = np.full(int(np.prod(space.shape)), -0.5)
-        high = low + 2.0
     else:
         where = f" in its part {'.'.join(map(str, path))!r}" if path else ""
         raise ParameterError(
@@ -82,7 +164,21 @@ def _parts(space: Any, path: tuple[str | int, ...], first: int) -> Iterator[Part
             "MultiBinary, Tuple and Dict are"
         )
     if low.size:
-        yield Part(path, space, first, low, high)
+        yield Part(path, space, first, low, high, ends is not None)
+
+
+def _whole_ends(space: Any) -> tuple[Any, Any] | None:
+    """First and last of the whole numbers that a space has, or None for other spaces."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.start) + int(space.n) - 1
+    if isinstance(space, spaces.MultiDiscrete):
+        start = np.asarray(space.start, dtype=float)
+        return start, start + (np.asarray(space.nvec, dtype=float) - 1.0)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape), np.ones(space.shape)
+    if isinstance(space, spaces.Box) and np.dtype(space.dtype).kind in "biu":
+        return space.low, space.high
+    return None
 
 
 class Observations:
@@ -94,6 +190,8 @@ class Observations:
         Of the numbers in a row.
     low, high
         Their bounds as the space declares them, `[d]`; infinite where it declares none.
+    whole
+        Which are whole numbers, `[d]`; their bounds are half a step farther out.
     """
 
     def __init__(self, space: Any) -> None:
@@ -101,7 +199,7 @@ class Observations:
         self.parts = list(_parts(space, (), 0))
         self.names = [name for part in self.parts for name in part.names]
         if not self.names:
-            raise ParameterError(f"observations: {space} has no numbers to see")
+            raise ParameterError(f"observations: {_line(space)} has no numbers to see")
         if len(self.names) > MOST_OBSERVED:
             raise ParameterError(
                 f"observations: {len(self.names)} numbers are too many for a partition of their space, at most "
@@ -109,30 +207,25 @@ class Observations:
             )
         self.low = np.concatenate([part.low for part in self.parts])
         self.high = np.concatenate([part.high for part in self.parts])
+        self.whole = np.concatenate([np.full(part.size, part.whole) for part in self.parts])
 
     def __len__(self) -> int:
         return len(self.names)
 
     def writer(self, row: Floats) -> Callable[[Any], None]:
-        """A function that writes an observation into a row `[d]`; called at every step, so it takes short cuts."""
+        """A function that writes an observation into a row `[d]`, called at every step; `Misfit` if it does not fit."""
         if len(self.parts) == 1 and not self.parts[0].path:
-            if self.parts[0].size > 1 and len(self.space.shape) == 1:
-
-                def write_plain(observation: Any) -> None:
-                    row[:] = observation
-
-                return write_plain
-            view = row.reshape(self.space.shape or ())
-
-            def write_shaped(observation: Any) -> None:
-                view[...] = observation
-
-            return write_shaped
-        places = [(part, row[part.first : part.first + part.size].reshape(part.space.shape)) for part in self.parts]
+            return self.parts[0].filler(row)
+        fillers = [(part, part.filler(row)) for part in self.parts]
 
         def write_parts(observation: Any) -> None:
-            for part, place in places:
-                place[...] = part.find(observation)
+            for part, fill in fillers:
+                try:
+                    value = part.find(observation)
+                except (KeyError, IndexError, TypeError):
+                    must = f"observations must be members of {_line(self.space)}"
+                    raise Misfit(f"showed {_line(observation)}", must) from None
+                fill(value)
 
         return write_parts
 
@@ -145,15 +238,15 @@ class Observations:
                 values = np.asarray(part.find(observation), dtype=float)
             except (KeyError, IndexError, TypeError, ValueError):
                 raise ParameterError(
-                    f"observation: expected a member of {self.space}, got {observation!r:.80}"
+                    f"observation: expected a member of {_line(self.space)}, got {_line(observation)}"
                 ) from None
-            shape = part.space.shape
+            shape = part.shape
             if values.shape == shape:
                 sizes.add(None)
             elif values.shape[1:] == shape and values.ndim == len(shape) + 1:
                 sizes.add(len(values))
             else:
-                name = f" for {'.'.join(map(str, part.path))!r}" if part.path else ""
+                name = f" for {part.title!r}" if part.path else ""
                 raise ParameterError(
                     f"observation: expected shape {shape}{name}, or (n, ...) for many, got {values.shape}"
                 )
@@ -182,10 +275,11 @@ class Moves:
         self.actions: Actions
         self._digits: Any = None  # [n] of a numbered combination: sizes of the places
         self._whole = False
+        self._least = self._most = np.zeros(0)  # of the whole numbers, as floats
         self._start: Any = 0
         if isinstance(space, spaces.Discrete):
             self._start = int(space.start)
-            self.actions = self._numbered(int(space.n)) or self._ranged(np.array([space.n]), np.array([space.start]))
+            self.actions = self._numbered(int(space.n)) or self._ranged()
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             if isinstance(space, spaces.MultiBinary):
                 sizes, self._start = np.full(space.shape, 2), np.zeros(space.shape, int)
@@ -195,16 +289,15 @@ class Moves:
                 self._digits = sizes.reshape(-1)
                 self.actions = Finite(int(np.prod(sizes)))
             else:
-                self.actions = self._ranged(sizes.reshape(-1), self._start.reshape(-1))
+                self.actions = self._ranged()
         elif isinstance(space, spaces.Box):
             low, high = (np.asarray(end, dtype=float).reshape(-1) for end in (space.low, space.high))
             if not (np.isfinite(low) & np.isfinite(high)).all():
                 raise ParameterError(
-                    f"actions: {space} has no bounds on some side; wrap the environment so that its actions have "
-                    "(gymnasium.wrappers.RescaleAction or ClipAction)"
+                    f"actions: {_line(space)} has no bounds on some side; wrap the environment so that its actions "
+                    "have (gymnasium.wrappers.RescaleAction or ClipAction)"
                 )
-            self._whole = np.issubdtype(space.dtype, np.integer) or np.issubdtype(space.dtype, np.bool_)
-            self.actions = Box(low - 0.5, high + 0.5, "actions") if self._whole else Box(low, high, "actions")
+            self.actions = self._ranged() if _whole_ends(space) is not None else Box(low, high, "actions")
         else:
             raise ParameterError(
                 f"actions: {type(space).__name__} spaces are not supported; Box, Discrete, MultiDiscrete and "
@@ -214,14 +307,22 @@ class Moves:
     def _numbered(self, count: int) -> Finite | None:
         return Finite(count) if count <= MOST_NUMBERED else None
 
-    def _ranged(self, sizes: Any, start: Any) -> Box:
+    def _ranged(self) -> Box:
+        """A box for whole numbers."""
         self._whole = True
-        return Box(start - 0.5, start + sizes - 0.5, "actions")
+        first, last = _whole_ends(self.space) or (0, 0)
+        box = Box(*_halves(first, last, "actions"), "actions")
+        low, high = np.ceil(box.low), np.floor(box.high - 1e-9)
+        if np.dtype(self.space.dtype).kind in "iu":  # the largest may round to more than its type can hold
+            most = float(np.iinfo(self.space.dtype).max)
+            high = np.where((high >= most) & (most >= _HALVES), np.nextafter(most, 0.0), high)
+        self._least, self._most = low, high
+        return box
 
     def reader(self, action: Floats) -> Callable[[int], Any]:
         """A function that tells an action as the environment takes it; called at every step.
 
-        It is told the number of a finite action; others stand in `action` [actions].
+        It is told the number of a finite action; others stand in `action` [actions], within their bounds.
         """
         if isinstance(self.actions, Finite):
             if self._digits is not None:
@@ -230,10 +331,10 @@ class Moves:
             start = self._start
             return lambda number: number + start
         if isinstance(self.space, spaces.Box) and not self._whole:
-            dtype, shape, high = self.space.dtype, self.space.shape, self.actions.high
+            kind, shape = self.space.dtype.type, self.space.shape
             if shape == action.shape:
-                return lambda number: np.minimum(action, high).astype(dtype)
-            return lambda number: np.minimum(action, high).astype(dtype).reshape(shape)
+                return lambda number: action.astype(kind)
+            return lambda number: action.astype(kind).reshape(shape)
         return lambda number: self.one(action[None])
 
     def one(self, actions: Floats) -> Any:
@@ -250,8 +351,7 @@ class Moves:
             places = np.stack(np.unravel_index(numbers, self._digits), axis=-1)
             return (places.reshape(-1, *self.space.shape) + self._start).astype(self.space.dtype)
         if self._whole:
-            low, high = np.ceil(self.actions.low), np.floor(self.actions.high - 1e-9)
-            whole = np.clip(np.floor(actions + 0.5), low, high)
+            whole = np.clip(np.floor(actions + 0.5), self._least, self._most)
             return whole.reshape(-1, *self.space.shape).astype(self.space.dtype)
         shaped = np.minimum(actions, self.actions.high).reshape(-1, *self.space.shape)
         return shaped.astype(self.space.dtype)

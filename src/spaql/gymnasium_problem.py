@@ -6,20 +6,23 @@ the place of the observation in the unit cube, is compiled.
 
 *Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
 none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
-to the 99th percentile, and half as much again on both sides.  `bounds` names ranges instead, `periodic` numbers that
+to the 99th percentile, and half as much again on both sides.  Whole numbers have half a step more on either side, so
+that each is in the middle of a part of its own.  `bounds` names ranges instead, `periodic` numbers that
 come round again, such as angles.  Observations outside are taken for the border, and counted.
 
 *Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
 the last state still counts.
 
-*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number is an
-`EnvironmentFault` that names the step.  Ctrl-C is heard after the step under way, and again at once.
+*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, or an observation
+of another shape than the space's, is an `EnvironmentFault` that names the step.  Ctrl-C is heard after the step under
+way, and again at once.
 """
 
 from __future__ import annotations
 
 import copy
 import ctypes
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +35,7 @@ from numpy.typing import NDArray
 
 from spaql.bridge import bridge
 from spaql.errors import EnvironmentFault, ParameterError
-from spaql.flat import Moves, Observations
+from spaql.flat import WIDEST, Misfit, Moves, Observations, one_number
 from spaql.problems.base import (
     BAD_REWARD,
     BAD_STATE,
@@ -50,7 +53,6 @@ from spaql.spaces import Box, Finite, Floats, check_number, check_whole
 
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
-_ABSURD = 1e6  # a wider range than this is none
 _SEEDS = 2**31
 
 
@@ -66,7 +68,8 @@ class GymnasiumProblem(Playable):
     periodic
         Names or places of numbers that come round: high is low again.  Their bounds must be known.
     horizon
-        Steps after which an episode is broken off; the environment's own limit unless given, else 1000.
+        Steps after which an episode is broken off; the environment's own limit unless given (the least of its `spec`,
+        its TimeLimit wrappers and a compiled problem inside it), or 1000 where it has none.
     warm_up
         Random steps to learn unknown ranges from; they count as steps of training.
     seed
@@ -102,8 +105,7 @@ class GymnasiumProblem(Playable):
         self.moves = Moves(self.env.action_space)
         spec = self.env.spec
         self.name = str(spec.id) if spec is not None else type(self.env.unwrapped).__name__
-        limit = _UNLIMITED if spec is None or spec.max_episode_steps is None else int(spec.max_episode_steps)
-        self.horizon = limit if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
+        self.horizon = _limit(self.env) if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
         self.names = self.observations.names
         self.actions = self.moves.actions
         self.rewards = None
@@ -132,7 +134,7 @@ class GymnasiumProblem(Playable):
         """Ranges from the space and the user, and which of them are known."""
         low, high = self.observations.low.copy(), self.observations.high.copy()
         with np.errstate(over="ignore", invalid="ignore"):
-            known = high - low < _ABSURD
+            known = high - low < WIDEST
         if bounds is not None and not isinstance(bounds, Mapping):
             raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
         for name, ends in (bounds or {}).items():
@@ -146,7 +148,9 @@ class GymnasiumProblem(Playable):
                     f"periodic: {name} has no bounds, so no period; give bounds={{{name!r}: (low, high)}}"
                 )
         same = known & ~(high > low)  # a constant: any box around it will do
-        low[same], high[same] = low[same] - 0.5, low[same] + 0.5
+        with np.errstate(over="ignore"):  # then `Box` says so
+            margin = 0.5 * np.maximum(1.0, np.abs(low[same]))
+            low[same], high[same] = low[same] - margin, high[same] + margin
         return low, high, known
 
     def _learned(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
@@ -158,19 +162,24 @@ class GymnasiumProblem(Playable):
         self.env.action_space.seed(int(random.integers(_SEEDS)))
         observation, _ = self.env.reset(seed=int(random.integers(_SEEDS)))
         elapsed = 0
-        for step in range(steps + 1):
-            write(observation)
-            if not np.isfinite(row).all():
+
+        def see(step: int) -> None:
+            try:
+                write(observation)
+            except Misfit as misfit:
+                raise self._fault(misfit, f"in step {step} of the warm-up") from None
+            if not all(map(math.isfinite, row.tolist())):
                 self._refuse(row, f"in step {step} of the warm-up")
+
+        for step in range(steps + 1):
+            see(step)
             rows[step] = row
             if step == steps:
                 break
             observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
             elapsed += 1
             if terminated or truncated or elapsed >= self.horizon:
-                write(observation)
-                if not np.isfinite(row).all():
-                    self._refuse(row, f"in step {step + 1} of the warm-up")
+                see(step + 1)
                 rows[step] = row  # the last observation counts, not the first
                 observation, _ = self.env.reset()
                 elapsed = 0
@@ -179,8 +188,12 @@ class GymnasiumProblem(Playable):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
                 least, most = np.quantile(rows[:, at], [0.01, 0.99])
                 margin = 0.5 * (most - least) or 0.5 * max(1.0, abs(most))
-                low[at] = max(low[at], least - margin)
-                high[at] = min(high[at], most + margin)
+                first, last = least - margin, most + margin
+                if self.observations.whole[at]:
+                    first, last = np.floor(first) - 0.5, np.ceil(last) + 0.5
+                if max(low[at], first) < min(high[at], last):  # else what is shown is not within the space's bounds
+                    first, last = max(low[at], first), min(high[at], last)
+                low[at], high[at] = first, last
         return low, high
 
     @property
@@ -196,6 +209,7 @@ class GymnasiumProblem(Playable):
         self._action, self._seen, self._reward = np.zeros(actions), np.zeros(states), np.zeros(1)
         self._tally = np.zeros(states + 1, np.int64)  # clipped numbers; steps of the episode
         self._error: BaseException | None = None
+        self._began = False  # whether that was in a reset
         self._stop = False
         self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
         self._next_seed: int | None = int(self._seeds.integers(_SEEDS))
@@ -207,21 +221,26 @@ class GymnasiumProblem(Playable):
         places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
         ends = [self.states.low, self.states.high - self.states.low]
         if isinstance(self.actions, Box):
-            ends += [self.actions.low, self.actions.high - self.actions.low]
+            ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
         constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
         advance, begin = (getattr(move, "address", move) for move in self._moves)
         self.world = World(advance, begin, constants, 1)
 
     def _move(self) -> Callable[[int], int]:
         """The function that compiled code calls for a step or a reset; what it tells is a status."""
-        read, write, reward = self.moves.reader(self._action), self.observations.writer(self._seen), self._reward
+        read, write = self.moves.reader(self._action), self.observations.writer(self._seen)
+        reward: Any = self._reward.data  # quicker to write to
         play, restart = self.env.step, self.env.reset
+        numbers = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.bool_))  # as most rewards are
 
         def move(what: int) -> int:
             try:
                 if what >= 0:
                     observation, gained, terminated, truncated, _ = play(read(what))
-                    reward[0] = gained
+                    try:
+                        reward[0] = gained if gained.__class__ in numbers else one_number(gained)
+                    except ValueError:  # of a whole number without end
+                        one_number(gained)
                     write(observation)
                     if terminated:
                         return RAN | SOME_ENDED
@@ -235,7 +254,7 @@ class GymnasiumProblem(Playable):
                 write(observation)
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
-                self._error = error
+                self._error, self._began = error, what < 0
                 return 0
 
         return move
@@ -270,6 +289,9 @@ class GymnasiumProblem(Playable):
             # Heard after the last step; or raised by the handler of a signal between two lines of the callback.
             error = KeyboardInterrupt()
         self._stop = False
+        if isinstance(error, Misfit):
+            step = 0 if self._began else self._tally[-1] + 1
+            raise self._fault(error, f"in step {step} of an episode, {where}")
         if error is not None:
             raise error
         where = f"in step {self._tally[-1]} of an episode, {where}"
@@ -280,6 +302,10 @@ class GymnasiumProblem(Playable):
             )
         if status & BAD_STATE:
             self._refuse(self._seen, where)
+
+    def _fault(self, misfit: Misfit, where: str) -> EnvironmentFault:
+        did, must = misfit.args
+        return EnvironmentFault(f"environment {self.name!r} {did} {where}; {must}: mend its step or reset function")
 
     def _refuse(self, row: Floats, where: str) -> None:
         at = int(np.argmax(~np.isfinite(row)))
@@ -304,9 +330,11 @@ class GymnasiumProblem(Playable):
     def observed(self, observation: Any) -> tuple[Floats, bool]:
         """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
         rows, single = self.observations.rows(observation)
-        points = self.states.to_unit(rows)
-        for at in self.periodic:
-            points[:, at] -= np.floor(points[:, at])
+        with np.errstate(over="ignore", invalid="ignore"):  # as the bridge: far outside is the border, or no turn
+            points = self.states.to_unit(rows)
+            for at in self.periodic:
+                turned = points[:, at] - np.floor(points[:, at])
+                points[:, at] = np.where(np.isfinite(turned), turned, 0.0)
         return np.clip(points, 0.0, 1.0), single
 
     def played(self, actions: Floats, single: bool) -> Any:
@@ -377,6 +405,19 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
     raise ParameterError(
         f"environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got {environment!r:.80}"
     )
+
+
+def _limit(env: Any) -> int:
+    """Steps after which the environment itself breaks an episode off."""
+    limits = [] if env.spec is None else [env.spec.max_episode_steps]
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    inside = getattr(env, "problem", None)  # as `spaql.environments` has it
+    if isinstance(inside, Playable):
+        limits.append(inside.horizon)
+    return min((int(limit) for limit in limits if limit is not None), default=_UNLIMITED)
 
 
 def _listed(names: Any) -> list[Any]:
