@@ -93,31 +93,46 @@ class Agent:
         self.cells = [Cell([0.0] * sides, [1.0] * sides, problem.states, name, self.number()) for name in names]
         self.memory = []
         self.least = self.most = 0.0
+        self.mark()
         self.survey()
 
     def number(self):
         self.filed += 1
         return self.filed
 
-    # V: of every state box that there is or was, the cell of the largest Q among those that are relevant to all of it
+    # V: of every state box that there is or was, the cell of the largest Q among those that are relevant to all of it;
+    # of those that are not cut, by the planes at the mean state of the experiences there
 
     def boxes(self):
         yield (0.0,) * self.problem.states, (1.0,) * self.problem.states
         for box, side in self.cut.items():
             yield from halves(box, side)
 
-    def greedy_of(self, box):
-        """Of the largest Q the coarsest, and of those the one filed last; None where all are smaller than the box."""
+    def mark(self):
+        """The mean state of the experiences in each box that is not cut, or its middle."""
+        leaves = [box for box in self.boxes() if box not in self.cut]
+        self.marks = {}
+        for box in leaves:
+            states = [e["x"] for e in self.memory if holds(*box, e["x"])] or [box[0], box[1]]
+            self.marks[box] = [sum(x[d] for x in states) / len(states) for d in range(self.problem.states)]
+
+    def ranked(self, box):
+        """The best cell of a box and the next; of equal ones the coarsest, and of those the one filed last."""
         held = sorted((c for c in self.cells if around(c.box(), box)), key=lambda c: (c.level, -c.filed))
-        return max(held, key=lambda c: c.q, default=None)
+        rank = {id(c): c.q if box in self.cut else c.at(self.marks[box]) for c in held}
+        first = max(held, key=lambda c: rank[id(c)], default=None)
+        second = max((c for c in held if c is not first), key=lambda c: rank[id(c)], default=None)
+        return first, second
 
     def survey(self):
         """Remember Q and planes as they are now: V is read off this until the next survey."""
-        self.policy = {box: self.greedy_of(box) for box in self.boxes()}
-        self.known = {}
-        for box, cell in self.policy.items():
+        ranked = {box: self.ranked(box) for box in self.boxes()}
+        self.policy = {box: first for box, (first, _) in ranked.items()}
+        self.known, self.second = {}, {}
+        for box, (cell, second) in ranked.items():
             if box not in self.cut:
                 self.known[box] = cell.q, cell.mean, cell.slope
+                self.second[box] = second
         levels = [q for q, _, _ in self.known.values()]
         self.range = max(levels) - min(levels)
 
@@ -154,11 +169,15 @@ class Agent:
             return tuple(lo + random.uniform() * (hi - lo) for lo, hi in box)
         halvings = round(-math.log2(min(hi - lo for lo, hi in box)))
         reach = 1.0 if "sizes" in self.without else 0.5 ** int(random.uniform() * (halvings + 1))
+        ends = "ends" not in self.without and random.uniform() < 0.5
         action = []
         for lo, hi in box:
             middle = 0.5 * (lo + hi)
             low, high = max(0.0, middle - reach), min(1.0, middle + reach)
-            action.append(low + random.uniform() * (high - low))
+            place = random.uniform()
+            if ends:
+                place = 1.0 if place < 0.5 else 0.0
+            action.append(low + place * (high - low))
         return tuple(action)
 
     def episode(self, agent, world):
@@ -235,6 +254,11 @@ class Agent:
         for experience in self.memory:
             following = 0.0 if experience["ended"] else self.discount * self.value(experience["y"])
             experience["t"] = experience["r"] + following
+        for cell in self.cells:
+            for experience in cell.experiences:
+                box = self.leaf(experience["x"])
+                other = self.policy[box] if self.policy[box] is not cell else self.second[box]
+                experience["u"] = 0.0 if other is None else experience["t"] - other.at(experience["x"])
         total = sum(e["t"] - cell.q for cell in self.cells for e in cell.experiences)
         residual = total / len(self.memory)
         for cell in self.cells:
@@ -244,9 +268,16 @@ class Agent:
                 cell.q += residual
 
     def measure(self, cell, q):
-        """Q, plane and tallies of the targets: per quarter of each side and quadrant of each pair, minus q."""
+        """Q and plane of the targets; tallies of them, minus the plane, per quarter of each side and quadrant of each
+        pair; of what they are above their rivals, per half."""
         cell.counts, cell.sums = {}, {}
         targets = [e["t"] for e in cell.experiences]
+        mean = sum(t - q for t in targets) / len(targets)
+        cell.q = q + mean
+        cell.squares = sum((t - q - mean) ** 2 for t in targets)
+        if "slopes" not in self.without:
+            cell.mean, cell.slope = cell.centre(), cell.fit(targets, self.evidence)
+            cell.lowest, cell.highest = min(targets) - cell.q, max(targets) - cell.q
         for e in cell.experiences:
             quarters = cell.quarters(e)
             keys = [(d, quarter) for d, quarter in enumerate(quarters)]
@@ -254,13 +285,14 @@ class Agent:
                 keys += [(s, d, quarters[s] // 2, quarters[d] // 2) for d in range(cell.states, self.sides)]
             for key in keys:
                 cell.counts[key] = cell.counts.get(key, 0.0) + 1.0
-                cell.sums[key] = cell.sums.get(key, 0.0) + (e["t"] - q)
-        mean = sum(t - q for t in targets) / len(targets)
-        cell.q = q + mean
-        cell.squares = sum((t - q - mean) ** 2 for t in targets)
-        if "slopes" not in self.without:
-            cell.mean, cell.slope = cell.centre(), cell.fit(targets, self.evidence)
-            cell.lowest, cell.highest = min(targets) - cell.q, max(targets) - cell.q
+                cell.sums[key] = cell.sums.get(key, 0.0) + (e["t"] - cell.at(e["x"]))
+            for d in range(cell.states):
+                key = "duel", d, quarters[d] // 2
+                cell.counts[key] = cell.counts.get(key, 0.0) + 1.0
+                cell.sums[key] = cell.sums.get(key, 0.0) + e["u"]
+        lead = sum(e["u"] for e in cell.experiences) / len(targets)
+        cell.residuals = sum((e["t"] - cell.at(e["x"])) ** 2 for e in cell.experiences)
+        cell.leads = sum((e["u"] - lead) ** 2 for e in cell.experiences)
 
     # Splitting
 
@@ -278,15 +310,16 @@ class Agent:
         largest = max(abs(cell.q) for cell in self.cells if cell.experiences)
         return spread if spread > 1e-12 * largest else 0.0
 
-    def contrast(self, cell, first, second):
+    def contrast(self, cell, first, second, squares=None):
         """Size and strength of the difference of two groups of bins, squared; None if one is too small."""
+        squares = cell.residuals if squares is None else squares
         counts = [sum(cell.counts.get(key, 0.0) for key in group) for group in (first, second)]
         if min(counts) < self.evidence:
             return None
         sums = [sum(cell.sums.get(key, 0.0) for key in group) for group in (first, second)]
         square = (sums[1] / counts[1] - sums[0] / counts[0]) ** 2
         weight = 1.0 / counts[0] + 1.0 / counts[1]
-        error = max(cell.squares - square / weight, 0.0) / (counts[0] + counts[1] - 2.0) * weight
+        error = max(squares - square / weight, 0.0) / (counts[0] + counts[1] - 2.0) * weight
         return square, square / error if error > 0.0 else math.inf
 
     def contrasts(self, cell):
@@ -296,6 +329,9 @@ class Agent:
                 yield d, lower_upper
                 if "middles" not in self.without:
                     yield d, self.contrast(cell, [(d, 0), (d, 3)], [(d, 1), (d, 2)])
+        if "duels" not in self.without:
+            for d in range(cell.states):
+                yield d, self.contrast(cell, [("duel", d, 0)], [("duel", d, 1)], cell.leads)
         for s in range(cell.states):
             for d in range(cell.states, self.sides):
                 corners = [(s, d, row, column) for row in (0, 1) for column in (0, 1)]
@@ -340,8 +376,10 @@ class Agent:
         self.cells.append(upper)
 
     def revise(self):
-        sums = [e["r"] / (1.0 - self.discount) for e in self.memory]
+        sums = [e["r"] if e["ended"] else e["r"] / (1.0 - self.discount) for e in self.memory]
         self.least, self.most = min([self.least, *sums]), max([self.most, *sums])
+        self.mark()
+        self.survey()
         if "planning" not in self.without:
             self.plan()
         self.sweep()
@@ -353,6 +391,7 @@ class Agent:
                 self.halve(self.cells[i], side)
             else:
                 i += 1
+        self.mark()
         self.survey()
 
 
@@ -365,7 +404,7 @@ def halves(box, side):
 DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.1, "evidence": 4, "without": ()}
 
 
-def spaql(problem, *, iterations, seed, choices=None, growth=0.5, memory=1_000_000, discount=None, **rules):
+def spaql(problem, *, iterations, seed, choices=None, growth=0.25, memory=1_000_000, discount=None, **rules):
     """The agent after so many episodes, and one dictionary per episode."""
     discount = 1.0 - 1.0 / problem.horizon if discount is None else discount
     learner = Agent(problem, choices, discount=discount, **DEFAULTS | rules)

@@ -40,6 +40,7 @@ _NUMERICS = (
     "memory.py",
     "merging.py",
     "partition.py",
+    "pinning.py",
     "planning.py",
     "problems/*.py",
     "rng.py",

@@ -29,6 +29,7 @@ class Memory(NamedTuple):
     facts: NDArray[np.float64]  # [m, 2 states + actions + 1] state, action, reward, following state; in unit cubes
     files: NDArray[np.int32]  # [m, 5] where it is filed: see the names below
     targets: NDArray[np.float64]  # [m] as of the last revision
+    rivals: NDArray[np.float64]  # [m] likewise: Q at its state of the best cell but its own, or the target itself
 
 
 CODE, CELL, ORIGIN, PLACE, LATER = 0, 1, 2, 3, 4
@@ -45,22 +46,28 @@ class Ledger(NamedTuple):
     """What is summed up per cell and per node of the forest."""
 
     ends: NDArray[np.int32]  # [cells, 2] first and last of its experiences
-    # [cells, 2 bins + 1] experiences per quarter of each side and per quadrant of each pair of sides; targets minus the
-    # Q of the cell, likewise; squares of the targets around their mean
+    # [cells, 2 bins] experiences per quarter of each side and per quadrant of each pair of sides; targets minus the
+    # plane of the cell, likewise
     tally: NDArray[np.float64]
+    duels: NDArray[np.float64]  # [cells, 2 states] targets minus rivals, per half of each state side
+    squares: NDArray[np.float64]  # [cells, 3] around their means: of targets, of targets minus plane, of duels
     # [cells, 2 states + 2] the plane of Q over each cell: mean state and slope; lowest and highest target, minus Q
     planes: NDArray[np.float64]
     drafts: NDArray[np.float64]  # likewise: the planes of the revision under way, which begin to count at its end
     edges: NDArray[np.float64]  # [nodes, 2, states] low and high of each node's state box
     value: NDArray[np.float64]  # [nodes] V where the state's leaf is that node
     greedy: NDArray[np.int32]  # [nodes] the cell whose Q that is
+    second: NDArray[np.int32]  # [nodes] of leaves: the best cell but that one, or NONE
+    marks: NDArray[np.float64]  # [nodes, states] of leaves: the mean state of the experiences there, or the middle
     spots: NDArray[np.int32]  # [GRID] for one state dimension: where in the tree to look for a leaf, by place
     # [5] spread of targets over the space; smallest and largest V of a leaf; least and most that rewards can add up to
     scale: NDArray[np.float64]
 
 
-PER_NODE = ("edges", "value", "greedy")
-PER_CELL = ("ends", "tally", "planes", "drafts")
+PER_NODE = ("edges", "value", "greedy", "second", "marks")
+PER_CELL = ("ends", "tally", "duels", "squares", "planes", "drafts")
+PER_EXPERIENCE = ("facts", "files", "targets", "rivals")
+TARGETS, RESIDUALS, DUELS = 0, 1, 2
 
 
 class Rule(NamedTuple):
@@ -80,6 +87,7 @@ class Rule(NamedTuple):
     sloped: bool  # whether Q is a plane over its cell, else a level
     middles: bool  # whether middle halves are tested against outer quarters
     diagonals: bool  # whether diagonals of quadrants are
+    duelling: bool  # whether halves are compared by what they gain on the next best cell
     promising: bool  # whether only promising cells are split
 
 
@@ -91,7 +99,8 @@ def bins(rule: Rule) -> int:
 def allocate(rule: Rule, size: int) -> Memory:
     """An empty memory for so many experiences."""
     facts = np.zeros((size, 2 * rule.states + rule.actions + 1))
-    return Memory(np.array([0, 4 * rule.evidence, 0, 0, 0]), facts, np.zeros((size, 5), np.int32), np.zeros(size))
+    files = np.zeros((size, 5), np.int32)
+    return Memory(np.array([0, 4 * rule.evidence, 0, 0, 0]), facts, files, np.zeros(size), np.zeros(size))
 
 
 def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
@@ -100,12 +109,16 @@ def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
     edges[:, 1] = 1.0
     return Ledger(
         ends=np.full((cells, 2), NONE, np.int32),
-        tally=np.zeros((cells, 2 * bins(rule) + 1)),
+        tally=np.zeros((cells, 2 * bins(rule))),
+        duels=np.zeros((cells, 2 * rule.states)),
+        squares=np.zeros((cells, 3)),
         planes=np.zeros((cells, 2 * rule.states + 2)),
         drafts=np.zeros((cells, 2 * rule.states + 2)),
         edges=edges,
         value=np.zeros(nodes),
         greedy=np.zeros(nodes, np.int32),
+        second=np.full(nodes, NONE, np.int32),
+        marks=np.full((nodes, rule.states), 0.5),
         spots=np.zeros(GRID, np.int32),
         scale=np.zeros(5),
     )
@@ -113,9 +126,7 @@ def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
 
 def longer_memory(memory: Memory, size: int) -> Memory:
     """The same memory with room for so many experiences."""
-    return Memory(
-        memory.counts, _prolonged(memory.facts, size), _prolonged(memory.files, size), _prolonged(memory.targets, size)
-    )
+    return memory._replace(**{name: _prolonged(getattr(memory, name), size) for name in PER_EXPERIENCE})
 
 
 def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:
@@ -137,6 +148,7 @@ def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
     fits = fits and ((ledger.ends >= NONE) & (ledger.ends < max(used, 1))).all()
     leaves = forest.nodes["child"][:nodes] == NONE
     fits = fits and (ledger.greedy[:nodes][leaves] >= 0).all() and (ledger.greedy < cells).all()
+    fits = fits and ((ledger.second >= NONE) & (ledger.second < cells)).all()
     fits = fits and ((ledger.spots >= 0) & (ledger.spots < nodes)).all()
     if not fits or not np.isfinite(memory.facts[:used]).all():
         raise ValueError("a memory whose files lead nowhere")
@@ -151,7 +163,7 @@ def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
 @kernel(inline=True)
 def lend_memory(m):
     """The same memory without reference counts (see `spaql.compiling.borrow`)."""
-    return Memory(borrow(m.counts), borrow(m.facts), borrow(m.files), borrow(m.targets))
+    return Memory(borrow(m.counts), borrow(m.facts), borrow(m.files), borrow(m.targets), borrow(m.rivals))
 
 
 @kernel(inline=True)
@@ -160,11 +172,15 @@ def lend_ledger(g):
     return Ledger(
         borrow(g.ends),
         borrow(g.tally),
+        borrow(g.duels),
+        borrow(g.squares),
         borrow(g.planes),
         borrow(g.drafts),
         borrow(g.edges),
         borrow(g.value),
         borrow(g.greedy),
+        borrow(g.second),
+        borrow(g.marks),
         borrow(g.spots),
         borrow(g.scale),
     )
@@ -253,6 +269,65 @@ def origin(f, m, i):
     return node
 
 
+@kernel(inline=True)
+def bend(g, cell, points, row, first):
+    """What the plane of a cell adds to its Q at the point in `points[row]` from column `first` on."""
+    states = g.edges.shape[2]
+    total = 0.0
+    for d in range(states):
+        total += g.planes[cell, states + d] * (points[row, first + d] - g.planes[cell, d])
+    return total
+
+
+@kernel()
+def mark(f, m, g):
+    """Find the mean state of the experiences of every leaf, or its middle where there are none."""
+    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    states = g.edges.shape[2]
+    count = np.zeros(f.used[0])
+    for node in range(f.used[0]):
+        for d in range(states):
+            g.marks[node, d] = 0.0
+    for i in range(m.counts[USED]):
+        node = origin(f, m, i)
+        count[node] += 1.0
+        for d in range(states):
+            g.marks[node, d] += m.facts[i, d]
+    for node in range(f.used[0]):
+        for d in range(states):
+            middle = 0.5 * (g.edges[node, 0, d] + g.edges[node, 1, d])
+            g.marks[node, d] = g.marks[node, d] / count[node] if count[node] > 0.0 else middle
+
+
+@kernel(inline=True)
+def choose(f, g, leaf):
+    """Find the cells whose planes are largest and second largest at the mark of a leaf; ties as in `spaql.kernels`."""
+    node = leaf
+    while node >= 0:
+        f.path[f.nodes[node].level] = node
+        node = f.links[node].parent
+    first = NONE
+    second = NONE
+    best = -np.inf
+    runner_up = -np.inf
+    for level in range(f.nodes[leaf].level + 1):
+        cell = f.nodes[f.path[level]].head
+        while cell >= 0:
+            q = f.cells[cell].q + bend(g, cell, g.marks, leaf, 0)
+            if q > best:
+                second = first
+                runner_up = best
+                first = cell
+                best = q
+            elif q > runner_up:
+                second = cell
+                runner_up = q
+            cell = f.cells[cell].next
+    g.value[leaf] = f.cells[first].q
+    g.greedy[leaf] = first
+    g.second[leaf] = second
+
+
 @kernel()
 def survey(f, g):
     """V and greedy cell of every node, and where on the grid its leaves are; a child stands behind its parent."""
@@ -269,6 +344,8 @@ def survey(f, g):
         g.value[node] = value
         g.greedy[node] = cell
         if f.nodes[node].child < 0:
+            choose(f, g, node)
+            value = g.value[node]
             g.scale[LOWEST] = min(g.scale[LOWEST], value)
             g.scale[HIGHEST] = max(g.scale[HIGHEST], value)
         level = f.nodes[node].level
@@ -285,7 +362,9 @@ def frame_children(f, g, node, side):
     for child in range(left, left + 2):
         g.value[child] = g.value[node]
         g.greedy[child] = g.greedy[node]
+        g.second[child] = g.second[node]
         for d in range(g.edges.shape[2]):
+            g.marks[child, d] = g.marks[node, d]
             g.edges[child, 0, d] = g.edges[node, 0, d]
             g.edges[child, 1, d] = g.edges[node, 1, d]
     g.edges[left, 1, side] = f.nodes[node].cut

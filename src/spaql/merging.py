@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from spaql.compiling import kernel
 from spaql.kernels import NONE, file_cell, lend, refresh
+from spaql.pinning import foremost
 
 
 class Chain(NamedTuple):
@@ -170,11 +171,11 @@ def mergeable(f, chain, visited, greedy, first, second):
 
 
 @kernel()
-def merge(f, visited, greedy):
-    """Merge what can be; `visited` and `greedy` [nodes] tell of each leaf whether it was and its greedy cell."""
+def merge(f, visited):
+    """Merge what can be; `visited` [nodes] tells of each leaf whether it was."""
     f = lend(f)
     nodes, cells = f.used[0], f.used[1]
-    greedy = greedy[:nodes].copy()
+    greedy = np.full(nodes, NONE, np.int32)
     chain = Chain(
         np.full(nodes, NONE, np.int32),
         np.full(cells, NONE, np.int32),
@@ -186,6 +187,7 @@ def merge(f, visited, greedy):
         insert(chain, f, cell)
     for leaf in range(nodes):
         if visited[leaf]:
+            greedy[leaf] = foremost(f, leaf)
             chain.decides[greedy[leaf]] += 1
     changed = True
     while changed:

@@ -9,10 +9,11 @@ and each cell B the plane that fits the targets of its experiences,
     Q_B(x) = Q_B + slope_B (x - mean_B),      Q_B = mean of t,  mean_B = mean of x,
 
 by least squares, with `evidence` experiences more, spread evenly over the cell, that say the slope is 0.  The *greedy*
-cell of a state is that of the largest Q_B, whatever the slopes, so the policy is the same all over a leaf of the state
-tree; the value is not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does within a cell, and
-where steps are short (in control they mostly are) that is nearly all it does.  Q and V stay within what rewards can add
-up to, from min(r, 0) / (1 - discount) to max(r, 0) / (1 - discount).
+cell of a leaf of the state tree is that of the largest Q_B(x) at its *mark*, the mean state of the experiences there:
+cells of all sizes, made of experiences from different places, are compared at one and the same state.  The policy is
+the same all over a leaf; the value is not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does
+within a cell, and where steps are short (in control they mostly are) that is nearly all it does.  Q and V stay within
+what rewards can add up to: those that ended an episode count once, others 1 / (1 - discount) times, and 0 is possible.
 
 *Planning.*  A revision first sums up, per cell and leaf of the following state, how many experiences lead there, and
 all that is needed to fit planes.  From these sums, which cost a fraction of a pass over the experiences, it iterates Q
@@ -33,19 +34,25 @@ from numpy.typing import NDArray
 from spaql.compiling import kernel
 from spaql.kernels import NONE, lend, refresh
 from spaql.memory import (
+    CELL,
     CODE,
+    DUELS,
     HIGHEST,
     LATER,
     LEAST,
     LOWEST,
     MOST,
     PLACE,
+    RESIDUALS,
     SPREAD,
+    TARGETS,
     USED,
+    bend,
     book,
     leaf,
     lend_ledger,
     lend_memory,
+    origin,
     survey,
 )
 
@@ -67,16 +74,6 @@ class Model(NamedTuple):
 
 
 @kernel(inline=True)
-def bend(g, cell, points, row, first):
-    """What the plane of a cell adds to its Q at the point in `points[row]` from column `first` on."""
-    states = g.edges.shape[2]
-    total = 0.0
-    for d in range(states):
-        total += g.planes[cell, states + d] * (points[row, first + d] - g.planes[cell, d])
-    return total
-
-
-@kernel(inline=True)
 def worth(g, node, points, row, first):
     """V at the point in `points[row]` from column `first` on, whose leaf is `node`."""
     return possible(g, g.value[node] + bend(g, g.greedy[node], points, row, first))
@@ -93,6 +90,16 @@ def target(f, m, g, rule, i):
     node = leaf(f, node, m.facts, i, first)
     m.files[i, PLACE] = node
     return reward + rule.discount * worth(g, node, m.facts, i, first)
+
+
+@kernel(inline=True)
+def rival(f, m, g, i):
+    """Q at the state of experience i of the best cell but its own; its target where there is no other."""
+    node = origin(f, m, i)
+    cell = g.greedy[node]
+    if cell == m.files[i, CELL]:
+        cell = g.second[node]
+    return m.targets[i] if cell < 0 else f.cells[cell].q + bend(g, cell, m.facts, i, 0)
 
 
 @kernel()
@@ -254,7 +261,9 @@ def lean(f, g, cell, slope):
 def limit(m, g, rule):
     """Find what rewards can add up to, at least and at most; what was forgotten still counts."""
     for i in range(m.counts[USED]):
-        total = m.facts[i, rule.states + rule.actions] / (1.0 - rule.discount)
+        total = m.facts[i, rule.states + rule.actions]
+        if m.files[i, PLACE] >= 0:
+            total /= 1.0 - rule.discount
         g.scale[LEAST] = min(g.scale[LEAST], total)
         g.scale[MOST] = max(g.scale[MOST], total)
 
@@ -297,16 +306,15 @@ def sweep(f, m, g, rule):
     """Give every experience its target and every cell their mean, their plane and their tallies."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     cells = f.used[1]
-    bins = g.tally.shape[1] // 2
     changes = np.zeros(cells)
     moments = np.empty(scratch(rule))
     limit(m, g, rule)
     residual = 0.0
     for i in range(m.counts[USED]):
         m.targets[i] = target(f, m, g, rule, i)
+        if rule.duelling:
+            m.rivals[i] = rival(f, m, g, i)
     for cell in range(cells):
-        for k in range(bins, g.tally.shape[1]):
-            g.tally[cell, k] = 0.0
         visits = f.cells[cell].visits
         if visits > 0:
             total = measure(f, m, g, rule, cell, f.cells[cell].q, moments)
@@ -334,12 +342,11 @@ def scratch(rule):
 
 @kernel(inline=True)
 def measure(f, m, g, rule, cell, q, moments):
-    """Book the targets of a cell's experiences, minus q, and draft their plane; the sum of them.
+    """Draft the plane of a cell's targets and book how far they are from it, and from rivals; their sum, minus q.
 
-    Its tallies of targets must be 0 before; squares are around the mean afterwards.  `moments` is scratch.
+    `moments` is scratch.
     """
     states = rule.states
-    bins = g.tally.shape[1] // 2
     node = f.cells[cell].node
     visits = f.cells[cell].visits
     for k in range(moments.shape[0]):
@@ -355,27 +362,56 @@ def measure(f, m, g, rule, cell, q, moments):
         squares += deviation * deviation
         low = min(low, deviation)
         high = max(high, deviation)
-        book(g.tally, cell, bins, deviation, m.files[i, CODE], rule)
         if rule.sloped:
             gather(m, g, rule, i, node, deviation, moments)
         i = m.files[i, LATER]
     mean = total / visits
-    g.tally[cell, 2 * bins] = max(0.0, squares - visits * mean * mean)
     for k in range(g.drafts.shape[1]):
         g.drafts[cell, k] = 0.0
     if rule.sloped:
         g.drafts[cell, 2 * states] = low - mean
         g.drafts[cell, 2 * states + 1] = high - mean
-        for d in range(states):
-            g.drafts[cell, d] = g.edges[node, 0, d] + moments[d] / visits
         column = np.empty(states)
         for d in range(states):
+            g.drafts[cell, d] = g.edges[node, 0, d] + moments[d] / visits
             column[d] = moments[states + d] - moments[d] * mean
         factor(f, g, rule, cell, moments)
         solve(rule, moments, column)
         for d in range(states):
             g.drafts[cell, states + d] = column[d]
+    compare(m, g, rule, cell, visits, q + mean)
+    g.squares[cell, TARGETS] = max(0.0, squares - visits * mean * mean)
     return total
+
+
+@kernel(inline=True)
+def compare(m, g, rule, cell, visits, q):
+    """Book a cell's targets minus the plane that was drafted around q, and minus their rivals."""
+    states = rule.states
+    bins = g.tally.shape[1] // 2
+    for k in range(bins, 2 * bins):
+        g.tally[cell, k] = 0.0
+    for k in range(2 * states):
+        g.duels[cell, k] = 0.0
+    residuals = 0.0
+    lead = 0.0
+    leads = 0.0
+    i = g.ends[cell, 0]
+    while i >= 0:
+        residual = m.targets[i] - q
+        for d in range(states):
+            residual -= g.drafts[cell, states + d] * (m.facts[i, d] - g.drafts[cell, d])
+        residuals += residual * residual
+        book(g.tally, cell, bins, residual, m.files[i, CODE], rule)
+        if rule.duelling:
+            gain = m.targets[i] - m.rivals[i]
+            lead += gain
+            leads += gain * gain
+            for d in range(states):
+                g.duels[cell, 2 * d + ((m.files[i, CODE] >> (2 * d + 1)) & 1)] += gain
+        i = m.files[i, LATER]
+    g.squares[cell, RESIDUALS] = residuals
+    g.squares[cell, DUELS] = max(0.0, leads - lead * lead / visits)
 
 
 @kernel(inline=True)

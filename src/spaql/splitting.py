@@ -1,14 +1,20 @@
 """Where a cell is worth two, by what its experiences say.
 
-In a cell of n experiences every side is looked at in quarters.  Three kinds of contrasts are tested:
+In a cell of n experiences every side is looked at in quarters.  Four kinds of contrasts are tested.  Three are of
+residuals, targets minus the plane of the cell, since what the plane tells needs no split:
 
 * lower half against upper half, of each side;
 * middle half against outer quarters, of each side: a peak in the middle leaves the two halves alike;
 * for each state side and action side, the two diagonals of their four quadrants: where the better action depends on
   the state, neither side alone need matter.
 
+The fourth is a duel, since two planes that are true may yet cross, and a leaf has but one action:
+
+* lower half against upper half, of each state side, of what each target is above its rival, the Q of the best other
+  cell at the same state.
+
 The groups must have `evidence` experiences each (so must the halves of a side whose middle is tested, and each of the
-four quadrants), and the cell four times as many.  A contrast of group means m0 and m1 of the targets counts where it is
+four quadrants), and the cell four times as many.  A contrast of group means m0 and m1 counts where it is
 *significant*, |m0 - m1| > confidence * its standard error; where it is *relevant*,
 
     |m0 - m1| n > tolerance * spread * sqrt(N),      N experiences in all;
@@ -31,15 +37,19 @@ from spaql.compiling import kernel
 from spaql.kernels import MAX_DEPTH, NONE, halve, lend, refresh
 from spaql.memory import (
     CODE,
+    DUELS,
     LATER,
     PENDING,
+    RESIDUALS,
     SPLITS,
     SPREAD,
+    TARGETS,
     USED,
     chain,
     frame_children,
     lend_ledger,
     lend_memory,
+    mark,
     origin,
     survey,
 )
@@ -78,7 +88,7 @@ def gauge(f, g):
             loss = f.cells[cell].q - g.value[f.cells[cell].node]
             step = loss - mean
             mean += step * share / weight
-            scatter += share * (step * (loss - mean) + g.tally[cell, g.tally.shape[1] - 1] / visits)
+            scatter += share * (step * (loss - mean) + g.squares[cell, TARGETS] / visits)
     spread = np.sqrt(max(scatter, 0.0) / weight)
     g.scale[SPREAD] = spread if spread > _ROUNDING * largest else 0.0
 
@@ -101,8 +111,9 @@ def contrast(low_count, low_sum, high_count, high_sum, squares, rule):
 
 
 @kernel(inline=True)
-def halves(tally, cell, at, first, second, rule):
-    """The contrast of bins `first` and `second` with the two others of the four from column `at` on."""
+def halves(g, cell, at, first, second, rule):
+    """The contrast of residuals of bins `first` and `second` with the two others of the four from column `at` on."""
+    tally = g.tally
     sums = tally.shape[1] // 2
     third = 1 if first + second != 1 else 2  # of 0, 1, 2, 3 with first 0, and second 1, 2 or 3
     fourth = 6 - first - second - third
@@ -111,7 +122,7 @@ def halves(tally, cell, at, first, second, rule):
         tally[cell, sums + at + first] + tally[cell, sums + at + second],
         tally[cell, at + third] + tally[cell, at + fourth],
         tally[cell, sums + at + third] + tally[cell, sums + at + fourth],
-        tally[cell, 2 * sums],
+        g.squares[cell, RESIDUALS],
         rule,
     )
 
@@ -127,12 +138,25 @@ def strongest(f, m, g, rule, cell):
     best = rule.confidence * rule.confidence
     side = NONE
     for d in range(rule.sides):
-        size, strength = halves(g.tally, cell, 4 * d, 0, 1, rule)
+        size, strength = halves(g, cell, 4 * d, 0, 1, rule)
         if strength > best and size > relevant:
             best = strength
             side = d
         if rule.middles and strength >= 0.0:
-            size, strength = halves(g.tally, cell, 4 * d, 0, 3, rule)
+            size, strength = halves(g, cell, 4 * d, 0, 3, rule)
+            if strength > best and size > relevant:
+                best = strength
+                side = d
+    if rule.duelling:
+        for d in range(rule.states):
+            size, strength = contrast(
+                g.tally[cell, 4 * d] + g.tally[cell, 4 * d + 1],
+                g.duels[cell, 2 * d],
+                g.tally[cell, 4 * d + 2] + g.tally[cell, 4 * d + 3],
+                g.duels[cell, 2 * d + 1],
+                g.squares[cell, DUELS],
+                rule,
+            )
             if strength > best and size > relevant:
                 best = strength
                 side = d
@@ -143,7 +167,7 @@ def strongest(f, m, g, rule, cell):
             for corner in range(4):
                 enough = enough and g.tally[cell, at + corner] >= rule.evidence
             if enough:
-                size, strength = halves(g.tally, cell, at, 0, 3, rule)
+                size, strength = halves(g, cell, at, 0, 3, rule)
                 if strength > best and size > relevant:
                     best = strength
                     side = s
@@ -237,6 +261,8 @@ def revise(f, m, g, rule):
     """Plan, and split where the experiences say so; False where it has to be called again with more room."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     if m.counts[PENDING] == 0:
+        mark(f, m, g)
+        survey(f, g)
         if rule.planned:
             plan(f, m, g, rule)
         sweep(f, m, g, rule)
@@ -247,6 +273,7 @@ def revise(f, m, g, rule):
     m.counts[PENDING] = 0 if done else 1
     if done:  # not before: all cells are to be judged by the same values, however often room ran out
         adopt(f, g)
+        mark(f, m, g)
         refresh(f)
         survey(f, g)
     return done

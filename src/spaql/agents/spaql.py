@@ -9,8 +9,8 @@ the time-invariant greedy policy, and otherwise
 * splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
 * explores with steps of every size, which it repeats: where no exploring action is under way, three of four actions are
   drawn inside the greedy cell; else one is drawn from an interval around its middle, twice as wide as the cell, four
-  times, ... or as the action space, each as likely, and played at least k times in a row with probability 1/k (Dabney,
-  Ostrovski and Barreto, 2021);
+  times, ... or as the action space, each as likely, every second time from its ends only, and played at least k times
+  in a row with probability 1/k (Dabney, Ostrovski and Barreto, 2021);
 * selects nothing: the returned policy is a revision of everything remembered, and plays the middle of its cells;
 * returns few arms: cells that decide nothing are merged (`spaql.merging`).
 """
@@ -37,6 +37,7 @@ from spaql.memory import (
     ORIGIN,
     PENDING,
     PER_CELL,
+    PER_EXPERIENCE,
     PER_NODE,
     PLACE,
     SPLITS,
@@ -61,6 +62,7 @@ from spaql.memory import (
 )
 from spaql.merging import merge
 from spaql.partition import Partition
+from spaql.pinning import pin
 from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
 from spaql.spaces import Box, Finite, check_number, check_whole
@@ -80,7 +82,9 @@ MECHANISMS = {
     "promise": "cells split wherever contrasts are significant and relevant",
     "middles": "middle halves are not tested against outer quarters",
     "diagonals": "diagonals of quadrants are not tested",
+    "duels": "halves are not compared by what they gain on the next best cell",
     "sizes": "exploring actions are drawn from the whole action space",
+    "ends": "exploring actions are drawn evenly from their interval",
     "repeats": "exploring actions are played once",
     "merging": "the returned policy keeps every cell",
     "middle": "the returned policy draws inside the chosen cell",
@@ -93,6 +97,7 @@ class Conduct(NamedTuple):
     horizon: int
     exploration: float
     local: bool  # steps of every size, else of the whole action space only
+    bold: bool  # every second exploring action is an end of its interval
     persistent: bool  # exploring actions are repeated for a while
     choices: int  # number of finite actions, 0 for a box
 
@@ -102,7 +107,8 @@ def wander(f, cell, conduct, random, actions, row):
     """Draw an exploring action into `actions[row]`.
 
     With 2^-k the narrowest side of the greedy cell, the action is drawn from the interval that reaches 1, 1/2, ..., or
-    2^-k to either side of the cell's middle, each as likely, as far as it lies in the action space.
+    2^-k to either side of the cell's middle, each as likely, as far as it lies in the action space: evenly, or, as
+    likely, one of its ends in each dimension.
     """
     if conduct.choices > 0:
         actions[row, 0] = np.floor(uniform(random) * conduct.choices)
@@ -113,10 +119,14 @@ def wander(f, cell, conduct, random, actions, row):
         for d in range(f.boxes.shape[2]):
             narrowest = min(narrowest, f.boxes[cell, 1, d] - f.boxes[cell, 0, d])
         reach = math.ldexp(1.0, -int(uniform(random) * (2 - math.frexp(narrowest)[1])))
+    ends = conduct.bold and uniform(random) < 0.5
     for d in range(f.boxes.shape[2]):
         middle = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
         low = max(0.0, middle - reach)
-        actions[row, d] = low + uniform(random) * (min(1.0, middle + reach) - low)
+        place = uniform(random)
+        if ends:
+            place = 1.0 if place < 0.5 else 0.0
+        actions[row, d] = low + place * (min(1.0, middle + reach) - low)
 
 
 @kernel(inline=True)
@@ -277,7 +287,7 @@ class SPAQL(Trained):
         confidence: float = 3.0,
         tolerance: float = 0.1,
         evidence: int = 4,
-        growth: float = 0.5,
+        growth: float = 0.25,
         memory: int = 1_000_000,
         without: Sequence[str] = (),
         seed: int = 0,
@@ -312,11 +322,17 @@ class SPAQL(Trained):
             sloped="slopes" not in self.without,
             middles="middles" not in self.without,
             diagonals="diagonals" not in self.without,
+            duelling="duels" not in self.without,
             promising="promise" not in self.without,
         )
         choices = actions.count if isinstance(actions, Finite) else 0
         self._conduct = Conduct(
-            problem.horizon, self.exploration, "sizes" not in self.without, "repeats" not in self.without, choices
+            horizon=problem.horizon,
+            exploration=self.exploration,
+            local="sizes" not in self.without,
+            bold="ends" not in self.without,
+            persistent="repeats" not in self.without,
+            choices=choices,
         )
         self._work = Partition(problem.states, actions, initial=0.0)
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
@@ -402,7 +418,7 @@ class SPAQL(Trained):
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
         used = int(arrays["memory-counts"][USED])
         memory, ledger = allocate(self._rule, max(used, 2 * self.problem.horizon)), open_ledger(self._rule, *room)
-        rows = dict.fromkeys(("facts", "files", "targets"), used)
+        rows = dict.fromkeys(PER_EXPERIENCE, used)
         rows |= dict.fromkeys(PER_NODE, int(self._work.forest.used[0]))
         rows |= dict.fromkeys(PER_CELL, int(self._work.forest.used[1]))
         for prefix, place in (("memory-", memory), ("ledger-", ledger)):
@@ -429,8 +445,12 @@ class SPAQL(Trained):
             )
             while memory.counts[USED] and not revise(work.forest, memory, ledger, self._rule):
                 work, ledger = _roomier(work, ledger, True)
+            pinned = 0
+            while memory.counts[USED] and pinned < work.forest.used[0]:
+                pinned = pin(work.forest, memory, ledger, self._rule, pinned)
+                work, ledger = _roomier(work, ledger, pinned < work.forest.used[0])
             if memory.counts[USED] and "merging" not in self.without:
-                merge(work.forest, visited(work.forest, memory), ledger.greedy)
+                merge(work.forest, visited(work.forest, memory))
             self._returned = self.finished, work
         return self._returned[1]
 
