@@ -90,14 +90,19 @@ def test_the_tally_counts_quarters_and_quadrants(name):
 
 
 def known(agent):
-    """V as a function of a state in the unit cube: of all cells around it, the plane of the one of largest Q."""
+    """V as a function of a state in the unit cube: of all cells around it, the plane that is largest at its leaf's mark."""
     count, states = len(agent._work), agent._rule.states
     q, planes = agent._work.forest.cells["q"][:count].copy(), agent._ledger.planes[:count].copy()
-    low, high = (edge[agent._work.forest.cells["node"][:count]] for edge in agent._work.node_boxes())
+    lows, highs = agent._work.node_boxes()
+    low, high = (edge[agent._work.forest.cells["node"][:count]] for edge in (lows, highs))
+    leaves = np.flatnonzero(agent._work.forest.nodes["child"][: len(lows)] < 0)
 
     def value(x):
         around = ((low <= x) & ((x < high) | (high == 1.0))).all(axis=1)
-        best = np.flatnonzero(around)[np.argmax(q[around])]
+        leaf = leaves[((lows[leaves] <= x) & ((x < highs[leaves]) | (highs[leaves] == 1.0))).all(axis=1)]
+        (mark,) = agent._ledger.marks[leaf]
+        there = q + (planes[:, states : 2 * states] * (mark - planes[:, :states])).sum(axis=1)
+        best = np.flatnonzero(around)[np.argmax(there[around])]
         return q[best] + planes[best, states : 2 * states] @ (x - planes[best, :states])
 
     return value
@@ -135,7 +140,9 @@ def test_a_sweep_makes_q_the_mean_target(name, without):
     for cell in np.unique(cells):
         own = targets[cells == cell]
         assert after[cell] == pytest.approx(own.mean(), rel=1e-9)
-        assert agent._ledger.tally[cell, -1] == pytest.approx(((own - own.mean()) ** 2).sum(), rel=1e-6, abs=1e-9)
+        assert agent._ledger.squares[cell, memory.TARGETS] == pytest.approx(
+            ((own - own.mean()) ** 2).sum(), rel=1e-6, abs=1e-9
+        )
         if not without:
             span = agent._ledger.planes[cell, 2 * rule.states :]
             np.testing.assert_allclose(span, [own.min() - own.mean(), own.max() - own.mean()], rtol=1e-6, atol=1e-9)
@@ -475,7 +482,7 @@ def test_forgetting_keeps_the_younger_of_each_two():
     kept = used // 2
     assert agent._memory.counts[USED] == kept
     np.testing.assert_array_equal(agent._memory.facts[:kept], facts[1:used:2][:kept])
-    assert agent._memory.counts[NEXT] == kept + max(16, int(0.5 * kept))
+    assert agent._memory.counts[NEXT] == kept + max(16, int(0.25 * kept))
     assert agent._work.forest.cells["visits"].sum() == kept
 
 

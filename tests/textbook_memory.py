@@ -378,8 +378,6 @@ class Agent:
     def revise(self):
         sums = [e["r"] if e["ended"] else e["r"] / (1.0 - self.discount) for e in self.memory]
         self.least, self.most = min([self.least, *sums]), max([self.most, *sums])
-        self.mark()
-        self.survey()
         if "planning" not in self.without:
             self.plan()
         self.sweep()

@@ -244,6 +244,22 @@ def chain(f, m, g, rule, i, cell):
     return code
 
 
+@kernel()
+def sort(f, m):
+    """Experiences in the order of their cells, and where in it each cell begins, `[cells + 1]`; as they are chained."""
+    f, m = lend(f), lend_memory(m)
+    starts = np.zeros(f.used[1] + 1, np.int64)
+    for cell in range(f.used[1]):
+        starts[cell + 1] = starts[cell] + f.cells[cell].visits
+    place = starts.copy()
+    order = np.empty(m.counts[USED], np.int32)
+    for i in range(m.counts[USED]):
+        cell = m.files[i, CELL]
+        order[place[cell]] = i
+        place[cell] += 1
+    return starts, order
+
+
 @kernel(inline=True)
 def leaf(f, node, points, row, first):
     """The leaf of the state tree below a node that holds the point in `points[row]` from column `first` on."""
@@ -326,6 +342,14 @@ def choose(f, g, leaf):
     g.value[leaf] = f.cells[first].q
     g.greedy[leaf] = first
     g.second[leaf] = second
+
+
+@kernel(inline=True)
+def limit(g, rule, reward, ended):
+    """Widen the range of what rewards can add up to by one of them; what is forgotten still counts."""
+    total = reward if ended else reward / (1.0 - rule.discount)
+    g.scale[LEAST] = min(g.scale[LEAST], total)
+    g.scale[MOST] = max(g.scale[MOST], total)
 
 
 @kernel()

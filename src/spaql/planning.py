@@ -38,7 +38,6 @@ from spaql.memory import (
     CODE,
     DUELS,
     HIGHEST,
-    LATER,
     LEAST,
     LOWEST,
     MOST,
@@ -103,7 +102,7 @@ def rival(f, m, g, i):
 
 
 @kernel()
-def pair(f, m, g, rule):
+def pair(f, m, g, rule, firsts, order):
     """Look up the leaf of every state that followed; the pairs of a cell and a leaf, as starts and leaves."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     cells = f.used[1]
@@ -114,8 +113,8 @@ def pair(f, m, g, rule):
     pairs = 0
     for cell in range(cells):
         starts[cell] = pairs
-        i = g.ends[cell, 0]
-        while i >= 0:
+        for place in range(firsts[cell], firsts[cell + 1]):
+            i = order[place]
             node = m.files[i, PLACE]
             if node >= 0:
                 node = leaf(f, node, m.facts, i, first)
@@ -124,16 +123,15 @@ def pair(f, m, g, rule):
                     last[node] = cell
                     leaves[pairs] = node
                     pairs += 1
-            i = m.files[i, LATER]
     starts[cells] = pairs
     return starts, leaves
 
 
 @kernel()
-def summarize(f, m, g, rule):
+def summarize(f, m, g, rule, firsts, order):
     """The model of all that is remembered; mean states of the planes are brought up to date."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
-    starts, leaves = pair(f, m, g, rule)
+    starts, leaves = pair(f, m, g, rule, firsts, order)
     cells, pairs, states = f.used[1], starts[-1], rule.states
     first = states + rule.actions + 1
     rewards = np.zeros(cells)
@@ -155,8 +153,8 @@ def summarize(f, m, g, rule):
         for k in range(moments.shape[0]):
             moments[k] = 0.0
         total = 0.0
-        i = g.ends[cell, 0]
-        while i >= 0:
+        for place in range(firsts[cell], firsts[cell + 1]):
+            i = order[place]
             reward = m.facts[i, first - 1]
             total += reward
             if rule.sloped:
@@ -171,7 +169,6 @@ def summarize(f, m, g, rule):
                         lifts[k, d] += x
                         for e in range(states):
                             turns[k, d, e] += x * m.facts[i, first + e]
-            i = m.files[i, LATER]
         rewards[cell] = total / visits
         if rule.sloped:
             for d in range(states):
@@ -257,23 +254,11 @@ def lean(f, g, cell, slope):
         g.planes[cell, states + d] = part * slope[d]
 
 
-@kernel(inline=True)
-def limit(m, g, rule):
-    """Find what rewards can add up to, at least and at most; what was forgotten still counts."""
-    for i in range(m.counts[USED]):
-        total = m.facts[i, rule.states + rule.actions]
-        if m.files[i, PLACE] >= 0:
-            total /= 1.0 - rule.discount
-        g.scale[LEAST] = min(g.scale[LEAST], total)
-        g.scale[MOST] = max(g.scale[MOST], total)
-
-
 @kernel()
-def plan(f, m, g, rule):
+def plan(f, m, g, rule, firsts, order):
     """Iterate Q, slopes and the policy on the model of all that is remembered."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
-    limit(m, g, rule)
-    model = summarize(f, m, g, rule)
+    model = summarize(f, m, g, rule, firsts, order)
     cells = f.used[1]
     q = np.empty(cells)
     before = np.empty(f.used[0], np.int32)
@@ -302,13 +287,12 @@ def possible(g, value):
 
 
 @kernel()
-def sweep(f, m, g, rule):
+def sweep(f, m, g, rule, firsts, order):
     """Give every experience its target and every cell their mean, their plane and their tallies."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     cells = f.used[1]
     changes = np.zeros(cells)
     moments = np.empty(scratch(rule))
-    limit(m, g, rule)
     residual = 0.0
     for i in range(m.counts[USED]):
         m.targets[i] = target(f, m, g, rule, i)
@@ -317,7 +301,7 @@ def sweep(f, m, g, rule):
     for cell in range(cells):
         visits = f.cells[cell].visits
         if visits > 0:
-            total = measure(f, m, g, rule, cell, f.cells[cell].q, moments)
+            total = measure(f, m, g, rule, cell, f.cells[cell].q, moments, order[firsts[cell] : firsts[cell + 1]])
             residual += total
             changes[cell] = total / visits
     residual /= m.counts[USED]
@@ -341,10 +325,10 @@ def scratch(rule):
 
 
 @kernel(inline=True)
-def measure(f, m, g, rule, cell, q, moments):
+def measure(f, m, g, rule, cell, q, moments, own):
     """Draft the plane of a cell's targets and book how far they are from it, and from rivals; their sum, minus q.
 
-    `moments` is scratch.
+    `own` lists its experiences; `moments` is scratch.
     """
     states = rule.states
     node = f.cells[cell].node
@@ -355,8 +339,7 @@ def measure(f, m, g, rule, cell, q, moments):
     squares = 0.0
     low = np.inf
     high = -np.inf
-    i = g.ends[cell, 0]
-    while i >= 0:
+    for i in own:
         deviation = m.targets[i] - q
         total += deviation
         squares += deviation * deviation
@@ -364,7 +347,6 @@ def measure(f, m, g, rule, cell, q, moments):
         high = max(high, deviation)
         if rule.sloped:
             gather(m, g, rule, i, node, deviation, moments)
-        i = m.files[i, LATER]
     mean = total / visits
     for k in range(g.drafts.shape[1]):
         g.drafts[cell, k] = 0.0
@@ -379,13 +361,13 @@ def measure(f, m, g, rule, cell, q, moments):
         solve(rule, moments, column)
         for d in range(states):
             g.drafts[cell, states + d] = column[d]
-    compare(m, g, rule, cell, visits, q + mean)
+    compare(m, g, rule, cell, q + mean, own)
     g.squares[cell, TARGETS] = max(0.0, squares - visits * mean * mean)
     return total
 
 
 @kernel(inline=True)
-def compare(m, g, rule, cell, visits, q):
+def compare(m, g, rule, cell, q, own):
     """Book a cell's targets minus the plane that was drafted around q, and minus their rivals."""
     states = rule.states
     bins = g.tally.shape[1] // 2
@@ -396,8 +378,7 @@ def compare(m, g, rule, cell, visits, q):
     residuals = 0.0
     lead = 0.0
     leads = 0.0
-    i = g.ends[cell, 0]
-    while i >= 0:
+    for i in own:
         residual = m.targets[i] - q
         for d in range(states):
             residual -= g.drafts[cell, states + d] * (m.facts[i, d] - g.drafts[cell, d])
@@ -409,9 +390,8 @@ def compare(m, g, rule, cell, visits, q):
             leads += gain * gain
             for d in range(states):
                 g.duels[cell, 2 * d + ((m.files[i, CODE] >> (2 * d + 1)) & 1)] += gain
-        i = m.files[i, LATER]
     g.squares[cell, RESIDUALS] = residuals
-    g.squares[cell, DUELS] = max(0.0, leads - lead * lead / visits)
+    g.squares[cell, DUELS] = max(0.0, leads - lead * lead / len(own))
 
 
 @kernel(inline=True)

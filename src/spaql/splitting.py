@@ -51,6 +51,7 @@ from spaql.memory import (
     lend_memory,
     mark,
     origin,
+    sort,
     survey,
 )
 from spaql.planning import adopt, measure, plan, scratch, sweep, worth
@@ -217,7 +218,12 @@ def part(f, m, g, rule, cell, side):
     for half in (cell, upper):
         visits = f.cells[half].visits
         if visits > 0:  # an empty half keeps Q and plane
-            f.cells[half].q = q + measure(f, m, g, rule, half, q, moments) / visits
+            own = np.empty(visits, np.int32)
+            i = g.ends[half, 0]
+            for k in range(visits):
+                own[k] = i
+                i = m.files[i, LATER]
+            f.cells[half].q = q + measure(f, m, g, rule, half, q, moments, own) / visits
     m.counts[SPLITS] += 1
 
 
@@ -261,11 +267,10 @@ def revise(f, m, g, rule):
     """Plan, and split where the experiences say so; False where it has to be called again with more room."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     if m.counts[PENDING] == 0:
-        mark(f, m, g)
-        survey(f, g)
+        starts, order = sort(f, m)
         if rule.planned:
-            plan(f, m, g, rule)
-        sweep(f, m, g, rule)
+            plan(f, m, g, rule, starts, order)
+        sweep(f, m, g, rule, starts, order)
         refresh(f)
         survey(f, g)
         gauge(f, g)

@@ -52,6 +52,7 @@ from spaql.memory import (
     forget,
     lend_ledger,
     lend_memory,
+    limit,
     longer_ledger,
     longer_memory,
     open_ledger,
@@ -182,6 +183,7 @@ def train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, wo
         reward = frame.outcomes[0, 0]
         total += reward
         m.facts[i, states + rule.actions] = reward
+        limit(g, rule, reward, status & SOME_ENDED)
         for d in range(states):
             m.facts[i, states + rule.actions + 1 + d] = frame.points[0, d]
         node = NONE if status & SOME_ENDED else spot(f, g, frame.points, 0)
