@@ -90,7 +90,7 @@ def test_the_tally_counts_quarters_and_quadrants(name):
 
 
 def known(agent):
-    """V as a function of a state in the unit cube: of all cells around it, the plane that is largest at its leaf's mark."""
+    """V as a function of a state in the unit cube: of the cells around it, the plane largest at its leaf's mark."""
     count, states = len(agent._work), agent._rule.states
     q, planes = agent._work.forest.cells["q"][:count].copy(), agent._ledger.planes[:count].copy()
     lows, highs = agent._work.node_boxes()
@@ -113,10 +113,20 @@ def parts(agent):
     return agent._work.forest, agent._memory, agent._ledger, agent._rule
 
 
+def planned(agent):
+    """Plan, as a revision does."""
+    planning.plan(*parts(agent), *memory.sort(agent._work.forest, agent._memory))
+
+
+def swept(agent):
+    """Give every experience its target, as a revision does."""
+    planning.sweep(*parts(agent), *memory.sort(agent._work.forest, agent._memory))
+
+
 def surveyed(agent, *steps):
     """Do so many steps of a revision and make their values count."""
     for step in steps:
-        step(*parts(agent))
+        step(agent)
         kernels.refresh(agent._work.forest)
         memory.survey(agent._work.forest, agent._ledger)
     return agent
@@ -134,7 +144,7 @@ def test_a_sweep_makes_q_the_mean_target(name, without):
         [0.0 if end else value(y) for y, end in zip(following, ended, strict=True)]
     )
     cells = agent._memory.files[:used, CELL]
-    planning.sweep(*parts(agent))
+    swept(agent)
     np.testing.assert_allclose(agent._memory.targets[:used], targets, rtol=1e-9)
     after = agent._work.forest.cells["q"][: len(agent._work)]
     for cell in np.unique(cells):
@@ -155,7 +165,7 @@ def test_the_slope_of_a_cell_is_that_of_a_ridge_regression(name, evidence):
     agent = taught(name, evidence=evidence)
     states, used = agent._rule.states, int(agent._memory.counts[USED])
     low, high = agent._work.node_boxes()
-    planning.sweep(*parts(agent))
+    swept(agent)
     cells, steep = agent._memory.files[:used, CELL], 0
     for cell in np.unique(cells):
         x, t = columns(agent)[0][cells == cell], agent._memory.targets[:used][cells == cell]
@@ -202,9 +212,11 @@ def given(cuts, experiences, **more):
         agent._memory.facts[i] = x, a, r, x if following is None else following
         agent._memory.files[i, ORIGIN] = 0
         agent._memory.files[i, PLACE] = -1 if following is None else 0
+        memory.limit(ledger, rule, r, following is None)
         point, action = agent._memory.facts[i : i + 1, :1].copy(), agent._memory.facts[i : i + 1, 1:2].copy()
         memory.chain(*parts(agent), i, kernels.locate(forest, 0, point, 0, action))
         agent._memory.counts[USED] += 1
+    memory.mark(forest, agent._memory, ledger)
     return surveyed(agent)
 
 
@@ -229,7 +241,7 @@ def test_planning_solves_a_chain(discount, without, cuts, revisions):
     places, rows = chain(cuts)
     agent = given(cuts, 3 * rows, discount=discount, without=without)
     for _ in range(revisions):
-        surveyed(agent, planning.plan, planning.sweep)
+        surveyed(agent, planned, swept)
     best = [-sum(discount**k for k in range(len(places) - place)) for place in range(len(places))]
     for place, x in enumerate(places):
         assert q_at(agent, x, 1) == pytest.approx(best[place], rel=1e-9)
@@ -264,7 +276,7 @@ def test_planes_find_a_value_within_a_cell_that_levels_do_not(discount):
     for without in ((), ("slopes",)):
         agent = given(1, sloping(800, discount), discount=discount, without=without)
         for _ in range(10):
-            surveyed(agent, planning.plan, planning.sweep)
+            surveyed(agent, planned, swept)
         errors[without] = max(abs(known(agent)(np.array([x])) - (3.0 + 2.0 * x)) for x in points)
     assert errors[()] < 0.1
     assert errors["slopes",] > 0.4
@@ -278,7 +290,7 @@ def test_a_cell_without_experiences_moves_with_the_others():
     rng, planes = np.random.default_rng(1), agent._ledger.drafts[: len(cells)]
     cells["q"] = rng.normal(size=len(cells))
     planes[cells["visits"] == 0] = agent._ledger.planes[: len(cells)][cells["visits"] == 0] = [0.8, 0.5, -1.0, 1.0]
-    for step in (planning.plan, planning.sweep):
+    for step in (planned, swept):
         surveyed(agent)
         before = cells["q"].copy()
         surveyed(agent, step)
@@ -326,7 +338,7 @@ def test_values_stay_within_what_the_rewards_allow(states, seed):
     assert agent.history["value_high"].max() <= 1000.0
     levels = []
     for _ in range(repeats):
-        surveyed(agent, planning.plan, planning.sweep)
+        surveyed(agent, planned, swept)
         levels.append((agent._ledger.scale[LOWEST], agent._ledger.scale[HIGHEST]))
     levels = np.array(levels)
     assert 0.0 <= levels.min() <= levels.max() <= 1000.0
@@ -341,13 +353,13 @@ def test_values_do_not_grow_without_bound_in_a_forgetful_agent(states, seed):
     agent = SPAQL(random_problem(states, seed), seed=seed, discount=0.999, evidence=2, memory=400)
     agent.learn(total_timesteps=20_000)
     for _ in range(300):
-        surveyed(agent, planning.plan, planning.sweep)
+        surveyed(agent, planned, swept)
     assert np.abs(agent._ledger.scale[[LOWEST, HIGHEST]]).max() < 5000.0
 
 
 def test_an_empty_half_keeps_q_and_plane():
     agent = given(0, [row for row in sloping(100, 0.9) if row[0] < 0.5], discount=0.9)
-    surveyed(agent, planning.plan, planning.sweep)
+    surveyed(agent, planned, swept)
     forest, ledger = agent._work.forest, agent._ledger
     q, plane = forest.cells["q"][0], ledger.planes[0].copy()
     assert plane[1] != 0.0
@@ -361,7 +373,7 @@ def test_an_empty_half_keeps_q_and_plane():
 
 @every_problem
 def test_the_values_that_cells_are_judged_by_do_not_change_while_cells_split(name):
-    agent = surveyed(taught(name), planning.plan, planning.sweep)
+    agent = surveyed(taught(name), planned, swept)
     forest, experiences, ledger, rule = parts(agent)
     states = columns(agent)[0].copy()
 

@@ -29,7 +29,7 @@ CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
     "confidence": (2.0, 3.0, 4.5),
     "tolerance": (0.05, 0.1, 0.2),
     "evidence": (2, 4, 8),
-    "growth": (0.25, 0.5, 1.0),
+    "growth": (0.125, 0.25, 0.5),
 }
 VARIANTS = tuple(
     Contender(f"{name}-{value:g}", f"{name} {value:g}", "spaql", {name: value})
