@@ -373,6 +373,19 @@ def test_a_policy_learned_here_does_as_well_there():
     assert here.mean > 100.0 > 40.0 > spaql.Random("cartpole").evaluate(200).mean
 
 
+@pytest.mark.compiled_only
+@pytest.mark.parametrize(("name", "steps"), [("pendulum", 6_000), ("cartpole", 6_000)])
+def test_learning_here_and_there_agrees(name, steps):
+    """The same agent on the same number of steps; only the random numbers of where episodes begin are others."""
+    here, there = (
+        np.array([spaql.SPAQL(env, seed=k).learn(total_timesteps=steps).evaluate(episodes=40).mean for k in range(8)])
+        for env in (name, TWINS[name])
+    )
+    error = math.hypot(here.std(), there.std()) / math.sqrt(len(here) - 1)
+    assert abs(here.mean() - there.mean()) < 3.0 * error
+    assert min(here.mean(), there.mean()) > spaql.Random(name).evaluate(500).mean + 3.0 * error  # both have learned
+
+
 @pytest.mark.parametrize("name", ["cartpole", "acrobot", "mountaincar"])
 def test_velocities_beyond_the_range_are_its_border_or_a_fault(name):
     problem = ours(name)
