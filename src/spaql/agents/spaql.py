@@ -4,9 +4,9 @@ The agent of the paper is myopic, forgets what a split cell had learned, splits 
 twenty-one steps on choosing between its own snapshots (`docs/findings.md`).  This one keeps the single partition and
 the time-invariant greedy policy, and otherwise
 
-* values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.memory`);
+* values with the discount 1 - 1/H, so that what comes after a step counts (`spaql.planning`);
 * remembers every experience and revises all Q from them, whenever the memory has grown by a quarter;
-* splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.memory`);
+* splits one side of a cell at a time, where significance, relevance and promise say so (`spaql.splitting`);
 * explores with steps of every size, which it repeats: where no exploring action is under way, three of four actions are
   drawn inside the greedy cell; else one is drawn from an interval around its middle, twice as wide as the cell, four
   times, ... or as the action space, each as likely, every second time from its ends only, and played at least k times
