@@ -13,10 +13,29 @@ from spaql.agents import SPAQL
 from spaql.agents import spaql as learning
 from spaql.agents.spaql import MECHANISMS
 from spaql.errors import ParameterError
-from spaql.memory import CELL, CODE, HIGHEST, LATER, LOWEST, NEXT, ORIGIN, PLACE, SPREAD, USED
+from spaql.memory import CELL, CODE, HIGHEST, LATER, LEAST, LOWEST, MOST, NEXT, ORIGIN, PLACE, SPREAD, USED
 from spaql.partition import Partition
 from spaql.problems import Box, Finite, Problem, ambulance, oil
 from spaql.rng import normal, uniform
+
+
+def _drift(state, action, parameters, random, next_state):
+    for d in range(8):
+        next_state[d] = uniform(random)
+    return action[0], False
+
+
+def _start(parameters, random, state):
+    for d in range(8):
+        state[d] = uniform(random)
+
+
+def wide_world():
+    """Eight numbers to see and eight to choose."""
+    return Problem(
+        name="wide", step=_drift, reset=_start, states=Box([0] * 8, [1] * 8), actions=Box([0] * 8, [1] * 8), horizon=5
+    )
+
 
 EPISODES = 30 if config.DISABLE_JIT else 400
 PROBLEMS = {
@@ -55,6 +74,29 @@ def test_every_experience_is_filed_under_the_cell_that_holds_it(name, room):
             node = files[i, column]
             if node >= 0:
                 assert ((low[node] <= points[i]) & ((points[i] < high[node]) | (high[node] == 1.0))).all()
+
+
+@pytest.mark.parametrize("parameters", [{"growth": 1.5}, {"evidence": 50}, {}])
+def test_a_full_memory_goes_on_being_revised(parameters):
+    """Nothing is forgotten that no revision has seen, however late one would fall due."""
+    agent = SPAQL(oil(), seed=0, memory=100, **parameters)
+    for _ in range(6):
+        agent.learn(20)
+        before = agent.partition.q.tolist()
+        agent.learn(20)
+        assert agent.partition.q.tolist() != before
+        values = agent.history["value_high"][-20:]
+        assert len(set(values)) > 1
+
+
+def test_sixteen_sides_have_a_code():
+    agent = SPAQL(wide_world(), seed=0).learn(20)
+    files, used = agent._memory.files, int(agent._memory.counts[USED])
+    facts = np.ascontiguousarray(agent._memory.facts[:used, :16])
+    if len(agent._work) == 1:
+        quarters = np.minimum((facts * 4).astype(np.int64), 3)
+        codes = (quarters << (2 * np.arange(16))).sum(axis=1)
+        np.testing.assert_array_equal(files[:used, CODE].astype(np.int64) & 0xFFFFFFFF, codes)
 
 
 @every_problem
@@ -348,13 +390,17 @@ def test_values_stay_within_what_the_rewards_allow(states, seed):
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("states", [2, 4])
 @pytest.mark.parametrize("seed", range(3))
-def test_values_do_not_grow_without_bound_in_a_forgetful_agent(states, seed):
-    """Few experiences per cell, and planes that reach beyond them: V may pass what the rewards allow, not for ever."""
+def test_values_stay_within_what_rewards_allow_in_a_forgetful_agent(states, seed):
+    """Few experiences per cell, and planes that reach beyond them."""
     agent = SPAQL(random_problem(states, seed), seed=seed, discount=0.999, evidence=2, memory=400)
     agent.learn(total_timesteps=20_000)
     for _ in range(300):
         surveyed(agent, planned, swept)
-    assert np.abs(agent._ledger.scale[[LOWEST, HIGHEST]]).max() < 5000.0
+    rewards, scale = columns(agent)[2], agent._ledger.scale
+    assert scale[LOWEST] >= scale[LEAST] >= -1000.0
+    assert scale[HIGHEST] <= scale[MOST] <= 1000.0
+    assert scale[LEAST] <= rewards.min() / (1.0 - 0.999)
+    assert scale[MOST] >= rewards.max() / (1.0 - 0.999)
 
 
 def test_an_empty_half_keeps_q_and_plane():

@@ -412,14 +412,16 @@ def spaql(problem, *, iterations, seed, choices=None, growth=0.25, memory=1_000_
     def later():
         return len(learner.memory) + max(4 * learner.evidence, int(growth * len(learner.memory)))
 
+    revised = 0  # experiences that are left of those that the last revision saw
     for _ in range(iterations):
         before = len(learner.cells)
-        if len(learner.memory) >= due:
-            due = later()
+        full = len(learner.memory) + problem.horizon > memory
+        if len(learner.memory) >= due or (full and len(learner.memory) > revised):
             learner.revise()
-        if len(learner.memory) + problem.horizon > memory:
+            due, revised = later(), len(learner.memory)
+        if full:
             learner.forget()
-            due = later()
+            due, revised = later(), len(learner.memory)
         score, steps = learner.episode(random, world)
         arms, training = len(learner.cells), training + steps
         history.append({"score": score, "best": score, "arms": arms, "splits": arms - before})

@@ -143,15 +143,26 @@ def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
     fits = ((files[:, CELL] >= 0) & (files[:, CELL] < cells)).all()
     fits = fits and ((files[:, ORIGIN] >= 0) & (files[:, ORIGIN] < nodes)).all()
     fits = fits and ((files[:, PLACE] >= NONE) & (files[:, PLACE] < nodes)).all()
-    later = files[:, LATER]
-    fits = fits and ((later == NONE) | ((later > np.arange(used)) & (later < used))).all()
-    fits = fits and ((ledger.ends >= NONE) & (ledger.ends < max(used, 1))).all()
+    fits = fits and _chained(files, forest.cells["visits"][:cells], ledger.ends[:cells])
     leaves = forest.nodes["child"][:nodes] == NONE
     fits = fits and (ledger.greedy[:nodes][leaves] >= 0).all() and (ledger.greedy < cells).all()
     fits = fits and ((ledger.second >= NONE) & (ledger.second < cells)).all()
     fits = fits and ((ledger.spots >= 0) & (ledger.spots < nodes)).all()
     if not fits or not np.isfinite(memory.facts[:used]).all():
         raise ValueError("a memory whose files lead nowhere")
+
+
+def _chained(files: NDArray[np.int32], visits: NDArray[np.int32], ends: NDArray[np.int32]) -> bool:
+    """Whether the experiences of every cell are counted and chained in their order."""
+    order = np.argsort(files[:, CELL], kind="stable")
+    cell = files[order, CELL]
+    last = np.append(cell[1:] != cell[:-1], True)[: len(cell)]
+    later = np.where(last, NONE, np.append(order[1:], NONE)[: len(cell)])
+    first = np.append(True, last[:-1])[: len(cell)]
+    where = np.full(ends.shape, NONE)
+    where[cell[first], 0], where[cell[last], 1] = order[first], order[last]
+    counted = np.array_equal(np.bincount(cell, minlength=len(visits)), visits)
+    return counted and np.array_equal(files[order, LATER], later) and np.array_equal(ends, where)
 
 
 def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
@@ -203,7 +214,7 @@ def encode(f, m, g, rule, i, cell):
     for d in range(rule.states, rule.sides):
         a = d - rule.states
         code |= quarter(m.facts[i, d], f.boxes[cell, 0, a], f.boxes[cell, 1, a]) << (2 * d)
-    return code
+    return code if code < 1 << 31 else code - (1 << 32)  # as 32 bits with a sign; 16 sides fill them
 
 
 @kernel(inline=True)
@@ -413,6 +424,7 @@ def forget(f, m, g, rule):
     for cell in range(f.used[1]):
         f.cells[cell].visits = 0
         g.ends[cell, 0] = NONE
+        g.ends[cell, 1] = NONE
         for k in range(g.tally.shape[1]):
             g.tally[cell, k] = 0.0
     for i in range(kept):
@@ -429,4 +441,15 @@ def forget(f, m, g, rule):
 @kernel(inline=True)
 def schedule(m, rule):
     """Let the next revision fall due when the memory will have grown by its share, but not by too few."""
-    m.counts[NEXT] = m.counts[USED] + max(4 * rule.evidence, int(rule.growth * m.counts[USED]))
+    m.counts[NEXT] = scheduled(m.counts[USED], rule)
+
+
+@kernel(inline=True)
+def scheduled(used, rule):
+    """At how many experiences the next revision falls due after one, or after forgetting, with so many."""
+    return used + max(4 * rule.evidence, int(rule.growth * used))
+
+
+def all_revised(memory: Memory, rule: Rule) -> bool:
+    """Whether nothing is remembered that no revision has seen."""
+    return bool(memory.counts[NEXT] == scheduled(memory.counts[USED], rule))

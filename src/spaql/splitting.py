@@ -207,6 +207,7 @@ def part(f, m, g, rule, cell, side):
     for half in (cell, upper):
         f.cells[half].visits = 0
         g.ends[half, 0] = NONE
+        g.ends[half, 1] = NONE
         for k in range(g.tally.shape[1]):
             g.tally[half, k] = 0.0
     while i >= 0:

@@ -46,6 +46,7 @@ from spaql.memory import (
     Ledger,
     Memory,
     Rule,
+    all_revised,
     allocate,
     chain,
     check_memory,
@@ -344,7 +345,7 @@ class SPAQL(Trained):
         self._counts = np.array([problem.warm_up_steps, RAN, 0])
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
         self._frame = problem.frame(1)
-        self._returned: tuple[int, Partition] | None = None
+        self._returned: Partition | None = None
 
     @staticmethod
     def published(problem: Any, **parameters: Any) -> PublishedSPAQL:
@@ -378,13 +379,18 @@ class SPAQL(Trained):
         if used + self.problem.horizon > size:
             if size < self.memory:
                 self._memory = longer_memory(self._memory, min(self.memory, max(2 * size, used + steps)))
-            elif not waiting and used < self._memory.counts[NEXT]:  # a revision that is due comes first
+            elif not waiting and all_revised(self._memory, self._rule):
                 forget(self._work.forest, self._memory, self._ledger, self._rule)
+                self._returned = None
+            elif not waiting:
+                self._memory.counts[NEXT] = min(used, int(self._memory.counts[NEXT]))  # nothing is forgotten unseen
         self._work, self._ledger = _roomier(self._work, self._ledger, waiting)
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; see `spaql.training.Learner`."""
         self._counts[STATUS] = RAN
+        if len(rows):
+            self._returned = None  # even where no episode comes to its end
         with self.problem.playing():
             iterate(
                 self._work.forest,
@@ -437,7 +443,7 @@ class SPAQL(Trained):
 
     def _policy(self) -> Partition:
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""
-        if self._returned is None or self._returned[0] != self.finished:
+        if self._returned is None:
             work, ledger = self._work.copy(), Ledger._make(array.copy() for array in self._ledger)
             memory = Memory(
                 *(
@@ -453,8 +459,8 @@ class SPAQL(Trained):
                 work, ledger = _roomier(work, ledger, pinned < work.forest.used[0])
             if memory.counts[USED] and "merging" not in self.without:
                 merge(work.forest, visited(work.forest, memory))
-            self._returned = self.finished, work
-        return self._returned[1]
+            self._returned = work
+        return self._returned
 
 
 def _known(without: Sequence[str]) -> tuple[str, ...]:
