@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import io
 import json
 import random
 import sys
@@ -454,3 +456,81 @@ def test_threads_may_save_to_one_file(tmp_path):
         thread.join()
     assert not failed
     assert spaql.load(tmp_path / "agent.spaql").iterations == 5
+
+
+# Files with matching checksums that lead a kernel astray -----------------------------------------------------
+
+
+def edited(path, name, edit):
+    """The archive with one array edited, and its checksum with it."""
+    with zipfile.ZipFile(path) as archive:
+        array = np.load(io.BytesIO(archive.read(f"{name}.npy")))
+    edit(array)
+    data = io.BytesIO()
+    np.save(data, array)
+    changed(path, f"{name}.npy", lambda old: data.getvalue())
+    told = {"bytes": len(data.getvalue()), "sha256": hashlib.sha256(data.getvalue()).hexdigest()}
+    return changed(path, "agent.json", with_other(told, "arrays", name))
+
+
+def round_list(cells):
+    """A cell that is followed by itself."""
+    at = np.flatnonzero(cells["next"] == -1)[0]
+    cells["next"][at] = at
+
+
+def two_rounds(cells):
+    """Two cells of one node that hang on nothing but each other."""
+    for node in np.unique(cells["node"]):
+        here = np.flatnonzero(cells["node"] == node)
+        if len(here) > 3:
+            cells["next"][here[0]], cells["next"][here[1]] = here[1], here[0]
+            return
+    cells["next"][0] = 0
+
+
+def put(field, value, at=0):
+    def edit(array):
+        array[field][at] = value
+
+    return edit
+
+
+ASTRAY = {
+    "round": ("cells", round_list),
+    "rounds": ("cells", two_rounds),
+    "other node": ("cells", put("node", 0, -1)),
+    "node too far": ("cells", put("node", 10**6)),
+    "root too far": ("cells", put("root", 7)),
+    "root before": ("cells", put("root", -1)),
+    "visits": ("cells", put("visits", -5)),
+    "depth": ("cells", put("depth", -3)),
+    "lost cells": ("nodes", put("head", -1, slice(None))),
+    "level": ("nodes", put("level", 9, -1)),
+    "first level": ("nodes", put("level", 1)),
+    "no best": ("nodes", put("top", -1, slice(None))),
+    "best of others": ("nodes", put("top", 0, slice(None))),
+    "alone": ("nodes", put("alone", 1, slice(None))),
+    "dimension": ("nodes", put("dim", 5)),
+    "up": ("nodes", put("child", 0)),
+    "action": ("boxes", put(0, 99.0)),
+}
+
+
+@pytest.mark.parametrize("kind", ["spaql", "published", "aql"])
+@pytest.mark.parametrize("how", ASTRAY)
+def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
+    path = MAKERS[kind]("oil").learn(60).save(tmp_path / "agent.spaql")
+    with zipfile.ZipFile(path) as archive:
+        trees = [name.removesuffix("cells.npy") for name in archive.namelist() if name.endswith("cells.npy")]
+    name, edit = ASTRAY[how]
+    with pytest.raises(AgentFileError, match="do not fit together"):
+        spaql.load(edited(path, f"{trees[0]}{name}", edit))
+
+
+@pytest.mark.parametrize("kind", ["spaql", "published"])
+def test_long_trained_agents_are_not_refused(tmp_path, kind):
+    for problem in ("wild", "cartpole", "pendulum"):
+        agent = MAKERS[kind](problem).learn(total_timesteps=30_000)
+        again = spaql.load(agent.save(tmp_path / "agent.spaql"))
+        assert again.arms == agent.arms
