@@ -289,7 +289,7 @@ def _is_tree(forest: Forest, roots: int) -> bool:
 
 
 def _is_filed(forest: Forest) -> bool:
-    """Whether every cell hangs once on its own node, in a list with an end, and the best of each node is one of them."""
+    """Whether every cell hangs once on its own node, in a list with an end, among them the best of the node."""
     cells = len(forest.cells)
     head, top, above = forest.nodes["head"], forest.nodes["top"], forest.links["above"]
     node, following = forest.cells["node"], forest.cells["next"]
