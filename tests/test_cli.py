@@ -1,6 +1,7 @@
 """The command line: what it prints and writes, and one sentence with exit code 2 for each kind of bad input."""
 
 import csv
+import dataclasses
 import json
 import os
 import signal
@@ -8,9 +9,12 @@ import subprocess
 import sys
 import time
 
+import gymnasium
 import pytest
 from numba.core import config
 
+import spaql
+from spaql import files, results
 from spaql.cli import main
 
 QUICK = ["--iterations", "20", "--episodes", "50", "--quiet"]
@@ -147,7 +151,7 @@ def test_a_folder_tells_of_one_run(capsys, tmp_path):
 def test_a_picture_that_cannot_be_written_leaves_nothing_half_done(capsys, tmp_path):
     (tmp_path / "learning.png").mkdir()
     assert "learning.png" in refused(capsys, "train", "oil", "--out", tmp_path, *QUICK)
-    assert [path.name for path in tmp_path.iterdir()] == ["learning.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.spaql", "learning.png"]  # what was learned stays
 
 
 def test_an_optimum_that_is_not_known_well_is_not_shown(capsys):
@@ -198,6 +202,10 @@ def test_options_of_environments(capsys):
     [
         (["train", "NoSuch-v0"], "NoSuch"),
         (["train", "CartPole-v1", "--bounds", "7", "0", "1"], "bounds"),
+        (["train", "CartPole-v1", "--bounds", "1", "a", "b"], "--bounds 1: expected two numbers, got 'a' and 'b'"),
+        (["train", "CartPole-v1", "--bounds", "\u00b2", "0", "1"], "bounds"),
+        (["train", "CartPool"], "no problem either: these are oil, ambulance, cartpole"),
+        (["show", "nowhere", "--record", "--seed", "-1"], "--seed"),
         (["train", "CartPole-v1", "--periodic", "1"], "periodic"),
         (["train", "CartPole-v1", "--timesteps", "10"], "too few"),
         (["train", "pendulum", "--algorithm", "spaql-ts"], "--reference"),
@@ -272,3 +280,137 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path):
 
 def test_jit_is_on_unless_asked_otherwise():
     assert bool(config.DISABLE_JIT) == (os.environ.get("NUMBA_DISABLE_JIT") == "1")
+
+
+# Agents are kept ---------------------------------------------------------------------------------------------
+
+MINE = """
+import gymnasium
+from gymnasium.envs.classic_control import PendulumEnv
+
+
+class Late(PendulumEnv):
+    steps = 0
+
+    def step(self, action):
+        Late.steps += 1
+        if Late.steps > 95:
+            raise FileNotFoundError(2, "No such file or directory", "my data")
+        return super().step(action)
+
+
+gymnasium.register("Mine-v0", entry_point="my_envs:PendulumEnv", max_episode_steps=20)
+gymnasium.register("Late-v0", entry_point="my_envs:Late", max_episode_steps=10)
+"""
+
+
+@pytest.fixture
+def my_envs(tmp_path, monkeypatch):
+    """A folder with a module of environments; `forget` makes Python forget it."""
+    (tmp_path / "my_envs.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def forget():
+        sys.modules.pop("my_envs", None)
+        for name in ("Mine-v0", "Late-v0"):
+            gymnasium.registry.pop(name, None)
+
+    yield forget
+    forget()
+
+
+def test_environments_of_a_module_are_found_again(capsys, tmp_path, my_envs):
+    folder = tmp_path / "out"
+    words = ["--timesteps", 100, "--episodes", 2, "--quiet"]
+    assert run(capsys, "train", "my_envs:Mine-v0", "--out", folder, *words)[0] == 0
+    my_envs()
+    assert run(capsys, "evaluate", folder, "--episodes", 2, "--quiet")[0] == 0
+    spaql.SPAQL("Mine-v0", seed=1).learn(2).save(folder / "agent.spaql")  # nobody said which module it was
+    my_envs()
+    assert "import the module that registers it" in refused(capsys, "evaluate", folder)
+    assert "import the module that registers it" in refused(capsys, "show", folder)
+    words = ["--env", "my_envs:Mine-v0"]
+    assert run(capsys, "evaluate", folder, "--episodes", 2, "--quiet", *words)[0] == 0
+    assert run(capsys, "show", folder, *words)[0] == 0
+
+
+def test_a_fault_of_the_environment_is_its_own_and_keeps_what_was_learned(capsys, tmp_path, my_envs):
+    with pytest.raises(FileNotFoundError, match="my data"):
+        main(["train", "my_envs:Late-v0", "--iterations", "20", "--quiet", "--out", str(tmp_path / "out")])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "a fault after 9 iterations; what was learned is in" in err
+    assert files.load(tmp_path / "out").iterations == 9
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_agent_is_kept_before_it_is_scored(capsys, tmp_path, monkeypatch, error):
+    run(capsys, "train", "oil", "--out", tmp_path, *QUICK)
+
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr(results, "judge", broken)
+    run(capsys, "train", "oil", "--out", tmp_path, "--iterations", 30, "--quiet")
+    assert files.load(tmp_path).iterations == 30
+
+
+def test_an_old_agent_stays_until_the_new_one_is_there(capsys, tmp_path, monkeypatch):
+    run(capsys, "train", "oil", "--out", tmp_path, *QUICK)
+    save, seen = spaql.SPAQL.save, []
+
+    def watched(agent, path):
+        seen.append(path.exists())
+        written = save(agent, path)
+        return written
+
+    monkeypatch.setattr(spaql.SPAQL, "save", watched)
+    code, out, _ = run(capsys, "train", "oil", "--out", tmp_path, *QUICK, "--json")
+    assert (code, seen) == (0, [True])
+    assert str(tmp_path / "agent.spaql") in json.loads(out)["files"]
+
+
+def test_names_without_a_version_are_ids_too(capsys):
+    with pytest.warns(UserWarning, match="latest"):
+        code, out, _ = run(capsys, "train", "CartPole", "--timesteps", 1600, "--episodes", 2, "--quiet", "--json")
+    assert code == 0
+    assert json.loads(out)["problem"] == "CartPole-v1"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
+def test_output_that_cannot_be_written_is_one_sentence():
+    words = [sys.executable, "-m", "spaql", "train", "oil", "--json", *QUICK]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "spaql: the output cannot be written: No space left on device\n"
+
+
+# Recordings --------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_has_the_physics_that_were_learned(tmp_path):
+    from spaql import recording
+
+    agent = spaql.SPAQL(spaql.problems.pendulum(gravity=1.0, horizon=400), seed=1).learn(1)
+    env = recording._drawing(agent)
+    assert env.unwrapped.g == 1.0
+    assert env.spec.max_episode_steps == 400
+    assert recording._drawing(spaql.SPAQL("cartpole", seed=1).learn(1)).spec.id == "CartPole-v1"
+    for problem in (spaql.problems.oil(), dataclasses.replace(spaql.problems.pendulum(), parameters=[1.0, 2.0])):
+        with pytest.raises(spaql.errors.ParameterError, match="no environment that can draw it"):
+            recording._drawing(spaql.SPAQL(problem, seed=1).learn(1))
+
+
+def test_all_algorithms_are_called_by_their_names():
+    assert [results.label(name) for name in ("spaql-ts", "aql", "mean")] == ["SPAQL-TS", "AQL", "mean"]
+
+
+def test_rollouts_of_all_published_agents_cost():
+    from spaql.experiment import Run
+
+    costs = {
+        name: Run("oil", {}, name, {}, seed=0, iterations=10, episodes=2).cost
+        for name in ("spaql", "spaql-published", "spaql-ts", "aql")
+    }
+    assert costs["spaql-ts"] == costs["spaql-published"] == costs["aql"] > costs["spaql"]

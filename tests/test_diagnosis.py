@@ -2,13 +2,14 @@
 
 import json
 
+import gymnasium
 import numpy as np
 import pytest
 from numba.core import config
 
 import spaql
 from spaql import cli
-from spaql.errors import ParameterError, ProblemError
+from spaql.errors import EnvironmentFault, ParameterError, ProblemError
 from spaql.problems import Box, Finite, Problem, ambulance, oil, wild
 
 FEW = 40 if config.DISABLE_JIT else 300
@@ -186,3 +187,50 @@ def test_train_says_it(capsys):
     assert cli.main([*command, "--algorithm", "spaql-published", "--quiet", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["diagnosis"]
     assert found[0]["id"] == "value-saturated"
+
+
+class Odd(gymnasium.Env):
+    """Takes seeds as RandomState does, and does one thing wrong."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, reward=0.0, observation=(0.5, 0.5), begin=(0.5, 0.5)):
+        self.reward, self.observation, self.begin = reward, observation, begin
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            np.random.RandomState(seed)
+        return np.array(self.begin), {}
+
+    def step(self, action):
+        return np.array(self.observation), self.reward, False, False, {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_probe_takes_small_seeds(seed):
+    assert isinstance(spaql.SPAQL(Odd(), seed=seed, horizon=5).diagnose(), list)
+
+
+def test_the_probe_takes_rewards_in_any_wrapping():
+    wrapped = spaql.SPAQL(Odd(reward=np.array([1.0])), horizon=5).diagnose()
+    assert wrapped == spaql.SPAQL(Odd(reward=1.0), horizon=5).diagnose()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (
+            {"reward": "much"},
+            r"environment 'Odd' gave the reward 'much' in step 1 of an episode, while it was diagnosed",
+        ),
+        ({"reward": np.nan}, "gave the reward nan in step 1 of an episode, while"),
+        ({"reward": 1e300}, r"gave the reward 1e\+300 in step 1 of an episode, while"),
+        ({"observation": (0.5,)}, "showed .* in step 1 of an episode, while"),
+        ({"observation": (0.5, np.nan)}, "showed nan as .* in step 1 of an episode, while"),
+        ({"begin": (np.inf, 0.5)}, "showed inf as .* in step 0 of an episode, while"),
+    ],
+)
+def test_faults_in_the_probe_are_told_as_in_training(wrong, says):
+    with pytest.raises(EnvironmentFault, match=says):
+        spaql.SPAQL(Odd(**wrong), horizon=5).diagnose()

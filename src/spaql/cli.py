@@ -31,6 +31,7 @@ _CONTROL = {
     "acrobot": "swing a double pendulum up (Acrobot-v1, compiled)",
     "pendulum": "swing a pendulum up and hold it (Pendulum-v1, compiled)",
 }
+_PAPER = ("oil", "ambulance")
 _GYMNASIUM = "gymnasium"
 
 
@@ -132,6 +133,7 @@ def _add_stepwise(parser: argparse.ArgumentParser, episodes: int) -> None:
 def _add_agents(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score a trained agent on fresh episodes")
     evaluate.add_argument("agent", metavar="DIR", help="folder of spaql train --out, or an agent file")
+    _add_env(evaluate)
     evaluate.add_argument("--episodes", type=int, default=1000, help="(%(default)s)")
     evaluate.add_argument("--seed", type=int, help="of the episodes (the agent's own)")
     evaluate.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -146,8 +148,13 @@ def _add_agents(commands: Any) -> None:
         metavar="FILE",
         help="play an episode and keep it as .gif or .mp4 (episode.gif in the folder)",
     )
+    _add_env(show)
     show.add_argument("--seed", type=int, default=0, help="of the episode (%(default)s)")
     show.set_defaults(run=_show)
+
+
+def _add_env(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", metavar="ID", help="environment to play, such as package:Name-v0 (the agent's own)")
 
 
 def _add_paper(commands: Any) -> None:
@@ -199,18 +206,31 @@ def _problem(options: argparse.Namespace) -> Any:
     if options.problem == _GYMNASIUM:
         from spaql.gymnasium_problem import GymnasiumProblem
 
-        bounds = {_number_or_name(name): (float(low), float(high)) for name, low, high in options.bounds or ()}
+        bounds = dict(_bounds(*each) for each in options.bounds or ())
         given = {"bounds": bounds or None, "horizon": options.horizon, "warm_up": options.warm_up}
         periodic = [_number_or_name(name) for name in options.periodic or ()]
         given = {name: value for name, value in given.items() if value is not None}
-        return GymnasiumProblem(options.id, periodic=periodic, seed=options.seed, **given)
+        try:
+            return GymnasiumProblem(options.id, periodic=periodic, seed=options.seed, **given)
+        except ParameterError as error:
+            if str(error).startswith("environment: ") and not any(mark in options.id for mark in ("-v", ":", "/")):
+                problems = ", ".join((*_PAPER, *_CONTROL))
+                raise ParameterError(f"{error}; it is no problem either: these are {problems}") from None
+            raise
     names = {"oil": ("survey", "sharpness", "deposit", "start"), "ambulance": ("arrivals", "cost", "shape", "start")}
     given = {name: getattr(options, name) for name in (*names.get(options.problem, ()), "horizon")}
     return PROBLEMS[options.problem](**{name: value for name, value in given.items() if value is not None})
 
 
+def _bounds(name: str, low: str, high: str) -> tuple[int | str, tuple[float, float]]:
+    try:
+        return _number_or_name(name), (float(low), float(high))
+    except ValueError:
+        raise ParameterError(f"--bounds {name}: expected two numbers, got {low!r} and {high!r}") from None
+
+
 def _number_or_name(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isdecimal() else text
 
 
 def _agent(options: argparse.Namespace) -> Any:
@@ -237,24 +257,24 @@ def _train(options: argparse.Namespace) -> int:
     if not options.quiet:
         for found in agent.diagnose(**length):
             _say(f"before training: {found}")
-    stopped = False
+    seconds, stopped, kept = None, False, []
     try:
-        result = results.run(
-            options.algorithm,
-            agent,
-            **length,
-            episodes=options.episodes,
-            progress_bar=not options.quiet,
-        )
+        seconds = results.train(agent, **length, progress_bar=not options.quiet)
     except KeyboardInterrupt:
         stopped = True
         if not agent.iterations:
             raise
         _say(f"stopped after {agent.iterations:,} iterations; scoring what was learned")
-        result = results.judge(options.algorithm, agent, seconds=None, episodes=options.episodes)
-    written = [] if folder is None else output.write(folder, results.files_of(result), results.FILES)
-    if folder is not None and agent.iterations:
-        written.append(agent.save(folder / results.AGENT))
+    finally:  # first of all, whatever happened
+        if folder is not None and agent.iterations:
+            kept = [agent.save(folder / results.AGENT)]
+            if seconds is None and not stopped:
+                _say(f"a fault after {agent.iterations:,} iterations; what was learned is in {kept[0]}")
+    result = results.judge(
+        options.algorithm, agent, seconds=seconds, episodes=options.episodes, progress_bar=not options.quiet
+    )
+    known = [name for name in results.FILES if not kept or name != results.AGENT]
+    written = [] if folder is None else [*output.write(folder, results.files_of(result), known), *kept]
     if options.json:
         print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
@@ -283,7 +303,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from spaql.spaces import check_whole
 
     check_whole(options.episodes, "--episodes", 2)
-    agent = load(options.agent)
+    agent = load(options.agent, env=options.env)
     fresh = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
     low, high = fresh.interval
     if options.json:
@@ -304,8 +324,10 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     from spaql import recording
     from spaql.files import load
+    from spaql.spaces import check_whole
 
-    agent = load(options.agent)
+    check_whole(options.seed, "--seed", 0, 2**31 - 1)
+    agent = load(options.agent, env=options.env)
     about = f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {agent.arms:,} cells"
     if options.record is None:
         print(about)
@@ -457,12 +479,20 @@ def _say(sentence: str) -> None:
 
 
 def _with_word(arguments: list[str]) -> list[str]:
-    """`train CartPole-v1` as `train gymnasium CartPole-v1`: an id has a version, a colon or a slash."""
+    """`train CartPole-v1` as `train gymnasium CartPole-v1`: what is no problem is an id."""
     if len(arguments) > 1 and arguments[0] == "train":
         name = arguments[1]
-        if not name.startswith("-") and any(mark in name for mark in ("-v", ":", "/")):
+        if not name.startswith("-") and name not in (*_PAPER, *_CONTROL, _GYMNASIUM):
             return ["train", _GYMNASIUM, *arguments[1:]]
     return arguments
+
+
+def _of_printing(error: OSError) -> bool:
+    """Whether it was raised where this module prints, and not, for instance, by an environment."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_filename == __file__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -485,11 +515,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("stopped")
         return 130
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
+        if not _of_printing(error):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # the reader has seen enough
+            return 0
         _say(f"the output cannot be written: {error.strerror}")
         return 2
 

@@ -141,7 +141,7 @@ class Run:
         horizon = problem_of(self).horizon
         if self.budgets:
             return self.budgets[-1] + len(self.budgets) * self.episodes * horizon
-        usual = 20 if self.algorithm in ("aql", "spaql-published") else 0
+        usual = 20 if self.algorithm in ("aql", "spaql-published", "spaql-ts") else 0
         rollouts = int(self.parameters.get("rollouts", usual)) if self.iterations else 0
         episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
         return episodes * horizon

@@ -1,8 +1,9 @@
 """Agents in files: a zip of one JSON and NumPy arrays, nothing that could be executed.
 
 `agent.json` names the agent and its parameters, the problem, and for each array its file, type, shape and SHA-256; the
-arrays are `.npy` files.  All of it is read with `allow_pickle=False`, and sizes are checked before anything is read.  A
-file is written under another name first, so that an interrupt leaves the old one or the new one.
+arrays are `.npy` files.  All of it is read with `allow_pickle=False`, and sizes are checked before anything is read; an
+environment is made from what is registered under its id, for which the module that the id names is imported.  A file
+is written under another name first, so that an interrupt leaves the old one or the new one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import hashlib
 import io
 import json
 import os
+import threading
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ from numpy.typing import NDArray
 
 from spaql._version import __version__
 from spaql.agents import ALGORITHMS, Agent
-from spaql.errors import AgentFileError, ParameterError, SpaqlError
+from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.opening import described, reopened
 from spaql.output import check_folder
 
@@ -30,12 +33,26 @@ SUFFIX = ".spaql"
 _HEAD = "agent.json"
 _LARGEST_HEAD = 16 << 20
 _LARGEST_ARRAY = 1 << 36
+_DAMAGE = (  # all that reading something else than an agent's file can raise
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # encrypted, or of a compression that this Python does not know
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
     """Write an agent to a file, all of it or, where that fails, nothing; the path, with a suffix where it had none."""
-    target = Path(path)
+    target = _path(path, "save")
     target = target if target.suffix else target.with_suffix(SUFFIX)
     arrays = {name: np.ascontiguousarray(array) for name, array in agent.state().items()}
     packed = {name: _npy(array) for name, array in arrays.items()}
@@ -58,37 +75,41 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 1)
     check_folder(target.parent)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    draft = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with open(draft, "wb") as file:
             file.write(data.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)
+    except OSError as error:
+        raise OutputError(f"{str(target)!r} cannot be written: {error.strerror or error}; choose another") from None
     finally:
         draft.unlink(missing_ok=True)
     return target
 
 
-def load(path: str | os.PathLike[str], problem: Any = None) -> Agent:
+def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     """Read an agent from a file, or from a folder that `spaql train` wrote.
 
     Parameters
     ----------
     path
-        The file, or the folder.
-    problem
+        The file, with or without its suffix, or the folder.
+    env
         What it learned on: a problem or environment as agents take it.  Needed where the file cannot name it: a
-        compiled problem of your own, or an environment without an id.
+        compiled problem of your own, or an environment without an id or with wrappers that only your code can make.
 
     Raises
     ------
     AgentFileError
         Where it is no agent file, or a damaged or newer one.
     """
-    source = Path(path)
+    source = _path(path, "load")
     if source.is_dir():
         source = source / f"agent{SUFFIX}"
+    elif not source.suffix and not source.exists():
+        source = source.with_suffix(SUFFIX)  # as `save` has named it
     try:
         with zipfile.ZipFile(source) as archive:
             head = _head(archive, source)
@@ -97,11 +118,17 @@ def load(path: str | os.PathLike[str], problem: Any = None) -> Agent:
         raise AgentFileError(
             f"{source}: there is no such file; agent.save writes one, and so does spaql train --out"
         ) from None
-    except (zipfile.BadZipFile, OSError, KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
+    except _DAMAGE as error:
         if isinstance(error, SpaqlError):
             raise
         raise AgentFileError(f"{source}: this is no agent file, or a damaged one ({error})") from None
-    return _agent(head, arrays, problem, source)
+    return _agent(head, arrays, env, source)
+
+
+def _path(path: Any, what: str) -> Path:
+    if isinstance(path, str | os.PathLike) and os.fspath(path):
+        return Path(path)
+    raise ParameterError(f"{what}: expected the path of a file, got {path!r:.80}")
 
 
 def _head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
@@ -144,14 +171,19 @@ def _algorithm(agent: Agent) -> str:
     raise ParameterError(f"save: {type(agent).__name__} is not one of {', '.join(ALGORITHMS)}")
 
 
-def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], problem: Any, source: Path) -> Agent:
-    algorithm = head.get("algorithm")
-    if algorithm not in ALGORITHMS:
+def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any, source: Path) -> Agent:
+    algorithm, about, parameters = (head.get(name) for name in ("algorithm", "problem", "parameters"))
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise AgentFileError(f"{source}: it holds an agent of the kind {algorithm!r}, which this spaql does not know")
-    opened = reopened(head["problem"], problem, head["seed"], str(source))
-    agent = ALGORITHMS[algorithm](opened, **head["parameters"])
+    if not isinstance(parameters, dict) or not isinstance(about, dict):
+        raise AgentFileError(f"{source}: its {_HEAD} does not tell of an agent and a problem")
+    opened = reopened(about, env, head.get("seed"), str(source))
+    try:
+        agent = ALGORITHMS[algorithm](opened, **parameters)
+    except (TypeError, SpaqlError) as error:
+        raise AgentFileError(f"{source}: its agent cannot be made ({error})") from None
     try:
         agent.restore(arrays, head["numbers"])
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise AgentFileError(f"{source}: its arrays do not fit together ({error})") from None
     return agent

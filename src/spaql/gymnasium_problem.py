@@ -101,6 +101,7 @@ class GymnasiumProblem(Playable):
         seed: int = 0,
     ) -> None:
         self._make, self.env = _opened(environment)
+        self.module = environment.rpartition(":")[0] if isinstance(environment, str) else ""  # that registers its id
         self.observations = Observations(self.env.observation_space)
         self.moves = Moves(self.env.action_space)
         spec = self.env.spec
@@ -367,7 +368,19 @@ class GymnasiumProblem(Playable):
                 f"env: {other.name!r} has other observations or actions than {self.name!r}, on which was learned"
             )
         other.warm_up_steps = self.warm_up_steps
+        other.go_on(self.progress())
         return other
+
+    def progress(self) -> dict[str, Any]:
+        """How far its stream of seeds is, ready for JSON."""
+        return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": self._next_seed}
+
+    def go_on(self, progress: Mapping[str, Any]) -> None:
+        """Go on with the seeds that come after those of `progress`, so that no start of an episode comes twice."""
+        self.seed = check_whole(progress["seed"], "seed", 0, LARGEST_SEED)
+        self._seeds.bit_generator.state = progress["seeds"]
+        unused = progress["next"]
+        self._next_seed = int(self._seeds.integers(_SEEDS)) if unused is None else check_whole(unused, "next", 0)
 
     def twin(self) -> Any:
         """Another environment of the same make; the same one where it can be neither made nor copied again."""

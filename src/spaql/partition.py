@@ -212,7 +212,7 @@ class Partition:
             if given.shape != place.shape or given.dtype != place.dtype:
                 raise ValueError(f"{name} has the wrong shape or type")
             place[...] = given
-        _check(new, self.steps)
+        _check(new, self.steps, self.actions)
         self.forest = new
 
     def node_boxes(self) -> tuple[Floats, Floats]:
@@ -255,29 +255,62 @@ class Partition:
         return cells
 
 
-def _check(forest: Forest, roots: int) -> None:
+def _check(forest: Forest, roots: int, actions: Actions) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
     nodes, cells, _ = (int(n) for n in forest.used)
     forest = forest._replace(
         nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
     )
+    fits = _is_tree(forest, roots) and _is_filed(forest)
+    fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
+    low, high = forest.boxes[:, 0], forest.boxes[:, 1]
+    most = actions.count - 1 if isinstance(actions, Finite) else 1.0
+    fits = fits and bool(((low >= 0.0) & (low <= high) & (high <= most)).all())
+    if isinstance(actions, Finite):
+        fits = fits and np.array_equal(low, high) and np.array_equal(low, np.floor(low))
+    if not fits:
+        raise ValueError("a tree that leads nowhere")
+
+
+def _is_tree(forest: Forest, roots: int) -> bool:
+    """Whether children stand behind their parents, each below one, a level deeper."""
+    nodes = len(forest.nodes)
     number = np.arange(nodes)
-    child, parent = forest.nodes["child"], forest.links["parent"]
+    child, parent, level = forest.nodes["child"], forest.links["parent"], forest.nodes["level"].astype(np.int64)
     inner = child != NONE
     fits = (child[inner] > number[inner]).all() and (child[inner] + 1 < nodes).all()
     fits = fits and (child[inner] >= roots).all() and len(np.unique(child[inner])) == inner.sum()
     fits = fits and (parent[:roots] == NONE).all() and ((parent[roots:] >= 0) & (parent[roots:] < number[roots:])).all()
     fits = fits and bool((np.abs(child[parent[roots:]] - number[roots:] + 0.5) < 1.0).all())
+    fits = fits and not level[:roots].any() and np.array_equal(level[roots:], level[parent[roots:]] + 1)
+    fits = fits and level.max() <= MAX_DEPTH * forest.used[2]
     fits = fits and ((forest.nodes["dim"] >= 0) & (forest.nodes["dim"] < forest.used[2])).all()
-    for name in ("head", "top"):
-        fits = fits and ((forest.nodes[name] >= NONE) & (forest.nodes[name] < cells)).all()
-    fits = fits and ((forest.links["above"] >= NONE) & (forest.links["above"] < cells)).all()
-    fits = fits and ((forest.cells["node"] >= 0) & (forest.cells["node"] < nodes)).all()
-    fits = fits and ((forest.cells["next"] >= NONE) & (forest.cells["next"] < cells)).all()
-    fits = fits and ((forest.grid >= -nodes) & (forest.grid < cells)).all()
-    fits = fits and np.isfinite(forest.cells["q"]).all() and np.isfinite(forest.boxes).all()
-    fits = fits and np.isfinite(forest.nodes["cut"]).all() and (forest.nodes["top"][:roots] >= NONE).all()
-    following = forest.cells["next"]
-    fits = fits and len(np.unique(following[following != NONE])) == (following != NONE).sum()
+    return bool(fits and np.isfinite(forest.nodes["cut"]).all())
+
+
+def _is_filed(forest: Forest) -> bool:
+    """Whether every cell hangs once on its own node, in a list with an end, among them the best of the node."""
+    cells = len(forest.cells)
+    head, top, above = forest.nodes["head"], forest.nodes["top"], forest.links["above"]
+    node, following = forest.cells["node"], forest.cells["next"]
+    for places in (head, top, above, following):
+        if not ((places >= NONE) & (places < cells)).all():
+            return False
+    fits = ((node >= 0) & (node < len(forest.nodes))).all() and np.isfinite(forest.cells["q"]).all()
+    fits = fits and (forest.cells["visits"] >= 0).all() and (forest.cells["depth"] >= 0).all()
     if not fits:
-        raise ValueError("a tree that leads nowhere")
+        return False
+    hung, linked = head != NONE, following != NONE
+    fits = np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))
+    fits = fits and np.array_equal(node[head[hung]], np.flatnonzero(hung))
+    fits = fits and np.array_equal(node[following[linked]], node[linked])
+    fits = fits and np.array_equal(top != NONE, hung) and np.array_equal(node[top[hung]], np.flatnonzero(hung))
+    fits = fits and np.array_equal(forest.nodes["alone"] != 0, hung & ~linked[head])
+    # Twice as far with each look: what comes round never arrives.
+    last = np.append(following, NONE)
+    for _ in range(cells.bit_length()):
+        last = last[last]
+    root = np.where(forest.links["parent"] == NONE, np.arange(len(forest.nodes)), forest.links["parent"])
+    for _ in range(len(forest.nodes).bit_length()):
+        root = root[root]
+    return bool(fits and (last == NONE).all() and np.array_equal(forest.cells["root"], root[node]))

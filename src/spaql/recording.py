@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from spaql.agents import Agent
-from spaql.errors import OutputError, ParameterError
+from spaql.errors import OutputError, ParameterError, SpaqlError
 from spaql.gymnasium_problem import GymnasiumProblem
 from spaql.output import check_folder
 from spaql.problems.control import GYMNASIUM
@@ -18,6 +18,8 @@ from spaql.problems.control import GYMNASIUM
 KINDS = (".gif", ".mp4")
 _FRAMES_PER_SECOND = 30
 _MOST_FRAMES = 3000
+_NAMES = {"gravity": "g"}  # arguments of compiled problems as Gymnasium calls them
+_RANGES = ("velocities", "horizon")  # those that are not physics
 
 
 def beside(agent: str | os.PathLike[str]) -> Path:
@@ -55,19 +57,33 @@ def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tu
 def _drawing(agent: Agent) -> Any:
     """The agent's environment with pictures as arrays."""
     problem = agent.problem
-    made = problem.env.spec if isinstance(problem, GymnasiumProblem) else GYMNASIUM.get(problem.name)
+    made, arguments = (problem.env.spec, {}) if isinstance(problem, GymnasiumProblem) else _counterpart(problem)
     if made is None:
         raise ParameterError(f"record: {problem.name!r} has no environment that can draw it")
     try:
-        environment = gymnasium.make(made, render_mode="rgb_array")
+        environment = gymnasium.make(made, render_mode="rgb_array", **arguments)
         environment.reset(seed=0)
         if environment.render() is None:
             raise ParameterError(f"record: {problem.name!r} draws nothing")
     except gymnasium.error.DependencyNotInstalled as error:
         raise ParameterError(f"record: {error}; install spaql[record]") from None
-    except (gymnasium.error.Error, TypeError, NotImplementedError) as error:
+    except (gymnasium.error.Error, TypeError, ValueError, NotImplementedError) as error:
+        if isinstance(error, SpaqlError):
+            raise
         raise ParameterError(f"record: {problem.name!r} cannot be drawn: {error}") from None
     return environment
+
+
+def _counterpart(problem: Any) -> tuple[str | None, dict[str, Any]]:
+    """Id and arguments of Gymnasium's own environment of a compiled problem, with the same physics."""
+    made = GYMNASIUM.get(getattr(problem, "maker", None) or "")
+    arguments = {"max_episode_steps": problem.horizon}
+    for name, value in problem.arguments.items() if made is not None else ():
+        if name in _NAMES:
+            arguments[_NAMES[name]] = value
+        elif name not in _RANGES:
+            raise ParameterError(f"record: {problem.name!r} was made with {name}, which nothing that draws it knows")
+    return made, arguments
 
 
 def _write_gif(path: Path, frames: list[Any], rate: int) -> None:
@@ -75,7 +91,10 @@ def _write_gif(path: Path, frames: list[Any], rate: int) -> None:
 
     pictures = [Image.fromarray(frame).quantize(64) for frame in frames]
     pause = max(20, round(1000 / rate))  # ms; browsers show no shorter one
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0)
+    try:
+        pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _write_mp4(path: Path, frames: list[Any], rate: int) -> None:

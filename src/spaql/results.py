@@ -24,6 +24,7 @@ from spaql.spaces import Box
 from spaql.texts import aligned
 
 FRESH_EPISODES = 10_000
+_LABELS = {"spaql": "SPAQL", "spaql-published": "SPAQL published", "spaql-ts": "SPAQL-TS", "aql": "AQL"}
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 
@@ -103,11 +104,22 @@ def run(
 
     Ctrl-C during training keeps the finished iterations in `agent` and is raised again.
     """
+    seconds = train(agent, iterations=iterations, total_timesteps=total_timesteps, progress_bar=progress_bar)
+    return judge(name, agent, seconds=seconds, episodes=episodes, progress_bar=progress_bar)
+
+
+def train(
+    agent: Agent,
+    *,
+    iterations: int | None = None,
+    total_timesteps: int | None = None,
+    progress_bar: bool | None = None,
+) -> float:
+    """Train for so many iterations or environment steps; the seconds that it took, without compiling."""
     agent.prepare(progress_bar)
     start = time.perf_counter()
     agent.learn(iterations, total_timesteps=total_timesteps, progress_bar=progress_bar)
-    seconds = time.perf_counter() - start
-    return judge(name, agent, seconds=seconds, episodes=episodes, progress_bar=progress_bar)
+    return time.perf_counter() - start
 
 
 def judge(
@@ -177,7 +189,7 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
 
 def label(name: str) -> str:
     """How figures call an algorithm."""
-    return {"spaql": "SPAQL", "spaql-published": "SPAQL published", "aql": "AQL"}.get(name, name)
+    return _LABELS.get(name, name)
 
 
 def partition_figure(result: Result, step: int = 0) -> Figure | None:

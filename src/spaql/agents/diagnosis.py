@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.problems.base import Playable, Problem
+from spaql.problems.base import LARGEST_REWARD, Playable, Problem
 from spaql.spaces import Finite, Floats
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _PROBE_STEPS = 1000  # of each kind
 _MANY = 0.05  # share of states from which on something is worth telling
 _FEW_VISITS = 4
 _NOISE_EPISODES = 200
+_SEEDS = 2**31  # as in training: some environments take no larger ones
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,11 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     rewards: list[float] = []
     following: list[Floats] = []
     visits: list[int] = []
-    ends = 0
+    ends, look = 0, _watch(agent.problem)
     for policy in (False, True) if visited is not None else (False,):
         environment = _environment(agent.problem)
-        observation, _ = environment.reset(seed=int(random.integers(2**62)))
+        observation, _ = environment.reset(seed=int(random.integers(_SEEDS)))
+        look(observation, 0.0, 0)
         step, state = 0, None
         for _ in range(_PROBE_STEPS):
             if policy and visited is not None:
@@ -97,11 +99,12 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
             else:
                 action = agent.problem.played(_any_action(agent.problem, random), True)
             observation, reward, terminated, truncated, _ = environment.step(action)
-            rewards.append(reward)
             step += 1
-            ends += terminated
+            rewards.append(look(observation, reward, step))
+            ends += bool(terminated)
             if terminated or truncated or step >= agent.problem.horizon:
                 observation, _ = environment.reset()
+                look(observation, 0.0, 0)
                 step, state = 0, None
             else:
                 following.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
@@ -116,6 +119,32 @@ def _environment(problem: Playable) -> Any:
     from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
 
     return ProblemEnvironment(problem)
+
+
+def _watch(problem: Any) -> Callable[[Any, Any, int], float]:
+    """A function of an observation, reward and step that tells the reward, or of a fault as in training."""
+    if isinstance(problem, Problem):
+        return lambda observation, reward, step: float(reward)  # its environment has looked
+    from spaql.flat import Misfit, one_number  # not before it is asked for: it brings all of Gymnasium
+
+    row = np.empty(len(problem.observations))
+    write = problem.observations.writer(row)
+
+    def look(observation: Any, reward: Any, step: int) -> float:
+        where = f"in step {step} of an episode, while it was diagnosed"
+        try:
+            number = one_number(reward)
+            if not abs(number) <= LARGEST_REWARD:
+                must = f"rewards must be finite numbers of at most {LARGEST_REWARD:g}"
+                raise Misfit(f"gave the reward {number}", must)
+            write(observation)
+        except Misfit as misfit:
+            raise problem._fault(misfit, where) from None
+        if not np.isfinite(row).all():
+            problem._refuse(row, where)
+        return number
+
+    return look
 
 
 def _any_action(problem: Playable, random: np.random.Generator) -> Floats:

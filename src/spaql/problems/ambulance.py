@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from spaql.compiling import kernel
 from spaql.errors import ParameterError
-from spaql.problems.base import RESET, STEP, Problem
+from spaql.problems.base import RESET, STEP, Problem, built_in
 from spaql.problems.model import ambulance as travel_model
 from spaql.rng import gamma, uniform
 from spaql.spaces import Box, check_number
@@ -73,6 +73,7 @@ def _beta_calls(state, action, parameters, random, next_state):
     return _reward(state[0], action[0], call, parameters[0]), False
 
 
+@built_in("ambulance")
 def ambulance(
     *,
     arrivals: str = "beta",

@@ -32,8 +32,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, ParamSpec
 
 import numba
 import numpy as np
@@ -47,6 +47,8 @@ from spaql.errors import ProblemError
 from spaql.problems.model import Travel
 from spaql.rng import Purpose, stream
 from spaql.spaces import Actions, Box, Finite, Floats, check_whole
+
+P = ParamSpec("P")
 
 _FLOATS = types.float64[::1]
 _WORDS = types.uint64[::1]
@@ -264,6 +266,7 @@ class Problem(Playable):
         object.__setattr__(self, "_pristine", self.world.constants.copy())
         self._try()
 
+    maker: str | None = field(default=None, init=False, repr=False)  # name of the built-in problem that it is
     world: World = field(init=False, repr=False)
     moves: tuple[Any, Any] = field(init=False, repr=False)  # advance and begin; the world has their addresses
     _pristine: Floats = field(init=False, repr=False)
@@ -409,6 +412,21 @@ class Problem(Playable):
         else:
             return
         raise ProblemError(f"problem {self.name!r} {reason} {where}; mend its step or reset function")
+
+
+def built_in(name: str) -> Callable[[Callable[P, Problem]], Callable[P, Problem]]:
+    """Mark what a function makes as the built-in problem of this name, so that files can name it."""
+
+    def marking(make: Callable[P, Problem]) -> Callable[P, Problem]:
+        @wraps(make)
+        def marked(*arguments: P.args, **keywords: P.kwargs) -> Problem:
+            problem = make(*arguments, **keywords)
+            object.__setattr__(problem, "maker", name)
+            return problem
+
+        return marked
+
+    return marking
 
 
 def _compile(function: Any, signature: Any, name: str, what: str) -> Any:

@@ -26,7 +26,7 @@ import numpy as np
 
 from spaql.compiling import kernel
 from spaql.errors import ParameterError
-from spaql.problems.base import OBSERVE, RESET, STEP, Problem
+from spaql.problems.base import OBSERVE, RESET, STEP, Problem, built_in
 from spaql.rng import uniform
 from spaql.spaces import Box, Finite, check_number
 
@@ -88,6 +88,7 @@ def _swing(state, action, parameters, random, next_state):
     return -cost, False
 
 
+@built_in("pendulum")
 def pendulum(*, gravity: float = 10.0, horizon: int = 200) -> Problem:
     """Swing a pendulum up and hold it there: Pendulum-v1.
 
@@ -144,6 +145,7 @@ def _balance(state, action, parameters, random, next_state):
     return 1.0, x < -2.4 or x > 2.4 or angle < -limit or angle > limit
 
 
+@built_in("cartpole")
 def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500) -> Problem:
     """Balance a pole on a cart: CartPole-v1.
 
@@ -200,6 +202,7 @@ def _drive(state, action, parameters, random, next_state):
     return -1.0, position >= 0.5 and speed >= 0.0
 
 
+@built_in("mountaincar")
 def mountaincar(*, horizon: int = 200) -> Problem:
     """Drive a weak car out of a valley, in three gears: MountainCar-v0.
 
@@ -254,6 +257,7 @@ def _drive_smoothly(state, action, parameters, random, next_state):
     return reward - np.float64(force) ** 2 * 0.1, ended
 
 
+@built_in("mountaincar-continuous")
 def mountaincar_continuous(*, horizon: int = 999) -> Problem:
     """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0.
 
@@ -339,6 +343,7 @@ def _pump(state, action, parameters, random, next_state):
     return 0.0 if ended else -1.0, ended
 
 
+@built_in("acrobot")
 def acrobot(*, horizon: int = 500) -> Problem:
     """Swing the tip of a double pendulum up, driven at its middle joint: Acrobot-v1.
 

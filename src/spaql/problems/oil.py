@@ -23,7 +23,7 @@ import math
 
 from spaql.compiling import kernel
 from spaql.errors import ParameterError
-from spaql.problems.base import RESET, STEP, Problem
+from spaql.problems.base import RESET, STEP, Problem, built_in
 from spaql.problems.model import laplace_survey, quadratic_survey
 from spaql.spaces import Box, check_number
 
@@ -51,6 +51,7 @@ def _quadratic(state, action, parameters, random, next_state):
     return max(0.0, 1.0 - parameters[0] * (miss * miss) - abs(state[0] - a)), False
 
 
+@built_in("oil")
 def oil(
     *,
     survey: str = "laplace",

@@ -36,7 +36,7 @@ from itertools import product
 import numpy as np
 
 from spaql.compiling import kernel
-from spaql.problems.base import RESET, STEP, Problem
+from spaql.problems.base import RESET, STEP, Problem, built_in
 from spaql.problems.model import Array, BetaArrivals
 from spaql.rng import gamma, uniform
 from spaql.spaces import Box, Floats, check_whole
@@ -134,6 +134,7 @@ def draw(family: int, number: int) -> Recipe:
     return Recipe(kind, horizon, cost, False, unit, zero, start, np.column_stack([shares, shapes]))
 
 
+@built_in("wild")
 def wild(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
     """A random problem.
 
