@@ -1,6 +1,7 @@
 """Every agent on any Gymnasium environment: spaces, ranges, ends, faults, interrupts, and laws over all of them."""
 
 import copy
+import functools
 import math
 import os
 import re
@@ -10,7 +11,6 @@ import sys
 import threading
 import time
 from fractions import Fraction
-from functools import cache
 
 import gymnasium
 import numpy as np
@@ -217,7 +217,7 @@ def test_observations_of_another_shape_are_refused():
         with pytest.raises(ParameterError, match=r"^observation: expected shape \(3,\), or \(n, \.\.\.\) for many"):
             plain.rows(bad)
     for bad in ([0, np.nan, 0], [[0, 0, 0], [0, -np.inf, 0]]):
-        with pytest.raises(ParameterError, match=r"^observation: 1 is (nan|-inf), not a finite number$"):
+        with pytest.raises(ParameterError, match=r"^observation: number 1 is (nan|-inf), not a finite number$"):
             plain.rows(bad)
     two = Observations(spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (2,), F64)}))
     with pytest.raises(ParameterError, match=r"^observation: its parts are not equally many$"):
@@ -893,17 +893,114 @@ def test_predictions_for_another_shape_are_refused_in_a_sentence(value):
 
 def test_faults_in_resets_evaluations_and_warm_ups():
     env = Toy(start=lambda env: np.array([np.nan if env.resets == 3 else 0.5]))
-    with pytest.raises(EnvironmentFault, match=r"showed nan as 0 in step 0 of an episode, in iteration 3"):
+    with pytest.raises(EnvironmentFault, match=r"showed nan as number 0 of the observation in step 0 of an episode, in iteration 3"):
         spaql.SPAQL(env, horizon=6).learn(5)
     env = Toy(twist=at_step(40, lambda env, outcome: (np.array([np.nan]), *outcome[1:])))
     agent = spaql.SPAQL(env, horizon=6).learn(5)
-    with pytest.raises(EnvironmentFault, match=r"showed nan as 0 in step 4 of an episode, while it was evaluated"):
+    with pytest.raises(EnvironmentFault, match=r"showed nan as number 0 of the observation in step 4 of an episode, while it was evaluated"):
         agent.evaluate(10)
     agent.learn(1)
     for step in (3, 6, 7):  # also the last of an episode, and the first of the next
         env = Toy(ENDLESS, twist=at_step(step, lambda env, outcome: (np.array([np.inf]), *outcome[1:])))
-        with pytest.raises(EnvironmentFault, match=rf"showed inf as 0 in step {step} of the warm-up; observations"):
+        with pytest.raises(EnvironmentFault, match=rf"showed inf as number 0 of the observation in step {step} of the warm-up; observations"):
             spaql.SPAQL(env)
+
+
+def test_numbers_without_a_name_are_called_numbers():
+    pair = spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (2,), F64)])
+    for space, shown, called in (
+        (spaces.Box(0, 1, (2,), F64), np.array([0.5, np.nan]), "number 1 of the observation"),
+        (pair, (0, np.array([np.nan, 0.5])), r"part 1\[0\] of the observation"),
+        (spaces.Dict({"3": spaces.Box(0, 1, (1,), F64)}), {"3": np.array([np.nan])}, "3"),
+    ):
+        env = Toy(space, twist=lambda env, outcome, shown=shown: (shown, *outcome[1:]))
+        with pytest.raises(EnvironmentFault, match=rf"'Toy' showed nan as {called} in step 1 of an episode"):
+            spaql.SPAQL(env, horizon=6).learn(1)
+    env = Toy(pair, twist=lambda env, outcome: ((0, np.zeros(3)), *outcome[1:]))
+    with pytest.raises(EnvironmentFault, match=r"showed shape \(3,\) as part 1 in step 1 .* of shape \(2,\) as part 1:"):
+        spaql.SPAQL(env, horizon=6).learn(1)
+    with pytest.raises(ParameterError, match=r"^observation: number 1 is nan, not a finite number$"):
+        Observations(spaces.Box(0, 1, (2,), F64)).rows([0.5, np.nan])
+
+
+def old_step(env, outcome):
+    observation, reward, terminated, truncated, info = outcome
+    return observation, reward, terminated or truncated, info
+
+
+class OldReset(Toy):
+    """Shows its first observation and no more, as in old Gym."""
+
+    def reset(self, **options):
+        return super().reset(**options)[0]
+
+
+class NoSeed(Toy):
+    """Its reset takes nothing, as in old Gym."""
+
+    def reset(self):
+        return super().reset()
+
+
+BETWEEN = {"bounded": spaces.Box(0, 1, (2,), F64), "endless": spaces.Box(-np.inf, np.inf, (2,), F64)}
+OLD = [
+    (lambda space: Toy(space, twist=old_step), r"returned 4 values from step in step 1 of .*; step must return five"),
+    (lambda space: Toy(space, twist=lambda *_: None), r"returned None from step in step 1 of .*; step must return five"),
+    (OldReset, r"returned array\(.*\) from reset in step 0 of .*; reset must return two values"),
+    (NoSeed, r"takes no seed in reset in step 0 of .*; reset must take seed"),
+]
+
+
+@pytest.mark.parametrize(("make", "says"), OLD)
+def test_environments_of_old_gym_are_refused_in_a_sentence(make, says):
+    for kind, where in (("bounded", "an episode, in iteration 1"), ("endless", "the warm-up")):
+        with pytest.raises(EnvironmentFault, match=rf"^environment '\w+' {says}") as caught:
+            spaql.SPAQL(make(BETWEEN[kind]), horizon=6).learn(1)
+        assert where in str(caught.value)
+        assert_one_sentence(caught)
+    with pytest.raises(EnvironmentFault, match=rf"^environment '\w+' {says}") as caught:
+        spaql.Random(make(BETWEEN["bounded"]), horizon=6).evaluate(2)
+    assert "while it was evaluated" in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize("kind", BETWEEN)
+@pytest.mark.parametrize("error", [TypeError("no 'seed'"), ValueError("not enough values to unpack")])
+def test_type_errors_of_the_environment_itself_come_through(where, kind, error):
+    def raises(*_):
+        raise error
+
+    env = Toy(BETWEEN[kind], **{"reset": {"start": raises}, "step": {"twist": raises}}[where])
+    with pytest.raises(type(error)) as caught:
+        spaql.SPAQL(env, horizon=6).learn(1)
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("missing", ["observation_space", "action_space"])
+@pytest.mark.parametrize("wrap", [lambda env: env, Watched])
+def test_environments_without_spaces_are_refused_in_a_sentence(missing, wrap):
+    env = Toy()
+    delattr(env, missing)
+    with pytest.raises(ParameterError, match=rf"^environment: 'Toy' has no {missing}; set self\.{missing} to") as caught:
+        spaql.SPAQL(wrap(env))
+    assert_one_sentence(caught)
+
+
+def test_attribute_errors_of_a_space_come_through():
+    class Lazy(Toy):
+        action_space = property(lambda self: self.nowhere, lambda self, space: None)
+
+    with pytest.raises(AttributeError, match="nowhere"):
+        spaql.SPAQL(Lazy())
+
+
+def test_factories_that_need_arguments_are_refused_in_a_sentence():
+    for make in (Watched, lambda length: Toy(length=length), functools.partial(Watched)):
+        with pytest.raises(ParameterError, match=r"^environment: .* needs arguments; give a function") as caught:
+            spaql.SPAQL(make)
+        assert_one_sentence(caught)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        spaql.SPAQL(lambda: Toy(width=3))
 
 
 class Broken(Exception):
@@ -1388,7 +1485,7 @@ def some(env, count=7):
     return [space.sample() for _ in range(count)]
 
 
-@cache
+@functools.cache
 def taught(name, world):
     """An agent that nothing is done to later."""
     agent, env = made(name, world)

@@ -13,9 +13,9 @@ come round again, such as angles.  Observations outside are taken for the border
 *Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
 the last state still counts.
 
-*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, or an observation
-of another shape than the space's, is an `EnvironmentFault` that names the step.  Ctrl-C is heard after the step under
-way, and again at once.
+*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, an observation of
+another shape than the space's, or not what Gymnasium's `reset` and `step` return, is an `EnvironmentFault` that names
+the step.  Ctrl-C is heard after the step under way, and again at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from spaql.bridge import bridge
 from spaql.errors import EnvironmentFault, ParameterError
-from spaql.flat import WIDEST, Misfit, Moves, Observations, one_number
+from spaql.flat import WIDEST, Misfit, Moves, Observations, line, one_number
 from spaql.problems.base import (
     BAD_REWARD,
     BAD_STATE,
@@ -101,10 +101,9 @@ class GymnasiumProblem(Playable):
         seed: int = 0,
     ) -> None:
         self._make, self.env = _opened(environment)
-        self.observations = Observations(self.env.observation_space)
-        self.moves = Moves(self.env.action_space)
-        spec = self.env.spec
-        self.name = str(spec.id) if spec is not None else type(self.env.unwrapped).__name__
+        self.name = _named(self.env)
+        self.observations = Observations(_space(self.env, "observation_space"))
+        self.moves = Moves(_space(self.env, "action_space"))
         self.horizon = _limit(self.env) if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
         self.names = self.observations.names
         self.actions = self.moves.actions
@@ -160,29 +159,33 @@ class GymnasiumProblem(Playable):
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
         self.env.action_space.seed(int(random.integers(_SEEDS)))
-        observation, _ = self.env.reset(seed=int(random.integers(_SEEDS)))
-        elapsed = 0
+        played = elapsed = 0
 
-        def see(step: int) -> None:
-            try:
-                write(observation)
-            except Misfit as misfit:
-                raise self._fault(misfit, f"in step {step} of the warm-up") from None
+        def see() -> None:
+            write(observation)
             if not all(map(math.isfinite, row.tolist())):
-                self._refuse(row, f"in step {step} of the warm-up")
+                self._refuse(row, f"in step {played} of the warm-up")
 
-        for step in range(steps + 1):
-            see(step)
-            rows[step] = row
-            if step == steps:
-                break
-            observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
-            elapsed += 1
-            if terminated or truncated or elapsed >= self.horizon:
-                see(step + 1)
-                rows[step] = row  # the last observation counts, not the first
-                observation, _ = self.env.reset()
-                elapsed = 0
+        try:
+            observation = _start(self.env.reset, int(random.integers(_SEEDS)))
+            for step in range(steps + 1):
+                see()
+                rows[step] = row
+                if step == steps:
+                    break
+                outcome = self.env.step(self.env.action_space.sample())
+                played, elapsed = step + 1, elapsed + 1
+                try:
+                    observation, _, terminated, truncated, _ = outcome
+                except (TypeError, ValueError):
+                    raise _not_five(outcome) from None
+                if terminated or truncated or elapsed >= self.horizon:
+                    see()
+                    rows[step] = row  # the last observation counts, not the first
+                    observation = _start(self.env.reset, None)
+                    elapsed = 0
+        except Misfit as misfit:
+            raise self._fault(misfit, f"in step {played} of the warm-up") from None
         self.warm_up_steps = steps
         for at in np.flatnonzero(~known):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
@@ -236,7 +239,11 @@ class GymnasiumProblem(Playable):
         def move(what: int) -> int:
             try:
                 if what >= 0:
-                    observation, gained, terminated, truncated, _ = play(read(what))
+                    outcome = play(read(what))
+                    try:
+                        observation, gained, terminated, truncated, _ = outcome
+                    except (TypeError, ValueError):
+                        raise _not_five(outcome) from None
                     try:
                         reward[0] = gained if gained.__class__ in numbers else one_number(gained)
                     except ValueError:  # of a whole number without end
@@ -250,8 +257,7 @@ class GymnasiumProblem(Playable):
                 if self._stop:
                     raise KeyboardInterrupt
                 seed, self._next_seed = self._next_seed, None
-                observation, _ = restart(seed=seed) if seed is not None else restart()
-                write(observation)
+                write(_start(restart, seed))
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
                 self._error, self._began = error, what < 0
@@ -310,8 +316,8 @@ class GymnasiumProblem(Playable):
     def _refuse(self, row: Floats, where: str) -> None:
         at = int(np.argmax(~np.isfinite(row)))
         raise EnvironmentFault(
-            f"environment {self.name!r} showed {row[at]} as {self.names[at]} {where}; observations must be finite "
-            "numbers: mend its step or reset function"
+            f"environment {self.name!r} showed {row[at]} as {self.observations.called(at)} {where}; observations must "
+            "be finite numbers: mend its step or reset function"
         )
 
     # The rest of a problem -------------------------------------------------------------------------------------
@@ -398,13 +404,57 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
             reason = str(error).strip().splitlines()[0]
             raise ParameterError(f"environment: {environment!r} cannot be made: {reason}") from None
     if callable(environment):
-        made = environment()
+        try:
+            made = environment()
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised within it
+                raise
+            raise ParameterError(
+                f"environment: {environment!r:.80} needs arguments; give a function that needs none, such as "
+                "lambda: make(...)"
+            ) from None
         if isinstance(made, gymnasium.Env):
             return environment, made
         raise ParameterError(f"environment: {environment!r:.80} made {made!r:.80}, not a gymnasium.Env")
     raise ParameterError(
         f"environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got {environment!r:.80}"
     )
+
+
+def _named(env: Any) -> str:
+    return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _space(env: Any, what: str) -> Any:
+    """One of the two spaces of an environment, or a sentence where it has none."""
+    try:
+        return getattr(env, what)
+    except AttributeError as error:
+        if error.name != what:  # a fault of its own code
+            raise
+        raise ParameterError(
+            f"environment: {_named(env)!r} has no {what}; set self.{what} to one of gymnasium.spaces in its __init__"
+        ) from None
+
+
+def _start(reset: Callable[..., Any], seed: int | None) -> Any:
+    """The first observation of an episode; `Misfit` where `reset` is not as Gymnasium has it."""
+    try:
+        told = reset(seed=seed) if seed is not None else reset()
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None or "'seed'" not in str(error):
+            raise
+        raise Misfit("takes no seed in reset", "reset must take seed and options by name") from None
+    if isinstance(told, tuple | list) and len(told) == 2:
+        return told[0]
+    raise Misfit(f"returned {line(told)} from reset", "reset must return two values, an observation and a dict")
+
+
+def _not_five(outcome: Any) -> Misfit:
+    """For what a step returned."""
+    shown = f"{len(outcome)} values" if isinstance(outcome, tuple | list) else line(outcome)
+    must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"
+    return Misfit(f"returned {shown} from step", must)
 
 
 def _limit(env: Any) -> int:
