@@ -25,6 +25,7 @@ import ctypes
 import math
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -49,7 +50,7 @@ from spaql.problems.base import (
     World,
 )
 from spaql.rng import LARGEST_SEED, Purpose, generator
-from spaql.spaces import Box, Finite, Floats, check_number, check_whole
+from spaql.spaces import Actions, Box, Finite, Floats, check_number, check_whole
 
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
@@ -81,6 +82,11 @@ class GymnasiumProblem(Playable):
         Of the observed numbers, in the order of `states`.
     warm_up_steps
         Environment steps that the warm-up took.
+    unlimited
+        Whether the horizon is a guess: the environment has no limit, and none was given.
+
+    Where an environment can be neither made nor copied again, evaluations are played in the one that is learned on,
+    and change what is learned after them; a `UserWarning` says so.
 
     Examples
     --------
@@ -104,7 +110,12 @@ class GymnasiumProblem(Playable):
         self.name = _named(self.env)
         self.observations = Observations(_space(self.env, "observation_space"))
         self.moves = Moves(_space(self.env, "action_space"))
-        self.horizon = _limit(self.env) if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
+        limit = _limit(self.env)
+        self.unlimited = horizon is None and limit is None
+        if horizon is None:
+            self.horizon = _UNLIMITED if limit is None else limit
+        else:
+            self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
         self.names = self.observations.names
         self.actions = self.moves.actions
         self.rewards = None
@@ -117,6 +128,9 @@ class GymnasiumProblem(Playable):
         if not known.all():
             low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
         self.states = Box(low, high, "bounds")
+        self._taken = False  # whether an agent has it
+        self._warned = False  # that there is no other environment to evaluate on
+        self._ours = False  # whether the environment was made here, for this problem alone
         self._build()
 
     # Ranges ----------------------------------------------------------------------------------------------------
@@ -251,9 +265,11 @@ class GymnasiumProblem(Playable):
                     write(observation)
                     if terminated:
                         return RAN | SOME_ENDED
-                    if self._stop:
+                    if truncated:
+                        return RAN | SOME_CUT
+                    if self._stop and self._tally[-1] + 1 < self.horizon:  # a finished episode counts
                         raise KeyboardInterrupt
-                    return RAN | SOME_CUT if truncated else RAN
+                    return RAN
                 if self._stop:
                     raise KeyboardInterrupt
                 seed, self._next_seed = self._next_seed, None
@@ -348,45 +364,84 @@ class GymnasiumProblem(Playable):
         return self.moves.one(actions) if single else self.moves.many(actions)
 
     def fresh(self, seed: int) -> GymnasiumProblem:
-        """The same ranges on a copy of the environment, whose next episode begins with a seed of its own."""
-        twin = copy.copy(self)
-        twin.env, twin.seed = self.twin(), seed
-        twin._build()
-        twin._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
-        return twin
+        """The same ranges on another environment, whose next episode begins with a seed of its own; close it."""
+        fresh = copy.copy(self)
+        fresh.env, fresh._ours = self._twin()
+        fresh.seed = seed
+        fresh._build()
+        fresh._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
+        return fresh
+
+    def close(self) -> None:
+        """Close the environment if it was made here, for this problem alone."""
+        # Not one with a window: closing it closes the windows of all others of its kind.
+        if self._ours and getattr(self.env, "render_mode", None) != "human":
+            self.env.close()
+
+    def taken(self) -> GymnasiumProblem:
+        """The problem for one agent; a second one has another environment, buffers and seeds from the beginning."""
+        if not self._taken:
+            self._taken = True
+            return self
+        other = copy.copy(self)
+        other.env, _ = self._twin()
+        other._build()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GymnasiumProblem:
+        """The same on a copy of the environment, or on another where it cannot be copied; goes on with its seeds."""
+        other = copy.copy(self)
+        memo[id(self)] = other
+        seeds, seed = copy.deepcopy(self._seeds, memo), self._next_seed
+        try:
+            other.env = copy.deepcopy(self.env, memo)
+        except Exception:  # whatever an environment holds that cannot be copied
+            other.env, _ = self._twin()
+            if seed is None:  # it knows nothing of the random numbers so far
+                seed = int(seeds.integers(_SEEDS))
+        other._build()
+        other._seeds, other._next_seed = seeds, seed
+        other._tally[:] = self._tally
+        return other
 
     def moved(self, env: Any) -> GymnasiumProblem:
         """The same ranges on another environment."""
+        make, opened = _opened(env)
+        names = Observations(_space(opened, "observation_space")).names
+        if names != self.names or not _alike(Moves(_space(opened, "action_space")).actions, self.actions):
+            raise ParameterError(
+                f"env: {_named(opened)!r} has other observations or actions than {self.name!r}, on which was learned"
+            )
         ends = zip(self.states.low, self.states.high, strict=True)
         ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
-        other = GymnasiumProblem(env, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
-        sizes = [getattr(each.actions, "count", each.actions.dimensions) for each in (self, other)]
-        same_bounds = isinstance(self.actions, Finite) or (
-            isinstance(other.actions, Box)
-            and np.array_equal(self.actions.low, other.actions.low)
-            and np.array_equal(self.actions.high, other.actions.high)
-        )
-        if other.names != self.names or type(other.actions) is not type(self.actions) or sizes[0] != sizes[1]:
-            same_bounds = False
-        if not same_bounds:
-            raise ParameterError(
-                f"env: {other.name!r} has other observations or actions than {self.name!r}, on which was learned"
-            )
+        other = GymnasiumProblem(opened, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        other._make, other._taken = make, True
         other.warm_up_steps = self.warm_up_steps
         return other
 
-    def twin(self) -> Any:
-        """Another environment of the same make; the same one where it can be neither made nor copied again."""
+    def _twin(self) -> tuple[Any, bool]:
+        """Another environment of the same make, and whether it is new; the same where there can be no other."""
         if self._make is not None:
-            return self._make()
+            made = self._make()
+            if made.unwrapped is not self.env.unwrapped:
+                return made, True
         try:
-            return copy.deepcopy(self.env)
+            return copy.deepcopy(self.env), False  # not new: it may hold what belongs to the other
         except Exception:  # whatever an environment holds that cannot be copied
             if self.env.spec is not None:
                 with suppress(Exception):  # a wrapper may not tell how it was made
-                    return gymnasium.make(self.env.spec)
+                    return gymnasium.make(self.env.spec), True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"environment {self.name!r} can be neither made nor copied again, so evaluations and other agents play "
+                "in the one that is learned on, which changes what is learned; give a function that makes a new one "
+                "each time",
+                UserWarning,
+                stacklevel=4,  # who called `evaluate`
+            )
         self._next_seed = int(self._seeds.integers(_SEEDS))  # or learning would go on with the other's random numbers
-        return self.env
+        return self.env, False
 
 
 def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
@@ -419,6 +474,13 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
     raise ParameterError(
         f"environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got {environment!r:.80}"
     )
+
+
+def _alike(actions: Actions, others: Actions) -> bool:
+    """Whether both are the same set."""
+    if isinstance(actions, Finite) or isinstance(others, Finite):
+        return isinstance(actions, Finite) and isinstance(others, Finite) and actions.count == others.count
+    return np.array_equal(actions.low, others.low) and np.array_equal(actions.high, others.high)
 
 
 def _named(env: Any) -> str:
@@ -457,8 +519,8 @@ def _not_five(outcome: Any) -> Misfit:
     return Misfit(f"returned {shown} from step", must)
 
 
-def _limit(env: Any) -> int:
-    """Steps after which the environment itself breaks an episode off."""
+def _limit(env: Any) -> int | None:
+    """Steps after which the environment itself breaks an episode off, or None."""
     limits = [] if env.spec is None else [env.spec.max_episode_steps]
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
@@ -467,7 +529,7 @@ def _limit(env: Any) -> int:
     inside = getattr(env, "problem", None)  # as `spaql.environments` has it
     if isinstance(inside, Playable):
         limits.append(inside.horizon)
-    return min((int(limit) for limit in limits if limit is not None), default=_UNLIMITED)
+    return min((int(limit) for limit in limits if limit is not None), default=None)
 
 
 def _listed(names: Any) -> list[Any]:
