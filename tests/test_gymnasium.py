@@ -986,7 +986,11 @@ OLD = [
     (lambda space: Toy(space, twist=old_step), r"returned 4 values from step in step 1 of .*; step must return five"),
     (
         lambda space: Toy(space, twist=lambda *_: None),
-        r"returned None from step in step 1 of .*; step must return five",
+        r"returned no tuple from step in step 1 of .*; step must return five",
+    ),
+    (
+        lambda space: Toy(space, twist=lambda *_: [0] * 6),
+        r"returned more than five values from step in step 1 of .*; step",
     ),
     (OldReset, r"returned array\(.*\) from reset in step 0 of .*; reset must return two values"),
     (NoSeed, r"takes no seed in reset in step 0 of .*; reset must take seed"),

@@ -23,6 +23,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import math
+import re
 import signal
 import threading
 import warnings
@@ -96,6 +97,11 @@ class GymnasiumProblem(Playable):
     (500, 2, 0)
     """
 
+    # Of the class until they are set: Python finds attributes quickly in objects of up to 30, and steps look for one.
+    _taken = False  # whether an agent has it
+    _warned = False  # that there is no other environment to evaluate on
+    _ours = False  # whether the environment was made here, for this problem alone
+
     def __init__(
         self,
         environment: Any,
@@ -128,9 +134,6 @@ class GymnasiumProblem(Playable):
         if not known.all():
             low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
         self.states = Box(low, high, "bounds")
-        self._taken = False  # whether an agent has it
-        self._warned = False  # that there is no other environment to evaluate on
-        self._ours = False  # whether the environment was made here, for this problem alone
         self._build()
 
     # Ranges ----------------------------------------------------------------------------------------------------
@@ -191,8 +194,8 @@ class GymnasiumProblem(Playable):
                 played, elapsed = step + 1, elapsed + 1
                 try:
                     observation, _, terminated, truncated, _ = outcome
-                except (TypeError, ValueError):
-                    raise _not_five(outcome) from None
+                except (TypeError, ValueError) as error:
+                    raise _not_five(error) from None
                 if terminated or truncated or elapsed >= self.horizon:
                     see()
                     rows[step] = row  # the last observation counts, not the first
@@ -253,11 +256,7 @@ class GymnasiumProblem(Playable):
         def move(what: int) -> int:
             try:
                 if what >= 0:
-                    outcome = play(read(what))
-                    try:
-                        observation, gained, terminated, truncated, _ = outcome
-                    except (TypeError, ValueError):
-                        raise _not_five(outcome) from None
+                    observation, gained, terminated, truncated, _ = play(read(what))  # see `_of_unpacking`
                     try:
                         reward[0] = gained if gained.__class__ in numbers else one_number(gained)
                     except ValueError:  # of a whole number without end
@@ -265,18 +264,17 @@ class GymnasiumProblem(Playable):
                     write(observation)
                     if terminated:
                         return RAN | SOME_ENDED
-                    if truncated:
-                        return RAN | SOME_CUT
-                    if self._stop and self._tally[-1] + 1 < self.horizon:  # a finished episode counts
+                    if self._stop and not truncated and self._tally[-1] + 1 < self.horizon:  # else it is finished
                         raise KeyboardInterrupt
-                    return RAN
+                    return RAN | SOME_CUT if truncated else RAN
                 if self._stop:
                     raise KeyboardInterrupt
                 seed, self._next_seed = self._next_seed, None
                 write(_start(restart, seed))
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
-                self._error, self._began = error, what < 0
+                self._error = _not_five(error) if _of_unpacking(error) else error
+                self._began = what < 0
                 return 0
 
         return move
@@ -512,11 +510,18 @@ def _start(reset: Callable[..., Any], seed: int | None) -> Any:
     raise Misfit(f"returned {line(told)} from reset", "reset must return two values, an observation and a dict")
 
 
-def _not_five(outcome: Any) -> Misfit:
-    """For what a step returned."""
-    shown = f"{len(outcome)} values" if isinstance(outcome, tuple | list) else line(outcome)
+def _of_unpacking(error: BaseException) -> bool:
+    """Whether an error is of the line that takes apart what a step returned, not of the step; costs steps nothing."""
+    trace = error.__traceback__
+    return isinstance(error, TypeError | ValueError) and "unpack" in str(error) and not (trace and trace.tb_next)
+
+
+def _not_five(error: BaseException) -> Misfit:
+    """For a step that did not return five values."""
+    counted = re.search(r"got (\d+)", str(error))
+    few = "no tuple" if isinstance(error, TypeError) else "more than five values"
     must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"
-    return Misfit(f"returned {shown} from step", must)
+    return Misfit(f"returned {f'{counted[1]} values' if counted else few} from step", must)
 
 
 def _limit(env: Any) -> int | None:
