@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from spaql import cli
@@ -111,3 +112,19 @@ def test_agents_of_another_package_stand_in_the_table(tmp_path, capsys, monkeypa
     shown = capsys.readouterr().out
     assert "SB3" not in shown
     assert "every run had been done before" in shown
+
+
+def test_a_budget_that_is_too_small_is_no_victory():
+    def curve(contender, task):
+        scores = np.array([[10.0], [11.0]]) if contender is control.SPAQL else np.array([[1.0], [2.0]])
+        small = contender is control.AQL and task is SMALL[0]  # one of its agents had no room for an iteration
+        return control.Curve((1600,), np.where([[small], [False]], np.nan, scores), scores, scores)
+
+    curves = {(each.key, task.problem): curve(each, task) for each in FEW.contenders for task in SMALL}
+    done = control.Control(FEW, 0, curves, [], None, [])
+    assert (done.standing(SMALL[0], control.AQL), done.standing(SMALL[1], control.AQL)) == (None, 1)
+    assert done.against(control.AQL) == (1, 1)
+    assert done.against(control.RANDOM) == (2, 2)
+    assert "SPAQL-TS on 2, AQL on 1 of the 1 measured, Random on 2 (Welch, 5%)" in done.sentences()[0]
+    assert (done.to_dict()["ahead"]["aql"], done.to_dict()["measured"]["aql"]) == (1, 1)
+    assert "nothing was measured and nothing is counted" in done.text()

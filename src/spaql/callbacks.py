@@ -5,7 +5,9 @@
 A callback may be a function of the agent, which is called after every chunk of learning, about ten times a second, and
 stops it by returning False; or a `Callback`, which says at which step it wants to be called.  The kernel pauses there,
 between two iterations, and goes on as if nothing had happened: with and without callbacks the agent learns the same,
-bit for bit.
+bit for bit.  That does not hold for a callback that plays in the environment that is learned on: by itself, or by an
+evaluation where the environment can be neither made nor copied again (a `UserWarning` says so; give a function that
+makes a new one each time).
 """
 
 from __future__ import annotations
@@ -347,18 +349,20 @@ class Log(Callback):
     def call(self, agent: Any) -> None:
         """Hand over what is new."""
         seconds = round(time.perf_counter() - self._start, 3)
-        history = agent.history
+        before = min(self._given)
+        new = agent.rows_after(before)
+        last = before + len(new)
         for place, logger in enumerate(self.loggers):
             first = -(-(self._given[place] + 1) // self.every) * self.every
             rows = [
-                {"iteration": iteration, "seconds": seconds} | dict(zip(history.dtype.names, values, strict=True))
+                {"iteration": iteration, "seconds": seconds} | dict(zip(new.dtype.names, values, strict=True))
                 for iteration, values in zip(
-                    range(first, len(history) + 1, self.every), history[first - 1 :: self.every].tolist(), strict=True
+                    range(first, last + 1, self.every), new[first - before - 1 :: self.every].tolist(), strict=True
                 )
             ]
             if rows:
                 logger.write(rows)
-            self._given[place] = len(history)
+            self._given[place] = last
 
     def end(self, agent: Any) -> None:
         """Hand over the rest, and close all loggers."""

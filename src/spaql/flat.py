@@ -41,10 +41,10 @@ def one_number(value: Any) -> float:
             return float(array.item())
     except (TypeError, ValueError, OverflowError):
         pass
-    raise Misfit(f"gave the reward {_line(value)}", f"rewards must be finite numbers of at most {LARGEST_REWARD:g}")
+    raise Misfit(f"gave the reward {line(value)}", f"rewards must be finite numbers of at most {LARGEST_REWARD:g}")
 
 
-def _line(value: Any) -> str:
+def line(value: Any) -> str:
     """Something on one short line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -139,8 +139,9 @@ class Part:
             given = np.shape(value)
         except ValueError:  # rows of several lengths
             given = self.shape
-        shown = f"shape {given}" if given != self.shape else _line(value)
-        name = f" as {self.title}" if self.path else ""
+        shown = f"shape {given}" if given != self.shape else line(value)
+        part = "part " if self.path and not isinstance(self.path[0], str) else ""
+        name = f" as {part}{self.title}" if self.path else ""
         return Misfit(f"showed {shown}{name}", f"observations must be numbers of shape {self.shape}{name}")
 
 
@@ -199,7 +200,7 @@ class Observations:
         self.parts = list(_parts(space, (), 0))
         self.names = [name for part in self.parts for name in part.names]
         if not self.names:
-            raise ParameterError(f"observations: {_line(space)} has no numbers to see")
+            raise ParameterError(f"observations: {line(space)} has no numbers to see")
         if len(self.names) > MOST_OBSERVED:
             raise ParameterError(
                 f"observations: {len(self.names)} numbers are too many for a partition of their space, at most "
@@ -212,6 +213,13 @@ class Observations:
     def __len__(self) -> int:
         return len(self.names)
 
+    def called(self, at: int) -> str:
+        """How sentences call a number: by its name, or as a number or part of the observation where it has none."""
+        path = next(part.path for part in reversed(self.parts) if part.first <= at)
+        if path and isinstance(path[0], str):
+            return self.names[at]
+        return f"{'part' if path else 'number'} {self.names[at]} of the observation"
+
     def writer(self, row: Floats) -> Callable[[Any], None]:
         """A function that writes an observation into a row `[d]`, called at every step; `Misfit` if it does not fit."""
         if len(self.parts) == 1 and not self.parts[0].path:
@@ -223,8 +231,8 @@ class Observations:
                 try:
                     value = part.find(observation)
                 except (KeyError, IndexError, TypeError):
-                    must = f"observations must be members of {_line(self.space)}"
-                    raise Misfit(f"showed {_line(observation)}", must) from None
+                    must = f"observations must be members of {line(self.space)}"
+                    raise Misfit(f"showed {line(observation)}", must) from None
                 fill(value)
 
         return write_parts
@@ -238,7 +246,7 @@ class Observations:
                 values = np.asarray(part.find(observation), dtype=float)
             except (KeyError, IndexError, TypeError, ValueError):
                 raise ParameterError(
-                    f"observation: expected a member of {_line(self.space)}, got {_line(observation)}"
+                    f"observation: expected a member of {line(self.space)}, got {line(observation)}"
                 ) from None
             shape = part.shape
             if values.shape == shape:
@@ -257,7 +265,8 @@ class Observations:
         bad = ~np.isfinite(rows)
         if bad.any():
             at = np.argwhere(bad)[0]
-            raise ParameterError(f"observation: {self.names[at[1]]} is {rows[tuple(at)]}, not a finite number")
+            name = self.called(at[1]).removesuffix(" of the observation")
+            raise ParameterError(f"observation: {name} is {rows[tuple(at)]}, not a finite number")
         return rows, sizes == {None}
 
 
@@ -294,7 +303,7 @@ class Moves:
             low, high = (np.asarray(end, dtype=float).reshape(-1) for end in (space.low, space.high))
             if not (np.isfinite(low) & np.isfinite(high)).all():
                 raise ParameterError(
-                    f"actions: {_line(space)} has no bounds on some side; wrap the environment so that its actions "
+                    f"actions: {line(space)} has no bounds on some side; wrap the environment so that its actions "
                     "have (gymnasium.wrappers.RescaleAction or ClipAction)"
                 )
             self.actions = self._ranged() if _whole_ends(space) is not None else Box(low, high, "actions")

@@ -13,9 +13,9 @@ come round again, such as angles.  Observations outside are taken for the border
 *Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
 the last state still counts.
 
-*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, or an observation
-of another shape than the space's, is an `EnvironmentFault` that names the step.  Ctrl-C is heard after the step under
-way, and again at once.
+*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, an observation of
+another shape than the space's, or not what Gymnasium's `reset` and `step` return, is an `EnvironmentFault` that names
+the step.  Ctrl-C is heard after the step under way, and again at once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from __future__ import annotations
 import copy
 import ctypes
 import math
+import re
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -35,7 +37,7 @@ from numpy.typing import NDArray
 
 from spaql.bridge import bridge
 from spaql.errors import EnvironmentFault, ParameterError
-from spaql.flat import WIDEST, Misfit, Moves, Observations, one_number
+from spaql.flat import WIDEST, Misfit, Moves, Observations, line, one_number
 from spaql.problems.base import (
     BAD_REWARD,
     BAD_STATE,
@@ -49,7 +51,7 @@ from spaql.problems.base import (
     World,
 )
 from spaql.rng import LARGEST_SEED, Purpose, generator
-from spaql.spaces import Box, Finite, Floats, check_number, check_whole
+from spaql.spaces import Actions, Box, Finite, Floats, check_number, check_whole
 
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
@@ -81,6 +83,11 @@ class GymnasiumProblem(Playable):
         Of the observed numbers, in the order of `states`.
     warm_up_steps
         Environment steps that the warm-up took.
+    unlimited
+        Whether the horizon is a guess: the environment has no limit, and none was given.
+
+    Where an environment can be neither made nor copied again, evaluations are played in the one that is learned on,
+    and change what is learned after them; a `UserWarning` says so.
 
     Examples
     --------
@@ -89,6 +96,11 @@ class GymnasiumProblem(Playable):
     >>> problem.horizon, problem.actions.count, problem.warm_up_steps
     (500, 2, 0)
     """
+
+    # Of the class until they are set: Python finds attributes quickly in objects of up to 30, and steps look for one.
+    _taken = False  # whether an agent has it
+    _warned = False  # that there is no other environment to evaluate on
+    _ours = False  # whether the environment was made here, for this problem alone
 
     def __init__(
         self,
@@ -102,11 +114,15 @@ class GymnasiumProblem(Playable):
     ) -> None:
         self._make, self.env = _opened(environment)
         self.module = environment.rpartition(":")[0] if isinstance(environment, str) else ""  # that registers its id
-        self.observations = Observations(self.env.observation_space)
-        self.moves = Moves(self.env.action_space)
-        spec = self.env.spec
-        self.name = str(spec.id) if spec is not None else type(self.env.unwrapped).__name__
-        self.horizon = _limit(self.env) if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
+        self.name = _named(self.env)
+        self.observations = Observations(_space(self.env, "observation_space"))
+        self.moves = Moves(_space(self.env, "action_space"))
+        limit = _limit(self.env)
+        self.unlimited = horizon is None and limit is None
+        if horizon is None:
+            self.horizon = _UNLIMITED if limit is None else limit
+        else:
+            self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
         self.names = self.observations.names
         self.actions = self.moves.actions
         self.rewards = None
@@ -161,29 +177,33 @@ class GymnasiumProblem(Playable):
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
         self.env.action_space.seed(int(random.integers(_SEEDS)))
-        observation, _ = self.env.reset(seed=int(random.integers(_SEEDS)))
-        elapsed = 0
+        played = elapsed = 0
 
-        def see(step: int) -> None:
-            try:
-                write(observation)
-            except Misfit as misfit:
-                raise self._fault(misfit, f"in step {step} of the warm-up") from None
+        def see() -> None:
+            write(observation)
             if not all(map(math.isfinite, row.tolist())):
-                self._refuse(row, f"in step {step} of the warm-up")
+                self._refuse(row, f"in step {played} of the warm-up")
 
-        for step in range(steps + 1):
-            see(step)
-            rows[step] = row
-            if step == steps:
-                break
-            observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
-            elapsed += 1
-            if terminated or truncated or elapsed >= self.horizon:
-                see(step + 1)
-                rows[step] = row  # the last observation counts, not the first
-                observation, _ = self.env.reset()
-                elapsed = 0
+        try:
+            observation = _start(self.env.reset, int(random.integers(_SEEDS)))
+            for step in range(steps + 1):
+                see()
+                rows[step] = row
+                if step == steps:
+                    break
+                outcome = self.env.step(self.env.action_space.sample())
+                played, elapsed = step + 1, elapsed + 1
+                try:
+                    observation, _, terminated, truncated, _ = outcome
+                except (TypeError, ValueError) as error:
+                    raise _not_five(error) from None
+                if terminated or truncated or elapsed >= self.horizon:
+                    see()
+                    rows[step] = row  # the last observation counts, not the first
+                    observation = _start(self.env.reset, None)
+                    elapsed = 0
+        except Misfit as misfit:
+            raise self._fault(misfit, f"in step {played} of the warm-up") from None
         self.warm_up_steps = steps
         for at in np.flatnonzero(~known):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
@@ -237,7 +257,7 @@ class GymnasiumProblem(Playable):
         def move(what: int) -> int:
             try:
                 if what >= 0:
-                    observation, gained, terminated, truncated, _ = play(read(what))
+                    observation, gained, terminated, truncated, _ = play(read(what))  # see `_of_unpacking`
                     try:
                         reward[0] = gained if gained.__class__ in numbers else one_number(gained)
                     except ValueError:  # of a whole number without end
@@ -245,17 +265,17 @@ class GymnasiumProblem(Playable):
                     write(observation)
                     if terminated:
                         return RAN | SOME_ENDED
-                    if self._stop:
+                    if self._stop and not truncated and self._tally[-1] + 1 < self.horizon:  # else it is finished
                         raise KeyboardInterrupt
                     return RAN | SOME_CUT if truncated else RAN
                 if self._stop:
                     raise KeyboardInterrupt
                 seed, self._next_seed = self._next_seed, None
-                observation, _ = restart(seed=seed) if seed is not None else restart()
-                write(observation)
+                write(_start(restart, seed))
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
-                self._error, self._began = error, what < 0
+                self._error = _not_five(error) if _of_unpacking(error) else error
+                self._began = what < 0
                 return 0
 
         return move
@@ -311,8 +331,8 @@ class GymnasiumProblem(Playable):
     def _refuse(self, row: Floats, where: str) -> None:
         at = int(np.argmax(~np.isfinite(row)))
         raise EnvironmentFault(
-            f"environment {self.name!r} showed {row[at]} as {self.names[at]} {where}; observations must be finite "
-            "numbers: mend its step or reset function"
+            f"environment {self.name!r} showed {row[at]} as {self.observations.called(at)} {where}; observations must "
+            "be finite numbers: mend its step or reset function"
         )
 
     # The rest of a problem -------------------------------------------------------------------------------------
@@ -343,30 +363,59 @@ class GymnasiumProblem(Playable):
         return self.moves.one(actions) if single else self.moves.many(actions)
 
     def fresh(self, seed: int) -> GymnasiumProblem:
-        """The same ranges on a copy of the environment, whose next episode begins with a seed of its own."""
-        twin = copy.copy(self)
-        twin.env, twin.seed = self.twin(), seed
-        twin._build()
-        twin._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
-        return twin
+        """The same ranges on another environment, whose next episode begins with a seed of its own; close it."""
+        fresh = copy.copy(self)
+        fresh.env, fresh._ours = self._twin()
+        fresh.seed = seed
+        fresh._build()
+        fresh._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
+        return fresh
+
+    def close(self) -> None:
+        """Close the environment if it was made here, for this problem alone."""
+        # Not one with a window: closing it closes the windows of all others of its kind.
+        if self._ours and getattr(self.env, "render_mode", None) != "human":
+            self.env.close()
+
+    def taken(self) -> GymnasiumProblem:
+        """The problem for one agent; a second one has another environment, buffers and seeds from the beginning."""
+        if not self._taken:
+            self._taken = True
+            return self
+        other = copy.copy(self)
+        other.env, _ = self._twin()
+        other._build()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GymnasiumProblem:
+        """The same on a copy of the environment, or on another where it cannot be copied; goes on with its seeds."""
+        other = copy.copy(self)
+        memo[id(self)] = other
+        seeds, seed = copy.deepcopy(self._seeds, memo), self._next_seed
+        try:
+            other.env = copy.deepcopy(self.env, memo)
+        except Exception:  # whatever an environment holds that cannot be copied
+            other.env, _ = self._twin()
+            if seed is None:  # it knows nothing of the random numbers so far
+                seed = int(seeds.integers(_SEEDS))
+        other._build()
+        other._seeds, other._next_seed = seeds, seed
+        other._tally[:] = self._tally
+        return other
 
     def moved(self, env: Any) -> GymnasiumProblem:
         """The same ranges on another environment."""
+        make, opened = _opened(env)
+        names = Observations(_space(opened, "observation_space")).names
+        if names != self.names or not _alike(Moves(_space(opened, "action_space")).actions, self.actions):
+            raise ParameterError(
+                f"env: {_named(opened)!r} has other observations or actions than {self.name!r}, on which was learned"
+            )
         ends = zip(self.states.low, self.states.high, strict=True)
         ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
-        other = GymnasiumProblem(env, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
-        sizes = [getattr(each.actions, "count", each.actions.dimensions) for each in (self, other)]
-        same_bounds = isinstance(self.actions, Finite) or (
-            isinstance(other.actions, Box)
-            and np.array_equal(self.actions.low, other.actions.low)
-            and np.array_equal(self.actions.high, other.actions.high)
-        )
-        if other.names != self.names or type(other.actions) is not type(self.actions) or sizes[0] != sizes[1]:
-            same_bounds = False
-        if not same_bounds:
-            raise ParameterError(
-                f"env: {other.name!r} has other observations or actions than {self.name!r}, on which was learned"
-            )
+        other = GymnasiumProblem(opened, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        other._make, other._taken = make, True
+        other.module = env.rpartition(":")[0] if isinstance(env, str) else ""
         other.warm_up_steps = self.warm_up_steps
         other.go_on(self.progress())
         return other
@@ -382,18 +431,29 @@ class GymnasiumProblem(Playable):
         unused = progress["next"]
         self._next_seed = int(self._seeds.integers(_SEEDS)) if unused is None else check_whole(unused, "next", 0)
 
-    def twin(self) -> Any:
-        """Another environment of the same make; the same one where it can be neither made nor copied again."""
+    def _twin(self) -> tuple[Any, bool]:
+        """Another environment of the same make, and whether it is new; the same where there can be no other."""
         if self._make is not None:
-            return self._make()
+            made = self._make()
+            if made.unwrapped is not self.env.unwrapped:
+                return made, True
         try:
-            return copy.deepcopy(self.env)
+            return copy.deepcopy(self.env), False  # not new: it may hold what belongs to the other
         except Exception:  # whatever an environment holds that cannot be copied
             if self.env.spec is not None:
                 with suppress(Exception):  # a wrapper may not tell how it was made
-                    return gymnasium.make(self.env.spec)
+                    return gymnasium.make(self.env.spec), True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"environment {self.name!r} can be neither made nor copied again, so evaluations and other agents play "
+                "in the one that is learned on, which changes what is learned; give a function that makes a new one "
+                "each time",
+                UserWarning,
+                stacklevel=4,  # who called `evaluate`
+            )
         self._next_seed = int(self._seeds.integers(_SEEDS))  # or learning would go on with the other's random numbers
-        return self.env
+        return self.env, False
 
 
 def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
@@ -411,7 +471,15 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
             reason = str(error).strip().splitlines()[0]
             raise ParameterError(f"environment: {environment!r} cannot be made: {reason}") from None
     if callable(environment):
-        made = environment()
+        try:
+            made = environment()
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised within it
+                raise
+            raise ParameterError(
+                f"environment: {environment!r:.80} needs arguments; give a function that needs none, such as "
+                "lambda: make(...)"
+            ) from None
         if isinstance(made, gymnasium.Env):
             return environment, made
         raise ParameterError(f"environment: {environment!r:.80} made {made!r:.80}, not a gymnasium.Env")
@@ -420,8 +488,58 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
     )
 
 
-def _limit(env: Any) -> int:
-    """Steps after which the environment itself breaks an episode off."""
+def _alike(actions: Actions, others: Actions) -> bool:
+    """Whether both are the same set."""
+    if isinstance(actions, Finite) or isinstance(others, Finite):
+        return isinstance(actions, Finite) and isinstance(others, Finite) and actions.count == others.count
+    return np.array_equal(actions.low, others.low) and np.array_equal(actions.high, others.high)
+
+
+def _named(env: Any) -> str:
+    return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _space(env: Any, what: str) -> Any:
+    """One of the two spaces of an environment, or a sentence where it has none."""
+    try:
+        return getattr(env, what)
+    except AttributeError as error:
+        if error.name != what:  # a fault of its own code
+            raise
+        raise ParameterError(
+            f"environment: {_named(env)!r} has no {what}; set self.{what} to one of gymnasium.spaces in its __init__"
+        ) from None
+
+
+def _start(reset: Callable[..., Any], seed: int | None) -> Any:
+    """The first observation of an episode; `Misfit` where `reset` is not as Gymnasium has it."""
+    try:
+        told = reset(seed=seed) if seed is not None else reset()
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None or "'seed'" not in str(error):
+            raise
+        raise Misfit("takes no seed in reset", "reset must take seed and options by name") from None
+    if isinstance(told, tuple | list) and len(told) == 2:
+        return told[0]
+    raise Misfit(f"returned {line(told)} from reset", "reset must return two values, an observation and a dict")
+
+
+def _of_unpacking(error: BaseException) -> bool:
+    """Whether an error is of the line that takes apart what a step returned, not of the step; costs steps nothing."""
+    trace = error.__traceback__
+    return isinstance(error, TypeError | ValueError) and "unpack" in str(error) and not (trace and trace.tb_next)
+
+
+def _not_five(error: BaseException) -> Misfit:
+    """For a step that did not return five values."""
+    counted = re.search(r"got (\d+)", str(error))
+    few = "no tuple" if isinstance(error, TypeError) else "more than five values"
+    must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"
+    return Misfit(f"returned {f'{counted[1]} values' if counted else few} from step", must)
+
+
+def _limit(env: Any) -> int | None:
+    """Steps after which the environment itself breaks an episode off, or None."""
     limits = [] if env.spec is None else [env.spec.max_episode_steps]
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
@@ -430,7 +548,7 @@ def _limit(env: Any) -> int:
     inside = getattr(env, "problem", None)  # as `spaql.environments` has it
     if isinstance(inside, Playable):
         limits.append(inside.horizon)
-    return min((int(limit) for limit in limits if limit is not None), default=_UNLIMITED)
+    return min((int(limit) for limit in limits if limit is not None), default=None)
 
 
 def _listed(names: Any) -> list[Any]:

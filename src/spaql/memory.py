@@ -140,7 +140,7 @@ def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
     nodes, cells, used = int(forest.used[0]), int(forest.used[1]), int(memory.counts[USED])
     files = memory.files[:used]
-    fits = ((files[:, CELL] >= 0) & (files[:, CELL] < cells)).all()
+    fits = bool(((files[:, CELL] >= 0) & (files[:, CELL] < cells)).all())
     fits = fits and ((files[:, ORIGIN] >= 0) & (files[:, ORIGIN] < nodes)).all()
     fits = fits and ((files[:, PLACE] >= NONE) & (files[:, PLACE] < nodes)).all()
     fits = fits and _chained(files, forest.cells["visits"][:cells], ledger.ends[:cells])

@@ -41,6 +41,7 @@ ROW = np.dtype(
     ]
 )
 UNLIMITED = np.iinfo(np.int64).max
+MOST_STEPS = 2**62  # of one call, so that all calls together can be counted
 _CHUNK_SECONDS = 0.1
 _FIRST_CHUNK = 1
 _LARGEST_CHUNK = 1 << 16
@@ -76,13 +77,15 @@ def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) 
         raise ParameterError("learn: give either iterations or total_timesteps")
     if iterations is not None:
         return check_whole(iterations, "iterations", 1), UNLIMITED
-    budget = check_whole(total_timesteps, "total_timesteps", 1)
+    budget = check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)
     before = learner.problem.warm_up_steps if learner.finished == 0 else 0  # the first call pays for them
     if budget < before + learner.steps_per_iteration:
         aside = f", after a warm-up of {before}" if before else ""
+        guessed = getattr(learner.problem, "unlimited", False)
+        shorter = ", or a shorter horizon=, as the environment has no limit of its own" if guessed else ""
         raise ParameterError(
-            f"total_timesteps: {budget} is too few; one iteration takes up to "
-            f"{learner.steps_per_iteration} steps{aside}"
+            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
+            f"{aside}; give at least {before + learner.steps_per_iteration}{shorter}"
         )
     return UNLIMITED, learner.steps_taken + budget - before
 

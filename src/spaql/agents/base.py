@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -105,7 +106,7 @@ class Agent:
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self.problem = _as_problem(problem, self.seed, environment)
+        self.problem = _as_problem(problem, self.seed, environment).taken()
         self._history: list[NDArray[np.void]] = []
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -134,7 +135,10 @@ class Agent:
     ) -> Self:
         """Learn for so many iterations, or for so many environment steps (training and selection together).
 
-        Calls add up: `learn(300)` and then `learn(700)` is `learn(1000)`.  Ctrl-C keeps every finished iteration.
+        Calls with `iterations` add up: `learn(300)` and then `learn(700)` is `learn(1000)`.  One with `total_timesteps`
+        stops before the iteration that could pass it, so that some of its steps may be left: up to horizon - 1 for
+        agents without rollouts.  Ctrl-C raises KeyboardInterrupt and keeps all that was learned, and the agent can go
+        on; an iteration that it broke off has no row in `history`.
 
         Parameters
         ----------
@@ -142,7 +146,8 @@ class Agent:
             How long; one of the two.
         callback
             What to do meanwhile: a function of the agent, which stops learning by returning False, or one of
-            `spaql.callbacks`, or a list of these.  What is learned stays the same, to the last bit.
+            `spaql.callbacks`, or a list of these.  What is learned stays the same, to the last bit, unless one plays
+            in the environment that is learned on; see there.
         progress_bar
             None shows it on a terminal.
         """
@@ -160,6 +165,17 @@ class Agent:
         rows = self._history[0].view()
         rows.flags.writeable = False
         return rows
+
+    def rows_after(self, iteration: int) -> NDArray[np.void]:
+        """The rows of `history` after an iteration; does not put all of it together, however often it is asked for."""
+        parts: list[NDArray[np.void]] = []
+        missing = self.iterations - iteration
+        for rows in reversed(self._history):
+            if missing <= 0:
+                break
+            parts.append(rows[max(0, len(rows) - missing) :])
+            missing -= len(rows)
+        return np.concatenate(parts[::-1]) if parts else records(0, training.ROW)
 
     @property
     def iterations(self) -> int:
@@ -311,16 +327,16 @@ class Agent:
         middle = self.plays_middle if deterministic is None else bool(deterministic)
         self._require_training()
         agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
-        problem = self.problem.fresh(key)
-        frame = problem.frame(min(episodes, _BATCH))
         returns, steps = np.empty(episodes), 0
-        for first in range(0, episodes, _BATCH):
-            count = min(_BATCH, episodes - first)
-            with training.announced(self._evaluation, progress_bar), problem.playing():
-                status, played = self._play(problem.world, frame, count, middle, agent, world)
-            problem.check(status, "while it was evaluated")
-            returns[first : first + count] = frame.returns[:count]
-            steps += played
+        with closing(self.problem.fresh(key)) as problem:
+            frame = problem.frame(min(episodes, _BATCH))
+            for first in range(0, episodes, _BATCH):
+                count = min(_BATCH, episodes - first)
+                with training.announced(self._evaluation, progress_bar), problem.playing():
+                    status, played = self._play(problem.world, frame, count, middle, agent, world)
+                problem.check(status, "while it was evaluated")
+                returns[first : first + count] = frame.returns[:count]
+                steps += played
         return Evaluation(mean_interval(returns), returns, steps)
 
     def _play(

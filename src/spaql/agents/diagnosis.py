@@ -8,6 +8,7 @@ probe teaches the agent nothing, changes none of its streams and counts towards 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,37 +89,40 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     visits: list[int] = []
     ends, look = 0, _watch(agent.problem)
     for policy in (False, True) if visited is not None else (False,):
-        environment = _environment(agent.problem)
-        observation, _ = environment.reset(seed=int(random.integers(_SEEDS)))
-        look(observation, 0.0, 0)
-        step, state = 0, None
-        for _ in range(_PROBE_STEPS):
-            if policy and visited is not None:
-                visits.append(visited(observation, step))
-                action, state = agent.predict(observation, state)
-            else:
-                action = agent.problem.played(_any_action(agent.problem, random), True)
-            observation, reward, terminated, truncated, _ = environment.step(action)
-            step += 1
-            rewards.append(look(observation, reward, step))
-            ends += bool(terminated)
-            if terminated or truncated or step >= agent.problem.horizon:
-                observation, _ = environment.reset()
-                look(observation, 0.0, 0)
-                step, state = 0, None
-            else:
-                following.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
+        with _environment(agent.problem) as environment:
+            observation, _ = environment.reset(seed=int(random.integers(_SEEDS)))
+            look(observation, 0.0, 0)
+            step, state = 0, None
+            for _ in range(_PROBE_STEPS):
+                if policy and visited is not None:
+                    visits.append(visited(observation, step))
+                    action, state = agent.predict(observation, state)
+                else:
+                    action = agent.problem.played(_any_action(agent.problem, random), True)
+                observation, reward, terminated, truncated, _ = environment.step(action)
+                step += 1
+                rewards.append(look(observation, reward, step))
+                ends += bool(terminated)
+                if terminated or truncated or step >= agent.problem.horizon:
+                    observation, _ = environment.reset()
+                    look(observation, 0.0, 0)
+                    step, state = 0, None
+                else:
+                    following.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
     return Probe(np.array(rewards), ends, seen, np.array(visits, np.int64))
 
 
-def _environment(problem: Playable) -> Any:
+@contextmanager
+def _environment(problem: Playable) -> Iterator[Any]:
     """To be looked at step by step; what is learned on is left alone."""
-    if not isinstance(problem, Problem):
-        return problem.twin()
-    from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
+    if isinstance(problem, Problem):
+        from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
 
-    return ProblemEnvironment(problem)
+        yield ProblemEnvironment(problem)
+        return
+    with closing(problem.fresh(0)) as fresh:
+        yield getattr(fresh, "env", None)
 
 
 def _watch(problem: Any) -> Callable[[Any, Any, int], float]:

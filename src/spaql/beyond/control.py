@@ -94,9 +94,9 @@ RIVALS = (PUBLISHED, TERMINAL, AQL, RANDOM)
 
 NOTE = (
     "Mean return of {agents} agents with {episodes} fresh episodes each, half of its 95% interval, and cells. Minus: "
-    "behind SPAQL at the 5% level (Welch). Budget: environment steps, learning and selection together. SPAQL-TS is "
-    "told the state to hold, with lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, "
-    "cited, not measured here."
+    "behind SPAQL at the 5% level (Welch). Budget: environment steps, learning and selection together; where it is too "
+    "small for an iteration, nothing was measured and nothing is counted. SPAQL-TS is told the state to hold, with "
+    "lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, cited, not measured here."
 )
 OTHERS_NOTE = (
     " (SB3): agents of Stable-Baselines3 with their default settings, at the same budgets; PPO learns from whole "
@@ -148,13 +148,19 @@ class Control:
     cost: Cost
     files: list[Path]
 
-    def standing(self, task: Task, rival: Contender) -> int:
-        """1 where SPAQL is ahead of a rival at the 5% level, -1 where it is behind, else 0."""
+    def standing(self, task: Task, rival: Contender) -> int | None:
+        """1 where SPAQL is ahead of a rival at the 5% level, -1 where it is behind, else 0; None if not measured."""
         ours, theirs = (self.curves[each.key, task.problem].fresh[:, -1] for each in (SPAQL, rival))
-        if np.isnan(theirs).any():
-            return 1
+        if np.isnan(ours).any() or np.isnan(theirs).any():
+            return None
         difference = combination([ours, theirs], [1.0, -1.0])
         return int(difference.low > 0.0) - int(difference.high < 0.0)
+
+    def against(self, rival: Contender) -> tuple[int, int]:
+        """On how many tasks SPAQL is ahead of a rival, and on how many both were measured."""
+        standings = [self.standing(task, rival) for task in self.size.tasks]
+        measured = [standing for standing in standings if standing is not None]
+        return sum(standing > 0 for standing in measured), len(measured)
 
     def rows(self) -> list[list[str]]:
         """The table, its head first."""
@@ -166,7 +172,7 @@ class Control:
                 if curve.last is None:
                     row.append("budget too small")
                     continue
-                mark = "-" if contender in RIVALS and self.standing(task, contender) > 0 else ""
+                mark = "-" if contender in RIVALS and self.standing(task, contender) == 1 else ""
                 arms = curve.arms[:, -1].mean()
                 cells = f", {arms:,.0f}" if arms else ""
                 row.append(f"{_number(curve.last.mean)} ± {_number(curve.last.half_width)}{mark}{cells}")
@@ -186,12 +192,14 @@ class Control:
 
     def sentences(self) -> list[str]:
         """What it says about the targets."""
-        ahead = {rival.name: sum(self.standing(task, rival) > 0 for task in self.size.tasks) for rival in RIVALS}
-        told = ", ".join(f"{name} on {count}" for name, count in ahead.items())
+        told, every = [], len(self.size.tasks)
+        for rival in RIVALS:
+            ahead, measured = self.against(rival)
+            told.append(f"{rival.name} on {ahead}" + ("" if measured == every else f" of the {measured} measured"))
         scores = {task: self.curves[SPAQL.key, task.problem].last for task in self.size.tasks}
         reached = [task.environment for task, score in scores.items() if score is not None and score.mean >= task.goal]
         goals = f"It reaches the goal on {', '.join(reached)}." if reached else "It reaches none of the goals."
-        return [f"Of {len(self.size.tasks)} problems SPAQL is ahead of {told} (Welch, 5%).", goals]
+        return [f"Of {every} problems SPAQL is ahead of {', '.join(told)} (Welch, 5%).", goals]
 
     @property
     def note(self) -> str:
@@ -225,10 +233,13 @@ class Control:
                         "steps": float(curve.steps[:, at].mean()),
                     }
                 )
-        ahead = {rival.key: sum(self.standing(task, rival) > 0 for task in self.size.tasks) for rival in RIVALS}
+        against = {rival.key: self.against(rival) for rival in RIVALS}
+        ahead = {key: count for key, (count, _) in against.items()}
+        measured = {key: count for key, (_, count) in against.items()}
         size = {"agents": self.size.agents, "episodes": self.size.episodes}
         goals = {task.problem: task.goal for task in self.size.tasks}
-        return {"spaql": __version__, "seed": self.seed, **size, "ahead": ahead, "goals": goals, "rows": rows} | (
+        counts = {"ahead": ahead, "measured": measured}
+        return {"spaql": __version__, "seed": self.seed, **size, **counts, "goals": goals, "rows": rows} | (
             {"others": self.others} if self.others else {}
         )
 

@@ -156,9 +156,13 @@ class Playable(ABC):
     def fresh(self, seed: int) -> Playable:
         """The same to evaluate on, with random numbers of its own; what is learned on is left alone."""
 
-    def twin(self) -> Any:
-        """Another environment of the same make, where there is one."""
-        raise ProblemError(f"{self.name!r} is compiled: it has no environment")
+    def close(self) -> None:
+        """Give back what `fresh` took."""
+        return
+
+    def taken(self) -> Playable:
+        """The problem for one agent, who shares nothing with others that could be changed."""
+        return self
 
     def moved(self, env: Any) -> Playable:
         """The same on another environment."""
