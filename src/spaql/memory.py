@@ -140,16 +140,23 @@ def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
     nodes, cells, used = int(forest.used[0]), int(forest.used[1]), int(memory.counts[USED])
     files = memory.files[:used]
-    fits = bool(((files[:, CELL] >= 0) & (files[:, CELL] < cells)).all())
-    fits = fits and ((files[:, ORIGIN] >= 0) & (files[:, ORIGIN] < nodes)).all()
-    fits = fits and ((files[:, PLACE] >= NONE) & (files[:, PLACE] < nodes)).all()
-    fits = fits and _chained(files, forest.cells["visits"][:cells], ledger.ends[:cells])
     leaves = forest.nodes["child"][:nodes] == NONE
-    fits = fits and (ledger.greedy[:nodes][leaves] >= 0).all() and (ledger.greedy < cells).all()
-    fits = fits and ((ledger.second >= NONE) & (ledger.second < cells)).all()
-    fits = fits and ((ledger.spots >= 0) & (ledger.spots < nodes)).all()
-    if not fits or not np.isfinite(memory.facts[:used]).all():
+    within = [
+        _within(files[:, CELL], 0, cells),
+        _within(files[:, ORIGIN], 0, nodes),
+        _within(files[:, PLACE], NONE, nodes),
+        _within(ledger.greedy[:nodes][leaves], 0, cells),
+        _within(ledger.second[:nodes], NONE, cells),
+        _within(ledger.spots, 0, nodes),
+        bool(np.isfinite(memory.facts[:used]).all()),
+    ]
+    if not all(within) or not _chained(files, forest.cells["visits"][:cells], ledger.ends[:cells]):
         raise ValueError("a memory whose files lead nowhere")
+
+
+def _within(numbers: NDArray[np.int32], least: int, above: int) -> bool:
+    """Whether all numbers are at least `least` and below `above`."""
+    return bool(((numbers >= least) & (numbers < above)).all())
 
 
 def _chained(files: NDArray[np.int32], visits: NDArray[np.int32], ends: NDArray[np.int32]) -> bool:
