@@ -100,6 +100,16 @@ def test_the_tables_of_beyond_are_those_that_the_studies_wrote():
     assert not set(rows) - wrote
 
 
+def test_the_page_of_control_says_what_the_study_wrote():
+    page, wrote = ((ROOT / "docs" / path).read_text() for path in ("control.md", "study/control.md"))
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert len(rows) >= 8
+    assert set(rows) <= set(wrote.splitlines())
+    sentences = [line for line in wrote.splitlines() if line.startswith(("Of ", "It reaches"))]
+    assert len(sentences) == 2
+    assert " ".join(sentences) in page
+
+
 def test_the_claims_of_beyond_are_those_of_the_studies():
     targets = ABLATION["targets"]
     (family,) = (row for row in FAMILIES["rows"] if (row["agent"], row["problems"]) == ("spaql", "all"))
