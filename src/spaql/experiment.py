@@ -37,6 +37,7 @@ _NUMERICS = (
     "episodes.py",
     "experiment.py",
     "kernels.py",
+    "loggers.py",
     "memory.py",
     "merging.py",
     "partition.py",
