@@ -370,6 +370,7 @@ def test_an_old_agent_stays_until_the_new_one_is_there(capsys, tmp_path, monkeyp
     assert str(tmp_path / "agent.spaql") in json.loads(out)["files"]
 
 
+@pytest.mark.compiled_only
 def test_names_without_a_version_are_ids_too(capsys):
     with pytest.warns(UserWarning, match="latest"):
         code, out, _ = run(capsys, "train", "CartPole", "--timesteps", 1600, "--episodes", 2, "--quiet", "--json")
@@ -377,6 +378,7 @@ def test_names_without_a_version_are_ids_too(capsys):
     assert json.loads(out)["problem"] == "CartPole-v1"
 
 
+@pytest.mark.compiled_only
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
 def test_output_that_cannot_be_written_is_one_sentence():
     words = [sys.executable, "-m", "spaql", "train", "oil", "--json", *QUICK]
