@@ -262,7 +262,7 @@ def _forgotten(case: Case) -> Iterator[Diagnosis]:
             f"{steps:,} environment steps are more than the {memory:,} experiences that are remembered",
             "every second experience is forgotten whenever the memory is full",
             "Nothing, if the score is good; else give more `memory`, of about "
-            f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 20} bytes "
+            f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 36} bytes "
             "for each experience",
         )
 
