@@ -24,6 +24,7 @@ from spaql.problems.base import Frame, Playable, World
 from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.spaces import Floats, check_whole
 from spaql.stats import Estimate, mean_interval
+from spaql.tree import Tree, decision_tree
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
 MOST_ROLLOUTS = 1_000_000
@@ -296,6 +297,11 @@ class Agent:
     def _policy(self) -> Partition:
         """The partition that decides."""
         raise NotImplementedError
+
+    def tree(self) -> Tree:
+        """The policy as a decision tree: what `predict` does, and nothing else; see `spaql.tree`."""
+        self._require_training()
+        return decision_tree(self.problem, self._policy())
 
     def _require_training(self) -> None:
         """Raise where there is nothing learned to ask for."""

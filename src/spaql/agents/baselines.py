@@ -21,6 +21,7 @@ from spaql.problems.base import Frame, World
 from spaql.problems.model import BetaArrivals
 from spaql.rng import Stream
 from spaql.spaces import Box, Finite, Floats, check_whole
+from spaql.tree import Tree
 
 
 class Baseline(Agent):
@@ -52,6 +53,10 @@ class Baseline(Agent):
     def partition(self) -> Cells:
         """There is none."""
         raise ParameterError(f"partition: {type(self).__name__} has no partition; SPAQL and AQL do")
+
+    def tree(self) -> Tree:
+        """There is none."""
+        raise ParameterError(f"tree: {type(self).__name__} has no partition to read; SPAQL and AQL do")
 
 
 class Random(Baseline):
