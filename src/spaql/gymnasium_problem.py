@@ -27,6 +27,7 @@ import re
 import signal
 import threading
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -337,7 +338,7 @@ class GymnasiumProblem(Playable):
                 seed, self._next_seed = self._next_seed, None
                 if self._left_off is not None:
                     state, self._left_off = self._left_off, None
-                    _start(restart, _drawn(copy.deepcopy(self._seeds)))  # for what draws from generators of its own
+                    _start(restart, _seed_of(state))  # for what draws from generators of its own
                     self.env.unwrapped.np_random.bit_generator.state = state
                 write(_start(restart, seed))
                 return RAN
@@ -544,6 +545,11 @@ class GymnasiumProblem(Playable):
 def _drawn(random: np.random.Generator) -> int:
     """A seed for an environment."""
     return int(random.integers(_SEEDS))
+
+
+def _seed_of(state: Mapping[str, Any]) -> int:
+    """A seed that is another one for every state of a generator."""
+    return zlib.crc32(repr(sorted(state["state"].items())).encode()) % _SEEDS
 
 
 def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
