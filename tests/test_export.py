@@ -1,6 +1,7 @@
 """Exported policies decide as `predict` does, to the last bit: on every border, beside it, at the ends and beyond."""
 
 import ast
+import dataclasses
 import doctest
 import json
 import re
@@ -300,6 +301,31 @@ def test_tables_are_as_small_as_they_are_said_to_be(case, tmp_path):
     assert size == to_c.table_bytes(policy)
     assert f"Its tables take {size:,} bytes" in text
     assert not re.search(r"malloc|math\.h|floor", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
+
+
+KINDS = {
+    "int64": [-(2**63), 2**63 - 1],
+    "uint64": [0, 2**64 - 1],
+    "int32": [-(2**31), 2**31 - 1],
+    "uint16": [0, 65535],
+    "int8": [-128, 127],
+    "bool": [False, True],
+    "float16": [-0.1, 65504.0],
+    "float32": [1e-45, -3.4e38],
+    "float64": [5e-324, -0.1],
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+def test_c_holds_every_number_of_every_type(small, kind):
+    policy = policy_of(small)
+    actions = np.resize(np.array(KINDS[kind], kind), len(policy.tree.actions))
+    changed = dataclasses.replace(policy, tree=dataclasses.replace(policy.tree, actions=actions))
+    points = np.linspace(0.0, 1.0, 1001)[:, None]
+    found = compiled.compiled(changed, *STRICT)(points, np.zeros(1001, np.intc))
+    np.testing.assert_array_equal(found, actions[policy.tree.decide(points)])
+    assert len(np.unique(found)) == 2
 
 
 def test_equal_agents_make_equal_bytes(small, tmp_path):

@@ -66,7 +66,7 @@ class Table:
 def source(policy: Policy, name: str, *, header: bool) -> str:
     """The text of a .c or .h file, whose function is called `name`_act."""
     name = check_identifier(name)
-    guard = f"{name.upper()}_POLICY_H"
+    guard = f"{name.upper()}_ACT_H"
     tables = _tables(policy)
     body = _body(policy, name, {table.name for table in tables})
     comment = "\n".join(f" * {line}".rstrip() for line in _comment(policy, name, header, _bytes(tables)))
