@@ -3,8 +3,11 @@
 import ast
 import dataclasses
 import doctest
+import functools
+import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 from numba.core import config
 
 import spaql
-from problems_for_tests import finite_world
+from problems_for_tests import box_world, finite_world
 from spaql import export as exporting
 from spaql.cli import main
 from spaql.errors import NotTrainedError, OutputError, ParameterError
@@ -26,6 +29,7 @@ from test_tree import Weather
 DOCS = Path(__file__).parents[1] / "docs"
 STATES = 2_000 if config.DISABLE_JIT else 100_000
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_compiler = pytest.mark.skipif(compiled.compiler() is None, reason="there is no C compiler")
 
 
@@ -53,26 +57,32 @@ class Reach(gymnasium.Env):
 
 AGENTS = {
     "one number": lambda: spaql.SPAQL("ambulance", seed=1).learn(300),
-    "published": lambda: spaql.SPAQL.published("ambulance", seed=1, rollouts=2).learn(200),
+    "a box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(200),
     "finite actions": lambda: spaql.SPAQL.published(finite_world()[0], seed=1, rollouts=2).learn(200),
     "time steps": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(300),
     "cart and pole": lambda: spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=3_000),
     "a Dict that comes round": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(200),
     "float32": lambda: spaql.SPAQL(lambda: Reach(np.float32), seed=1, horizon=5).learn(200),
     "int16": lambda: spaql.SPAQL(lambda: Reach(np.int16), seed=1, horizon=5).learn(200),
-    "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float32), seed=1, horizon=3, rollouts=0).learn(60),
+    "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float64), seed=1, horizon=3, rollouts=0).learn(60),
     "a single leaf": lambda: spaql.SPAQL("oil", seed=1).learn(1),
 }
 
 
+@functools.cache
+def trained(kind):
+    """One of the agents, trained once for all tests; they ask it, and change nothing."""
+    return AGENTS[kind]()
+
+
 @pytest.fixture(scope="module", params=AGENTS)
 def agent(request):
-    return AGENTS[request.param]()
+    return trained(request.param)
 
 
 @pytest.fixture(scope="module")
 def small():
-    return AGENTS["one number"]()
+    return trained("one number")
 
 
 def borders(tree):
@@ -252,13 +262,13 @@ def test_what_predict_refuses_is_defined(case, tmp_path):
     agree(np.array([act(row, step) if policy.timed else act(row) for row, step in pairs], expected.dtype), expected)
     if compiled.compiler() is not None:
         agree(compiled.compiled(policy)(odd, beyond), expected)
-    if "onnxruntime" in sys.modules:
+    if HAS_ONNX:
         agree(onnx_decides(agent.export(tmp_path / "policy.onnx"), policy, odd, beyond), expected)
 
 
 def test_python_takes_numpys_numbers(tmp_path):
     """A float32 would draw the threshold to its own precision."""
-    agent = AGENTS["float32"]()
+    agent = trained("float32")
     act = python(agent.export(tmp_path / "policy.py"))["act"]
     at = agent.tree().thresholds.astype(np.float32)
     at = np.concatenate([at, np.nextafter(at, np.float32(-9e9)), np.nextafter(at, np.float32(9e9))])
@@ -275,18 +285,17 @@ def test_python_needs_nothing(small, tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("flags", [("-O0",), ("-O2",)])
-def test_files_compile_without_a_word(agent, flags, tmp_path):
+def test_files_compile_without_a_word(agent, tmp_path):
     agent.export(tmp_path / "policy.c")
     agent.export(tmp_path / "2nd policy.h")
     includes = '#include "2nd policy.h"\n#include "2nd policy.h"\n'  # twice must do no harm, nor being unused
     (tmp_path / "main.c").write_text(f"{includes}int main(void) {{ return 0; }}\n")
     (tmp_path / "main.cpp").write_text(f"{includes}int main() {{ return 0; }}\n")
-    calls = [[compiled.compiler(), "-std=c99", name] for name in ("policy.c", "main.c")]
-    if compiler := compiled.shutil.which("g++"):
-        calls.append([compiler, "-std=c++17", "main.cpp"])
+    calls = [[compiled.compiler(), "-std=c99", *words] for words in (("-O0", "policy.c"), ("-O2", "main.c"))]
+    if compiler := shutil.which("g++"):
+        calls.append([compiler, "-std=c++17", "-O2", "main.cpp"])
     for call in calls:
-        done = subprocess.run([*call, *STRICT, *flags, "-S", "-o", "/dev/null"], cwd=tmp_path, capture_output=True)
+        done = subprocess.run([*call, *STRICT, "-S", "-o", "/dev/null"], cwd=tmp_path, capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -375,7 +384,7 @@ def test_words_stay_words(small, word, tmp_path):
     if compiled.compiler() is not None:
         call = [compiled.compiler(), "-std=c99", *STRICT, "-S", "-o", "/dev/null", "policy.c"]
         subprocess.run(call, check=True, cwd=tmp_path)
-    if "onnxruntime" in sys.modules:
+    if HAS_ONNX:
         assert session(small.export(tmp_path / "policy.onnx", **words)).get_inputs()[0].name == "observation"
 
 
@@ -404,18 +413,18 @@ def test_a_name_of_ones_own(small, tmp_path):
 
 
 def test_the_comment_tells_what_goes_in_and_out(tmp_path):
-    text = AGENTS["a Dict that comes round"]().export(tmp_path / "policy.c").read_text()
+    text = trained("a Dict that comes round").export(tmp_path / "policy.c").read_text()
     assert "[0] angle: from -3 to 3, and comes round" in text
     assert "void policy_act(const double observation[4], int action[2])" in text
     assert "0, 1: action 1" in text
-    text = AGENTS["time steps"]().export(tmp_path / "policy.c").read_text()
+    text = trained("time steps").export(tmp_path / "policy.c").read_text()
     assert "double policy_act(const double observation[1], int step)" in text
     assert "The time step is from 0 to 4" in text
-    text = AGENTS["cart and pole"]().export(tmp_path / "policy.c").read_text()
+    text = trained("cart and pole").export(tmp_path / "policy.c").read_text()
     assert "int policy_act(const double observation[4])" in text
     assert "0: push left" in text
     assert "void policy_act(const double observation[2], float action[2])" in (
-        AGENTS["float32"]().export(tmp_path / "policy.c").read_text()
+        trained("float32").export(tmp_path / "policy.c").read_text()
     )
 
 
