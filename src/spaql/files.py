@@ -217,8 +217,10 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
         raise AgentFileError(f"{source}: its {_HEAD} does not tell of an agent and a problem")
     try:
         opened = reopened(about, env, head.get("seed"), str(source))
-    except _DAMAGE as error:
-        if env is not None or isinstance(error, SpaqlError):
+    except (*_DAMAGE, SpaqlError) as error:
+        # The given environment, or the one that format 1 needs at once, may be what does not fit.
+        needed = about.get("kind") == "gymnasium" and head["format"] == 1
+        if env is not None or isinstance(error, AgentFileError) or (needed and isinstance(error, SpaqlError)):
             raise
         raise AgentFileError(f"{source}: what it says of its problem is damaged ({_line(error)})") from None
     try:

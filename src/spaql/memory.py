@@ -136,9 +136,17 @@ def longer_ledger(ledger: Ledger, nodes: int, cells: int) -> Ledger:
     return ledger._replace(**grown)
 
 
-def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
-    """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
+def check_memory(
+    forest: Forest, memory: Memory, ledger: Ledger, rule: Rule, choices: int, boxes: tuple[NDArray[Any], NDArray[Any]]
+) -> None:
+    """Raise a ValueError where a kernel would follow an index out of its array, or for ever.
+
+    `choices` is the number of finite actions, or 0; `boxes` are those of the nodes.
+    """
     nodes, cells, used = int(forest.used[0]), int(forest.used[1]), int(memory.counts[USED])
+    facts, reward = memory.facts[:used], rule.states + rule.actions
+    seen, done = np.delete(facts, np.s_[rule.states : reward + 1], axis=1), facts[:, rule.states : reward]
+    most = choices - 1 if choices else 1.0
     files = memory.files[:used]
     leaves = forest.nodes["child"][:nodes] == NONE
     within = [
@@ -148,7 +156,10 @@ def check_memory(forest: Forest, memory: Memory, ledger: Ledger) -> None:
         _within(ledger.greedy[:nodes][leaves], 0, cells),
         _within(ledger.second[:nodes], NONE, cells),
         _within(ledger.spots, 0, nodes),
-        bool(np.isfinite(memory.facts[:used]).all()),
+        bool(((seen >= 0.0) & (seen <= 1.0)).all()),
+        bool(((done >= 0.0) & (done <= most)).all()) and (not choices or np.array_equal(done, np.floor(done))),
+        bool(np.isfinite(facts[:, reward]).all()),
+        all(np.array_equal(ledger.edges[:nodes, k], boxes[k]) for k in range(2)),
     ]
     if not all(within) or not _chained(files, forest.cells["visits"][:cells], ledger.ends[:cells]):
         raise ValueError("a memory whose files lead nowhere")

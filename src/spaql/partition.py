@@ -208,27 +208,13 @@ class Partition:
         new.used[:] = arrays["used"]
         rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
         for name, count in rows.items():
-            place, given = getattr(new, name)[:count], arrays[name]
-            if given.shape != place.shape or given.dtype != place.dtype:
-                raise ValueError(f"{name} has the wrong shape or type")
-            place[...] = given
+            fill(getattr(new, name)[:count], arrays[name], name)
         _check(new, self.steps, self.actions)
         self.forest = new
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
-        count = int(self.forest.used[0])
-        nodes = self.forest.nodes
-        low = np.zeros((count, self.states.dimensions))
-        high = np.ones((count, self.states.dimensions))
-        # A child always stands behind its parent, so one pass in order of number is enough.
-        for node in range(self.steps, count):
-            parent = int(self.forest.links["parent"][node])
-            dim = int(nodes["dim"][parent])
-            low[node], high[node] = low[parent], high[parent]
-            side = low if node == nodes["child"][parent] + 1 else high
-            side[node, dim] = nodes["cut"][parent]
-        return low, high
+        return _node_boxes(self.forest)
 
     def view(self) -> Cells:
         """All cells in the user's units, ordered by time step and then by place in the arrays."""
@@ -255,14 +241,40 @@ class Partition:
         return cells
 
 
+def fill(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
+    """Put what a file holds in its place; a ValueError where it is not of the same shape and type."""
+    if given.shape != place.shape or given.dtype != place.dtype:
+        raise ValueError(f"{what} has the wrong shape or type")
+    place[...] = given
+
+
+def by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
+    """Numbers of the nodes of each level, from the roots down."""
+    order = np.argsort(level, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(level))[:-1])
+
+
+def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
+    count, states = int(forest.used[0]), int(forest.used[2])
+    nodes, parents = forest.nodes[:count], forest.links["parent"][:count]
+    low, high = np.zeros((count, states)), np.ones((count, states))
+    for here in by_level(nodes["level"])[1:]:
+        parent = parents[here]
+        low[here], high[here] = low[parent], high[parent]
+        dim, cut = nodes["dim"][parent], nodes["cut"][parent]
+        upper = here == nodes["child"][parent] + 1
+        low[here[upper], dim[upper]] = cut[upper]
+        high[here[~upper], dim[~upper]] = cut[~upper]
+    return low, high
+
+
 def _check(forest: Forest, roots: int, actions: Actions) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
     nodes, cells, _ = (int(n) for n in forest.used)
     forest = forest._replace(
         nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
     )
-    fits = _is_tree(forest, roots) and _is_filed(forest)
-    fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
+    fits = _is_tree(forest, roots) and _is_filed(forest) and _is_ranked(forest)
     low, high = forest.boxes[:, 0], forest.boxes[:, 1]
     most = actions.count - 1 if isinstance(actions, Finite) else 1.0
     fits = fits and bool(((low >= 0.0) & (low <= high) & (high <= most)).all())
@@ -286,7 +298,21 @@ def _is_tree(forest: Forest, roots: int) -> bool:
     fits = fits and not level[:roots].any() and np.array_equal(level[roots:], level[parent[roots:]] + 1)
     fits = fits and level.max() <= MAX_DEPTH * forest.used[2]
     fits = fits and ((forest.nodes["dim"] >= 0) & (forest.nodes["dim"] < forest.used[2])).all()
-    return bool(fits and np.isfinite(forest.nodes["cut"]).all())
+    if not fits or not np.isfinite(forest.nodes["cut"]).all():
+        return False
+    low, high = _node_boxes(forest)
+    dim = forest.nodes["dim"]
+    return np.array_equal(forest.nodes["cut"], 0.5 * (low[number, dim] + high[number, dim]))
+
+
+def _is_ranked(forest: Forest) -> bool:
+    """Whether the index, by which the best cell is found, is what the cells make it."""
+    fresh = Forest._make(array.copy() for array in forest)
+    kernels.refresh(fresh)
+    same = all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q", "alone"))
+    return (
+        same and np.array_equal(fresh.links["above"], forest.links["above"]) and np.array_equal(fresh.grid, forest.grid)
+    )
 
 
 def _is_filed(forest: Forest) -> bool:
@@ -298,8 +324,9 @@ def _is_filed(forest: Forest) -> bool:
         if not ((places >= NONE) & (places < cells)).all():
             return False
     fits = ((node >= 0) & (node < len(forest.nodes))).all() and np.isfinite(forest.cells["q"]).all()
-    fits = fits and (forest.cells["visits"] >= 0).all() and (forest.cells["depth"] >= 0).all()
-    if not fits:
+    depth, level = forest.cells["depth"].astype(np.int64), forest.nodes["level"]
+    fits = fits and (forest.cells["visits"] >= 0).all() and (depth <= MAX_DEPTH * MAX_DIMENSIONS).all()
+    if not fits or not (level[node] <= depth * forest.used[2]).all():
         return False
     hung, linked = head != NONE, following != NONE
     fits = np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))

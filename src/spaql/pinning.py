@@ -94,6 +94,8 @@ def pin(f, m, g, rule, first):
     for cell in range(f.used[1]):
         f.cells[cell].visits = 0
     for i in range(m.counts[USED]):
-        f.cells[locate(f, 0, m.facts[:, :states], i, m.facts[:, states : states + rule.actions])].visits += 1
+        cell = locate(f, 0, m.facts[:, :states], i, m.facts[:, states : states + rule.actions])
+        if cell >= 0:  # cells of a file that was tampered with may have gaps
+            f.cells[cell].visits += 1
     refresh(f)
     return f.used[0]

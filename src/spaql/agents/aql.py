@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, within
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, check_counts, within
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.kernels import best, lend, play, update
-from spaql.partition import Partition
+from spaql.partition import Partition, fill
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
@@ -187,8 +187,9 @@ class AQL(Trained):
         """Become what `state` told; see `Agent.restore`."""
         super().restore(arrays, numbers)
         self._forest.restore(within(arrays, "forest-"))
-        self._counts[:] = arrays["counts"]
-        self._streams[:] = arrays["streams"]
+        fill(self._counts, arrays["counts"], "counts")
+        fill(self._streams, arrays["streams"], "streams")
+        check_counts(self.finished, self.history, [self.training_steps, self.monitoring_steps], self._streams)
 
     @property
     def steps_to_split(self) -> int:

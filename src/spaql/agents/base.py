@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from spaql.callbacks import Callbacks
 from spaql.compiling import records
 from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition import Cells, Partition
+from spaql.partition import Cells, Partition, fill
 from spaql.problems.base import Frame, Playable, World
 from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.spaces import Floats, check_whole
@@ -71,6 +71,14 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     from spaql.opening import as_problem  # not before it is asked for: it brings all of Gymnasium
 
     return as_problem(problem, seed, **environment)
+
+
+def check_counts(finished: int, history: NDArray[np.void], steps: Iterable[int], streams: NDArray[np.uint64]) -> None:
+    """A ValueError where counters cannot be, or a stream would only ever give zeros."""
+    if finished != len(history) or not all(0 <= count < training.MOST_STEPS for count in steps):
+        raise ValueError("counters that do not tell of its history")
+    if not streams.any(axis=-1).all():
+        raise ValueError("a stream of zeros")
 
 
 def within(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -298,9 +306,7 @@ class Agent:
     def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Become what `state` and `numbers` told of an agent of the same parameters; ValueError if they do not fit."""
         history = records(len(arrays["history"]), training.ROW)
-        if arrays["history"].dtype != history.dtype:
-            raise ValueError("a history of other columns")
-        history[...] = arrays["history"]
+        fill(history, arrays["history"], "history")
         self._history[:] = [history]
         self._prediction.bit_generator.state = numbers["prediction"]
 

@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, within
+from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, check_counts, within
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.kernels import best, lend, play, sample, snapshot, update
-from spaql.partition import Partition
+from spaql.partition import Partition, fill
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream
 from spaql.spaces import check_number, check_whole
@@ -302,9 +302,12 @@ class PublishedSPAQL(Trained):
         self._work.restore(within(arrays, "work-"))
         self._kept.restore(within(arrays, "kept-"))
         self._kept.match(self._work)
-        self._mood.numbers[:] = arrays["mood-numbers"]
-        self._mood.counts[:] = arrays["mood-counts"]
-        self._streams[:] = arrays["streams"]
+        fill(self._mood.numbers, arrays["mood-numbers"], "mood-numbers")
+        fill(self._mood.counts, arrays["mood-counts"], "mood-counts")
+        fill(self._streams, arrays["streams"], "streams")
+        if not (self._mood.numbers[:BEST] > 0.0).all() or not np.isfinite(self._mood.numbers[:BEST]).all():
+            raise ValueError("a temperature that is none")
+        check_counts(self.finished, self.history, [self.training_steps, self.selection_steps], self._streams)
 
     @property
     def steps_to_split(self) -> int:

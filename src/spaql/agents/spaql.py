@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Trained, within
+from spaql.agents.base import Trained, check_counts, within
 from spaql.agents.published import PublishedSPAQL
 from spaql.compiling import borrow, kernel
 from spaql.episodes import advance_all, begin_all
@@ -63,7 +63,7 @@ from spaql.memory import (
     visited,
 )
 from spaql.merging import merge
-from spaql.partition import Partition
+from spaql.partition import Partition, fill
 from spaql.pinning import pin
 from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.rng import Purpose, stream, uniform
@@ -148,7 +148,8 @@ def act(f, m, g, rule, conduct, frame, node, repeats, random):
     else:
         wander(f, cell, conduct, random, frame.actions, 0)
         repeats = lasting(conduct, random)
-    return locate(f, 0, frame.points, 0, frame.actions), repeats
+    found = locate(f, 0, frame.points, 0, frame.actions)
+    return found if found >= 0 else cell, repeats  # cells of a file that was tampered with may have gaps
 
 
 @kernel(inline=True)
@@ -431,14 +432,14 @@ class SPAQL(Trained):
         rows |= dict.fromkeys(PER_CELL, int(self._work.forest.used[1]))
         for prefix, place in (("memory-", memory), ("ledger-", ledger)):
             for name, array in place._asdict().items():
-                part, given = array[: rows.get(name, len(array))], arrays[f"{prefix}{name}"]
-                if given.shape != part.shape or given.dtype != part.dtype:
-                    raise ValueError(f"{prefix}{name} has the wrong shape or type")
-                part[...] = given
-        check_memory(self._work.forest, memory, ledger)
+                fill(array[: rows.get(name, len(array))], arrays[f"{prefix}{name}"], f"{prefix}{name}")
+        check_memory(
+            self._work.forest, memory, ledger, self._rule, self._conduct.choices, boxes=self._work.node_boxes()
+        )
         self._memory, self._ledger = memory, ledger
-        self._counts[:] = arrays["counts"]
-        self._streams[:] = arrays["streams"]
+        fill(self._counts, arrays["counts"], "counts")
+        fill(self._streams, arrays["streams"], "streams")
+        check_counts(self.finished, self.history, [self.training_steps], self._streams)
         self._returned = None
 
     def _policy(self) -> Partition:
