@@ -25,7 +25,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.ui import WebDriverWait
 
-from spaql import report
+from spaql import pages, report
 from spaql.charts import Chart, Level, Mosaic, Series
 from spaql.figures import looks
 
@@ -277,7 +277,7 @@ def test_an_empty_study_is_a_page() -> None:
 
 
 def test_nothing_points_outside() -> None:
-    for name in ("report.html", "report.css", "charts.js", "partitions.js", "page.js"):
+    for name in sorted(path.name for path in ASSETS.iterdir()):
         source = (ASSETS / name).read_text("utf-8")
         assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttpRequest|localStorage", source), name
     targets = [attributes.get("src") or attributes.get("href") or "" for _, attributes in OUTLINE.tags]
@@ -295,7 +295,7 @@ def test_the_policy_allows_the_two_scripts_and_no_request() -> None:
 
 
 def test_scripts_cannot_end_their_element() -> None:
-    assert report._script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
+    assert pages.script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
         "a = '<\\/script>' + '<\\!--' + '<\\/SCRIPT>' + '</p>'"
     )
 
@@ -308,7 +308,7 @@ def test_plotly_is_not_imported() -> None:
 def test_looks_are_those_of_the_figures() -> None:
     names = ["SPAQL", "AQL", "SPAQL published", "Random", "optimum", "a", "b", "c", "d", "e", "f"]
     chart = Chart("", "", "", tuple(Series(name, [1], [1]) for name in names)).to_dict()
-    found = {series["name"]: series["look"] for series in report._dressed(chart)["series"]}
+    found = {series["name"]: series["look"] for series in pages.dressed(chart)["series"]}
     dashes = dict(zip(looks.STYLES, ("solid", "dash", "dot", "dashdot"), strict=True))
     expected = {name: (look.colour, dashes[look.line]) for name, look in looks.looks(names).items()}
     assert {name: (look["light"], look["dash"]) for name, look in found.items()} == expected
@@ -335,7 +335,7 @@ def test_contrast_is_enough() -> None:
         for name, least in (("ink", 7.0), ("quiet", 4.5), ("link", 4.5), ("edge", 3.0)):
             for ground in ("paper", "raised"):
                 assert contrast(pairs[name][side], pairs[ground][side]) >= least, (name, ground, side)
-    for colour in report._LIGHTER.values():
+    for colour in pages.LIGHTER.values():
         assert contrast(colour, pairs["paper"][1]) >= 4.5
 
 
@@ -680,7 +680,7 @@ def test_light_and_dark(reader: Reader) -> None:
     reader.emulate(prefers_color_scheme="dark")
     reader.wait(lambda: drawn() == {paper()} == {"#16181b"})
     line = "return document.querySelector('#reward .plot').data[1].line.color"
-    assert reader.run(line) == report._LIGHTER["#0072B2"]
+    assert reader.run(line) == pages.LIGHTER["#0072B2"]
     for name, colour in (("light", "#ffffff"), ("dark", "#16181b"), ("automatic", "#16181b")):
         reader.find("#theme").click()
         assert reader.text("#theme") == f"Colours: {name}"

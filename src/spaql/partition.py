@@ -218,16 +218,15 @@ class Partition:
     def node_boxes(self) -> tuple[Floats, Floats]:
         """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
         count = int(self.forest.used[0])
-        nodes = self.forest.nodes
+        nodes, parents = self.forest.nodes[:count], self.forest.links["parent"][:count]
         low = np.zeros((count, self.states.dimensions))
         high = np.ones((count, self.states.dimensions))
-        # A child always stands behind its parent, so one pass in order of number is enough.
-        for node in range(self.steps, count):
-            parent = int(self.forest.links["parent"][node])
-            dim = int(nodes["dim"][parent])
-            low[node], high[node] = low[parent], high[parent]
-            side = low if node == nodes["child"][parent] + 1 else high
-            side[node, dim] = nodes["cut"][parent]
+        for here in by_level(nodes["level"])[1:]:
+            above = parents[here]
+            low[here], high[here] = low[above], high[above]
+            upper = here != nodes["child"][above]
+            for side, chosen in ((low, upper), (high, ~upper)):
+                side[here[chosen], nodes["dim"][above[chosen]]] = nodes["cut"][above[chosen]]
         return low, high
 
     def view(self) -> Cells:
@@ -253,6 +252,12 @@ class Partition:
         cells = np.empty(len(points), np.int64)
         kernels.choose(self.forest, steps, points, cells)
         return cells
+
+
+def by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
+    """Numbers of the nodes of each level, from the roots down; `level` [nodes] is theirs."""
+    order = np.argsort(level, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(level))[:-1])
 
 
 def _check(forest: Forest, roots: int, actions: Actions) -> None:

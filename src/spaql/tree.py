@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.kernels import NONE
-from spaql.partition import Partition
+from spaql.partition import Partition, by_level
 from spaql.problems.base import Playable
 from spaql.spaces import Box, Floats
 
@@ -114,7 +114,7 @@ class Tree:
 
 def decision_tree(problem: Playable, partition: Partition) -> Tree:
     """The tree of a partition's greedy policy on a problem."""
-    chosen = _chosen(partition)
+    chosen = chosen_cells(partition)
     nodes = partition.forest.nodes[: len(chosen)]
     is_leaf = nodes["child"] == NONE
     cells, first = np.unique(chosen[is_leaf], return_inverse=True)
@@ -127,23 +127,17 @@ def decision_tree(problem: Playable, partition: Partition) -> Tree:
     return _pruned(problem, partition, at, boxes[kept], middles[kept], played[kept])
 
 
-def _chosen(partition: Partition) -> NDArray[np.int32]:
+def chosen_cells(partition: Partition) -> NDArray[np.int32]:
     """The cell of largest Q on the path from the root to each node, `[nodes]`; ties as in `spaql.kernels`."""
     count = int(partition.forest.used[0])
     nodes, parent = partition.forest.nodes[:count], partition.forest.links["parent"][:count]
     value, chosen = nodes["top_q"].copy(), nodes["top"].copy()
-    for here in _by_level(nodes["level"])[1:]:
+    for here in by_level(nodes["level"])[1:]:
         above = parent[here]
         better = value[here] > value[above]
         value[here] = np.where(better, value[here], value[above])
         chosen[here] = np.where(better, chosen[here], chosen[above])
     return chosen
-
-
-def _by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
-    """Nodes of each level, from the roots down."""
-    order = np.argsort(level, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(level))[:-1])
 
 
 def _pruned(
@@ -153,7 +147,7 @@ def _pruned(
     nodes = partition.forest.nodes[: len(at)]
     child = nodes["child"].astype(np.int64)
     needed = np.zeros(len(at), bool)
-    for here in reversed(_by_level(nodes["level"])):
+    for here in reversed(by_level(nodes["level"])):
         inner = here[child[here] != NONE]
         below, above = at[child[inner]], at[child[inner] + 1]
         needed[inner] = (below != above) | (below >= 0) | (above >= 0)
