@@ -138,6 +138,16 @@ function drawAll() {
   return Promise.all(views.map((view) => view.draw()));
 }
 
+/** Redraw a view when the width of its plot changes. */
+function watchWidth(plot, view) {
+  let width = null;
+  new ResizeObserver(() => {
+    const changed = width !== null && width !== plot.clientWidth;
+    width = plot.clientWidth;
+    if (changed && view.drawn && !printing) view.draw();
+  }).observe(plot);
+}
+
 function startThemes() {
   const names = Object.keys(THEME_NAMES);
   byId("theme").addEventListener("click", (event) => {

@@ -275,16 +275,6 @@ function fit(plot, height) {
   plot.style.height = `${height(plot.clientWidth)}px`;
 }
 
-/** Redraw a view when the width of its plot changes. */
-function watchWidth(plot, view) {
-  let width = null;
-  new ResizeObserver(() => {
-    const changed = width !== null && width !== plot.clientWidth;
-    width = plot.clientWidth;
-    if (changed && view.drawn && !printing) view.draw();
-  }).observe(plot);
-}
-
 /** A chart in a <figure>: heading, note, plot and numbers. */
 function chartView(figure) {
   const title = make("h4");
