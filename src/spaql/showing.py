@@ -29,6 +29,7 @@ from spaql.agents.diagnosis import environment_of
 from spaql.charts import PALETTE, Chart, Series
 from spaql.errors import ParameterError
 from spaql.output import check_folder, write
+from spaql.portraits import sight_of
 from spaql.problems.words import Words, words
 from spaql.recording import steps_of
 from spaql.results import AGENT
@@ -107,6 +108,7 @@ def page(
         subtitle=escape(_subtitle(subjects)),
         verdict=pages.paragraphs([sentence for subject in subjects for sentence in _verdict(subject)]),
         warnings=_warnings(subjects),
+        reading=escape(_reading(subjects)),
         tables="\n".join(pages.table(table) for table in (_summary(subjects), *map(_ranges, subjects))),
     )
     data = {
@@ -161,10 +163,7 @@ def fresh_beside(agent: str | os.PathLike[str], loaded: Agent) -> Mapping[str, A
 
 
 def _subject(agent: Agent, fresh: Mapping[str, Any] | None, seed: int, found: Words) -> Subject:
-    agent._require_training()
-    if not agent.arms:
-        raise ParameterError(f"show: {type(agent).__name__} has no partition to look at; SPAQL and AQL do")
-    sight = Sight(agent.problem, agent._policy(), getattr(agent, "scaling", None))
+    sight = sight_of(agent, "show")
     warnings: list[str] = []
     episode, missing = None, ""
     try:
@@ -220,6 +219,20 @@ def _verdict(subject: Subject) -> list[str]:
     if subject.fresh is not None:
         told += f" On fresh episodes it scores {_score(subject.fresh)}."
     return [told, *([subject.missing] if subject.missing else [])]
+
+
+def _reading(subjects: Sequence[Subject]) -> str:
+    """How to read the picture."""
+    if max(subject.agent.problem.states.dimensions for subject in subjects) == 1:
+        return (
+            "States run across, actions upwards; each box is a cell, and the red outline is what is played in each "
+            "state. Click a state, and below the picture stands what decides there and why."
+        )
+    return (
+        "Each box is a set of states in which one cell decides, and its colour tells what is done there, or whatever "
+        "else you choose. Two of the observed numbers span the picture; the others are fixed by the sliders, or all "
+        "their values are looked through at once. Click a state, and below the picture stands what decides there and why."
+    )
 
 
 def _score(fresh: Mapping[str, Any]) -> str:
@@ -291,16 +304,18 @@ def _ranges(subject: Subject) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for d, name in enumerate(named.states):
         cells = [_plain(float(problem.states.low[d])), _plain(float(problem.states.high[d]))]
-        cells.append("comes round" if d in periodic else "")
+        cells += [f"{100 * subject.sight.influence[d]:.0f} %", "comes round" if d in periodic else ""]
         rows.append({"head": name, "cells": [_cell(text) for text in cells]})
         if clipped is not None:
             rows[-1]["cells"].append(_cell(f"{int(clipped[d]):,}"))
-    columns = ["observed number", "from", "to", "", *(["times outside, since it was opened"] if clipped is not None else [])]
+    columns = ["number", "from", "to", "matters", "", *(["times outside"] if clipped is not None else [])]
     if not isinstance(problem.actions, Finite):
         for d, name in enumerate(named.actions):
-            cells = [_plain(float(problem.actions.low[d])), _plain(float(problem.actions.high[d])), "chosen"]
+            cells = [_plain(float(problem.actions.low[d])), _plain(float(problem.actions.high[d])), "", "chosen"]
             rows.append({"head": name, "cells": [_cell(t) for t in (*cells, *([""] if clipped is not None else []))]})
-    return {"caption": f"Numbers seen and chosen: {_name(subject.agent)}", "note": "", "columns": columns, "rows": rows}
+    note = "Matters: by how much decisions change where this number is exchanged for that of another visited state. "
+    note += "For actions to choose from, the share of decisions that differ; else the mean change as a share of the range."
+    return {"caption": f"Numbers seen and chosen: {_name(subject.agent)}", "note": note, "columns": columns, "rows": rows}
 
 
 # What the page draws -------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from spaql.tree import chosen_cells
 
 LAYERS = ("policy", "q", "visits", "depth", "uncertainty")
 BINS = 64  # of a projection, along each side
+_SHUFFLED = 2000  # states that tell how much each number matters
 
 
 class Tiles(NamedTuple):
@@ -87,25 +88,37 @@ class Sight:
         mass: Floats = self.density[self._leaves] * np.prod(self._high - self._low, axis=1)[self._leaves]
         return mass
 
-    def telling(self) -> list[int]:
-        """The two dimensions by which the policy decides most often, in order; or the only one.
+    @cached_property
+    def influence(self) -> Floats:
+        """How much what is done depends on each observed number, `[states]`, from 0 to 1.
 
-        A cut between different actions counts by the visits on both sides of it.
+        States are drawn as they were visited, and one number of each is exchanged for that of another state: the share
+        of decisions that then differ, or for continuous actions the mean change as a share of their range.
         """
-        dimensions = self.partition.states.dimensions
-        boxes = self.partition.forest.boxes[self.chosen].reshape(len(self.chosen), -1)
-        _, says = np.unique(boxes, axis=0, return_inverse=True)
-        says, below = says.reshape(-1).astype(np.int64), np.zeros(len(self._nodes))
-        below[self._leaves] = self._mass
-        weights = np.zeros(dimensions)
-        for here in reversed(self._levels):
-            inner = here[self._nodes["child"][here] != NONE]
-            first = self._nodes["child"][inner]
-            below[inner] = below[first] + below[first + 1]
-            differ = (says[first] != says[first + 1]) | (says[first] < 0)
-            says[inner] = np.where(differ, -1, says[first])
-            weights += np.bincount(self._nodes["dim"][inner][differ], below[inner][differ], dimensions)
-        return sorted(np.argsort(-weights, kind="stable")[:2].tolist())
+        random = np.random.default_rng(0)
+        total = self._mass.sum()
+        shares = self._mass / total if total > 0.0 else np.full(len(self._mass), 1.0 / len(self._mass))
+        leaves = self._leaves[random.choice(len(shares), _SHUFFLED, p=shares)]
+        points = self._low[leaves] + random.random((_SHUFFLED, self._low.shape[1])) * (self._high - self._low)[leaves]
+        roots, order = self._roots[leaves], random.permutation(_SHUFFLED)
+        found = np.zeros(points.shape[1])
+        before = self._middles(points, roots)
+        for d in range(points.shape[1]):
+            mixed = points.copy()
+            mixed[:, d] = points[order, d]
+            after = self._middles(mixed, roots)
+            finite = isinstance(self.problem.actions, Finite)
+            found[d] = float(np.mean(before != after) if finite else np.mean(np.abs(before - after)))
+        return found
+
+    def _middles(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
+        """What is done at points, as unit coordinates or numbers of finite actions, `[n, actions]`."""
+        middles: Floats = self.partition.forest.boxes[self.partition.greedy(points, steps)].mean(axis=1)
+        return middles
+
+    def telling(self) -> list[int]:
+        """The two observed numbers on which it depends most, in order; or the only one."""
+        return sorted(np.argsort(-self.influence, kind="stable")[:2].tolist())
 
     def usual(self) -> Floats:
         """The middle of where it has been: the median of each observed number over the visits, in the unit cube."""

@@ -85,10 +85,14 @@ function panelOf(page, agents) {
   const row = make("div", agents.length > 1 ? "pictures two" : "pictures");
   row.append(...panel.pictures.map((picture) => picture.element));
   panel.element.append(panel.controls, panel.slices, row);
-  if (setting.episode) panel.element.append(episodeOf(panel));
+  const episode = setting.episode ? episodeOf(panel) : [];
   const reads = make("div", "point");
   panel.inputs = pointInputs(panel, reads);
-  panel.element.append(reads, explanationsOf(panel));
+  panel.element.append(...episode.slice(0, 1), reads, explanationsOf(panel), ...episode.slice(1));
+  if (first.size === 1) {
+    panel.values = linesView(make("figure", "below"));
+    panel.element.append(panel.values.figure);
+  }
   buildControls(panel);
   views.push({ drawn: true, draw: () => drawPanel(panel) });
   refresh(panel);
@@ -338,14 +342,9 @@ function explanationsOf(panel) {
   panel.explanations = panel.agents.map((agent) => {
     const article = make("div", "explanation");
     article.setAttribute("aria-live", "polite");
-    if (panel.agents.length > 1) row.append(article);
-    else row.append(article);
+    row.append(article);
     return article;
   });
-  if (panel.agents[0].size === 1) {
-    panel.values = linesView(make("figure"));
-    panel.element.append(panel.values.figure);
-  }
   return row;
 }
 
@@ -365,11 +364,11 @@ function valueLines(panel) {
 
 // ---- The episode
 
+/** The controls of the episode, and the chart of its rewards. */
 function episodeOf(panel) {
   const { agents, setting } = panel;
   const box = make("div", "episode");
   const longest = Math.max(...agents.map((agent) => agent.episode?.rewards.length ?? 0));
-  const head = make("h3", "", "One episode");
   const play = Object.assign(make("button", "", "Play"), { type: "button" });
   panel.time = slider("Time in the episode", {
     min: 0, max: longest, step: 1, value: 0, say: (value) => `step ${value} of ${longest}`,
@@ -396,7 +395,7 @@ function episodeOf(panel) {
   panel.moment = make("p", "reading");
   const line = make("div", "together");
   line.append(play, panel.time.box, follow);
-  const figure = make("figure");
+  const figure = make("figure", "below");
   panel.rewards = linesView(figure);
   panel.rewards.show({
     title: "Rewards of the episode", note: "", x_label: "step", y_label: "reward", x_scale: "linear", levels: [],
@@ -405,8 +404,8 @@ function episodeOf(panel) {
       low: null, high: null, look: { ...panel.page.palette[i], dash: "solid" },
     })),
   });
-  box.append(head, line, panel.moment, figure);
-  return box;
+  box.append(line, panel.moment);
+  return [box, figure];
 }
 
 function stop(panel, play) {
@@ -437,7 +436,7 @@ function momentText(agent, time) {
   if (at === rewards.length) return `${gained}; ${ended ? "the environment ended it" : "it was broken off"} after ${count(at, "step")}`;
   const step = Math.min(at, agent.steps - 1);
   const cell = greedyAt(agent, step, toUnit(agent, points.subarray(at * agent.size, (at + 1) * agent.size)));
-  return `${gained}; next ${actionText(agent, cell)}`;
+  return `${gained}; then: ${actionText(agent, cell)}`;
 }
 
 // ---- Everything anew
@@ -452,7 +451,7 @@ function refresh(panel, axes = false) {
   if (axes) buildControls(panel);
   for (const [d, made] of panel.sliders) made.set(share(panel, d));
   panel.stepSlider?.set(setting.step + 1);
-  panel.inputs.forEach((input, d) => { input.value = String(Number(setting.point[d].toPrecision(17))); });
+  panel.inputs.forEach((input, d) => { input.value = String(Number(setting.point[d].toPrecision(8))); });
   drawPanel(panel);
   agents.forEach((agent, i) => {
     explain(panel.explanations[i], agent, Math.min(setting.step, agent.steps - 1), setting.point);

@@ -71,8 +71,8 @@ function ticksOf(low, high, about) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) ticks.push(k * step);
-  return { ticks, text: (value) => number(Math.abs(value) < step / 1e6 ? 0 : value, 4) };
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) ticks.push(k * step || 0);
+  return { ticks, text: (value) => number(value, 4) };
 }
 
 /** Where values stand on a canvas: a frame of pixels and the ranges along its sides. */
