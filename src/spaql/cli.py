@@ -140,7 +140,9 @@ def _add_agents(commands: Any) -> None:
     evaluate.add_argument("--json", action="store_true", help="print JSON instead of a line")
     evaluate.set_defaults(run=_evaluate)
     show = commands.add_parser("show", help="look at a trained agent, or at two, on a page; or record an episode")
-    show.add_argument("agent", nargs="+", metavar="DIR", help="folder of spaql train --out, or an agent file; at most two")
+    show.add_argument(
+        "agent", nargs="+", metavar="DIR", help="folder of spaql train --out, or an agent file; at most two"
+    )
     show.add_argument("--out", metavar="FILE", help="where the page goes (beside the agent, by its name)")
     show.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
     show.add_argument(
@@ -336,8 +338,7 @@ def _show(options: argparse.Namespace) -> int:
     agents = [load(path, env=options.env) for path in options.agent]
     for agent in agents:
         print(
-            f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, "
-            f"{agent.arms:,} cells"
+            f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {agent.arms:,} cells"
         )
     return _page(options, agents) if options.record is None else _record(options, agents[0])
 

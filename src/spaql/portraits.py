@@ -50,7 +50,7 @@ def portray(
         unit = box.to_unit(np.clip(values, box.low, box.high))
         tiles, _ = sight.slice(plane, unit, layer, step=step, number=number)
         fixed = [f"{name} = {values[d]:.3g}" for d, name in enumerate(named.states) if d not in plane]
-        note = "at " + ", ".join(fixed) if fixed else f"{len(tiles.values):,} states boxes of {agent.arms:,} cells"
+        note = "at " + ", ".join(fixed) if fixed else f"{len(tiles.values):,} boxes of states, {agent.arms:,} cells"
     finite = isinstance(agent.problem.actions, Finite) and layer == "policy"
     limits = None
     if layer == "policy" and isinstance(agent.problem.actions, Box):
@@ -138,7 +138,9 @@ def _place(name: Any, named: Words, what: str) -> int:
     if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(named.states):
         return int(name)
     known = ", ".join(named.states)
-    raise ParameterError(f"{what}: expected a place from 0 to {len(named.states) - 1} or one of {known}, got {name!r:.80}")
+    raise ParameterError(
+        f"{what}: expected a place from 0 to {len(named.states) - 1} or one of {known}, got {name!r:.80}"
+    )
 
 
 def _dims(dims: Any, sight: Sight, named: Words) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tu
 
 
 def steps_of(agent: Agent, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
-    """Play one episode of the greedy policy: each observation, the reward that came with it, and whether it was the end.
+    """Play one episode of the greedy policy: each observation, the reward before it, and whether it was the end.
 
     The first observation has no reward.  At the horizon the episode is broken off, which is no end.
     """

@@ -20,6 +20,7 @@ from spaql import pages
 
 _SCRIPTS = ("basics.js", "charts.js", "partitions.js", "page.js")
 
+
 def page(content: Mapping[str, Any]) -> str:
     """The report as one HTML document.
 

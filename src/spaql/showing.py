@@ -231,7 +231,7 @@ def _reading(subjects: Sequence[Subject]) -> str:
     return (
         "Each box is a set of states in which one cell decides, and its colour tells what is done there, or whatever "
         "else you choose. Two of the observed numbers span the picture; the others are fixed by the sliders, or all "
-        "their values are looked through at once. Click a state, and below the picture stands what decides there and why."
+        "their values are looked through at once. Click a state, and what decides there stands below the picture."
     )
 
 
@@ -277,7 +277,9 @@ def _summary(subjects: Sequence[Subject]) -> dict[str, Any]:
         {"section": "Parameters"},
         *(r for name in parameters for r in row(name, *(_plain(agent.get_parameters().get(name)) for agent in agents))),
     ]
-    told = [r for name in arguments for r in row(name, *(_plain(agent.problem.arguments.get(name)) for agent in agents))]
+    told = [
+        r for name in arguments for r in row(name, *(_plain(agent.problem.arguments.get(name)) for agent in agents))
+    ]
     return {
         "caption": "Summary",
         "note": "",
@@ -314,8 +316,15 @@ def _ranges(subject: Subject) -> dict[str, Any]:
             cells = [_plain(float(problem.actions.low[d])), _plain(float(problem.actions.high[d])), "", "chosen"]
             rows.append({"head": name, "cells": [_cell(t) for t in (*cells, *([""] if clipped is not None else []))]})
     note = "Matters: by how much decisions change where this number is exchanged for that of another visited state. "
-    note += "For actions to choose from, the share of decisions that differ; else the mean change as a share of the range."
-    return {"caption": f"Numbers seen and chosen: {_name(subject.agent)}", "note": note, "columns": columns, "rows": rows}
+    note += (
+        "For actions to choose from, the share of decisions that differ; else the mean change as a share of the range."
+    )
+    return {
+        "caption": f"Numbers seen and chosen: {_name(subject.agent)}",
+        "note": note,
+        "columns": columns,
+        "rows": rows,
+    }
 
 
 # What the page draws -------------------------------------------------------------------------------------------

@@ -211,9 +211,7 @@ class Sight:
         played = self.of_cells("q" if layer in ("policy", "visits") else layer, self.chosen[leaves], number)
         return self._tiles(nodes, mine, values, number), self._tiles(leaves, self.chosen[leaves], played, number)
 
-    def _tiles(
-        self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, number: int
-    ) -> Tiles:
+    def _tiles(self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, number: int) -> Tiles:
         boxes = self.partition.forest.boxes[cells, :, number]
         if isinstance(self.problem.actions, Finite):
             boxes = boxes + np.array([-0.5, 0.5])

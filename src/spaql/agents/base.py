@@ -347,8 +347,17 @@ class Agent:
         """
         from spaql.portraits import portray  # it knows all agents, and brings all of matplotlib
 
-        view = {"dims": dims, "at": at, "layer": layer, "step": step, "projection": projection, "number": number}
-        return portray(self, **view, names=names, actions=actions)
+        return portray(
+            self,
+            dims=dims,
+            at=at,
+            layer=layer,
+            step=step,
+            projection=projection,
+            number=number,
+            names=names,
+            actions=actions,
+        )
 
     def _require_training(self) -> None:
         """Raise where there is nothing learned to ask for."""

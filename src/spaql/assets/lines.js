@@ -32,7 +32,10 @@ function drawLines(box, chart, marker) {
     text(frame.left - 6, y + 4, "end", up.text(value));
   }
   const across = ticksOf(first, last, width / 110);
-  for (const value of across.ticks) text(frame.px(value), frame.bottom + 17, "middle", across.text(value));
+  for (const value of across.ticks) {
+    const words = across.text(value);
+    text(Math.min(frame.px(value), width - 3.6 * words.length), frame.bottom + 17, "middle", words);
+  }
   svg.append(shape("line", { x1: frame.left, x2: frame.right, y1: frame.bottom, y2: frame.bottom, stroke: theme.edge }));
   text((frame.left + frame.right) / 2, height - 10, "middle", chart.x_label);
   for (const { x, y, look } of chart.series) {

@@ -103,7 +103,8 @@ function drawAxes(context, frame, theme) {
     context.moveTo(at, bottom + 1);
     context.lineTo(at, bottom + 5);
     context.stroke();
-    context.fillText(across.text(value), at, bottom + 8);
+    const room = context.measureText(across.text(value)).width / 2;
+    context.fillText(across.text(value), Math.min(at, right + 13 - room), bottom + 8);
   }
   context.fillText(x.name, (left + right) / 2, bottom + 27, right - left);
   context.textAlign = "right";

@@ -3,7 +3,8 @@
 Figures are built on `matplotlib.figure.Figure` and the Agg canvas, never on pyplot: nothing is global, nothing needs a
 display, and several threads may draw at once.  Whoever wants a window or a notebook can show the figure returned.
 
-`learning_curves`, `partition_picture` and `plane_picture` take raw arrays; `chart` and `panels` draw the plain data of `spaql.charts`.
+`learning_curves`, `partition_picture` and `plane_picture` take raw arrays; `chart` and `panels` draw the plain data of
+`spaql.charts`.
 """
 
 from spaql.figures.curves import learning_curves
