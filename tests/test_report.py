@@ -6,10 +6,9 @@ import base64
 import json
 import math
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -21,10 +20,9 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
-from selenium.webdriver.support.ui import WebDriverWait
 
+import browsers
 from spaql import pages, report
 from spaql.charts import Chart, Level, Mosaic, Series
 from spaql.figures import looks
@@ -32,18 +30,6 @@ from spaql.figures import looks
 ASSETS = Path(report.__file__).parent / "assets"
 NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!-- \u2028"
 FRAMES = 40
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 # A small study
@@ -342,30 +328,8 @@ def test_contrast_is_enough() -> None:
 # The page in a browser
 
 
-class Reader:
-    """A browser with the page open, and what a reader does with it."""
-
-    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
-        self.driver = driver
-        self.address = address
-
-    def open(self, fragment: str = "") -> None:
-        self.driver.get("about:blank")  # or a change of the fragment alone would load nothing
-        self.driver.get_log("performance")
-        self.driver.get(self.address + fragment)
-        self.wait(lambda: self.run("return document.documentElement.dataset.ready") == "true")
-
-    def wait(self, condition: Callable[[], Any]) -> None:
-        WebDriverWait(self.driver, 20, poll_frequency=0.02).until(lambda _: condition())
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def find(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def text(self, selector: str) -> str:
-        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+class Reader(browsers.Reader):
+    """A browser with the report open, and what a reader does with it."""
 
     def layout(self, selector: str, path: str) -> Any:
         """What Plotly has made of the layout of a plot."""
@@ -374,17 +338,6 @@ class Reader:
             selector,
             path,
         )
-
-    def emulate(self, media: str = "", **features: str) -> None:
-        pairs = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": pairs})
-
-    def resize(self, width: int, height: int = 900, mobile: bool = False) -> None:
-        self.driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
-        )
-        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": mobile})
 
     def slide(self, frame: int) -> None:
         self.run(
@@ -411,26 +364,6 @@ class Reader:
         actions.w3c_actions.pointer_action.move_to_location(round(left) - 2, round(top) - 2)
         actions.w3c_actions.pointer_action.move_to_location(round(left), round(top))
         actions.perform()
-
-    def requests(self) -> list[str]:
-        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-
-    def complaints(self) -> list[dict[str, Any]]:
-        return [entry for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("no chromium and chromedriver on PATH")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER)) as chrome:
-        yield chrome
 
 
 @pytest.fixture(scope="module")
