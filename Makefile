@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families control docs-study demo test test-sb3 lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families control docs-study demo test soak test-sb3 lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 
 test: .venv/.stamp ## Run the tests, compiled
 	$(BIN)/python -m pytest
+
+soak: .venv/.stamp ## Kill runs, spoil agent files: the long form of tests that make test runs in a short one
+	SPAQL_SOAK=1 $(BIN)/python -m pytest tests/test_runs.py tests/test_spoiled.py
 
 test-sb3: .venv-sb3/.stamp ## Run the tests with Stable-Baselines3, in an environment of its own (torch is heavy)
 	.venv-sb3/bin/python -m pytest -m sb3 tests/test_sb3.py

@@ -8,6 +8,7 @@ import random
 import sys
 import threading
 import zipfile
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -17,6 +18,7 @@ import spaql
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.opening import described
 from spaql.problems import PROBLEMS, Box, Problem
+from spaql.sketches import drawn, sketched
 
 MAKERS = {
     "spaql": lambda problem: spaql.SPAQL(problem, seed=3),
@@ -86,8 +88,12 @@ def test_a_problem_of_one_s_own_has_to_be_given(tmp_path):
     mine = Problem(name="mine", step=step, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
     agent = spaql.SPAQL(mine, seed=1).learn(10)
     path = agent.save(tmp_path / "mine.spaql")
-    with pytest.raises(ParameterError, match="give it"):
-        spaql.load(path)
+    alone = spaql.load(path)
+    assert alone.predict([0.4])[0] == agent.predict([0.4])[0]
+    for play in (alone.evaluate, lambda: alone.learn(1), lambda: alone.set_env(mine)):
+        with pytest.raises(ParameterError, match=r"a compiled problem of your own; give it to learn or evaluate: load"):
+            play()
+    assert alone.save(tmp_path / "again.spaql").read_bytes() == path.read_bytes()
     np.testing.assert_array_equal(spaql.load(path, mine).evaluate(3).returns, agent.evaluate(3).returns)
 
 
@@ -143,6 +149,106 @@ def test_saving_leaves_no_drafts(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["agent.spaql"]
 
 
+def test_an_older_format_is_read_and_becomes_the_new_one(tmp_path):
+    data = Path(__file__).parent / "data"
+    kinds = {"oil": ([0.3], [0.625]), "ambulance": ([0.3], [0.25]), "cartpole": ([0.01, 0.2, 0.03, -0.4], 0)}
+    for name, (seen, done) in kinds.items():
+        agent = spaql.load(data / f"format-1-{name}.spaql")
+        assert agent.predict(np.array(seen))[0] == done
+        assert agent.fresh_score is None
+        path = agent.save(tmp_path / "agent.spaql")
+        assert head_of(path)["format"] == 2
+        assert agent.learn(3).iterations == spaql.load(path).learn(3).iterations
+
+
+def head_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("agent.json"))
+
+
+def test_the_fresh_score_goes_with_the_agent(tmp_path):
+    agent = spaql.SPAQL("oil", seed=1).learn(10)
+    assert agent.fresh_score is None
+    fresh = agent.evaluate(20, seed=5)
+    again = spaql.load(agent.save(tmp_path / "agent.spaql"))
+    assert again.fresh_score == agent.fresh_score
+    assert again.fresh_score["mean"] == fresh.mean
+    assert (again.fresh_score["episodes"], again.fresh_score["seed"], again.fresh_score["iterations"]) == (20, 5, 10)
+    assert again.learn(5).fresh_score["iterations"] == 10  # it tells when it was measured
+
+
+class Gusts(gymnasium.Env):
+    """Where to is random, how long an episode lasts is too; all of it drawn from `np_random`."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = self.np_random.integers(3, 20)
+        return self.np_random.uniform(-1, 1, 2), {}
+
+    def step(self, action):
+        self.left -= 1
+        seen = self.np_random.uniform(-1, 1, 2)
+        return seen, -abs(float(action[0]) - seen[0]), self.left == 0, False, {}
+
+
+ON_ENVIRONMENTS = {
+    "spaql": lambda env: spaql.SPAQL(env, seed=3, horizon=20),
+    "published": lambda env: spaql.SPAQL.published(env, seed=3, rollouts=2, horizon=20),
+    "aql": lambda env: spaql.AQL(env, seed=3, rollouts=2, horizon=20),
+}
+
+
+@pytest.mark.parametrize("kind", ON_ENVIRONMENTS)
+@pytest.mark.parametrize("env", ["Pendulum-v1", "CartPole-v1", Gusts])
+def test_on_an_environment_too_it_goes_on_exactly(tmp_path, kind, env):
+    whole, agent = ON_ENVIRONMENTS[kind](env).learn(30), ON_ENVIRONMENTS[kind](env)
+    for iterations in (1, 9, 20):
+        agent = spaql.load(agent.learn(iterations).save(tmp_path / "agent.spaql"), None if env is not Gusts else env)
+    assert agent.save(tmp_path / "a.spaql").read_bytes() == whole.save(tmp_path / "b.spaql").read_bytes()
+    np.testing.assert_array_equal(agent.evaluate(3).returns, whole.evaluate(3).returns)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gymnasium.spaces.Box(-1.0, np.inf, (2, 2), np.float32),
+        gymnasium.spaces.Box(-5, 5, (2,), np.int16),
+        gymnasium.spaces.Discrete(4, start=-2),
+        gymnasium.spaces.MultiDiscrete([[3, 2]], start=[[1, -1]]),
+        gymnasium.spaces.MultiBinary(3),
+        gymnasium.spaces.MultiBinary([2, 1]),
+        gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2), gymnasium.spaces.Dict(a=gymnasium.spaces.Discrete(3))]),
+    ],
+)
+def test_spaces_come_back_from_json(space):
+    again = drawn(json.loads(json.dumps(sketched(space), allow_nan=False)))
+    assert again == space
+    assert again.dtype == space.dtype
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        {"kind": "Box", "dtype": "object", "shape": [1], "low": [0.0], "high": [1.0]},
+        {"kind": "Box", "dtype": "float64", "shape": [10**9], "low": [0.0], "high": [1.0]},
+        {"kind": "Box", "dtype": "float64", "shape": [2], "low": [0.0], "high": [1.0]},
+        {"kind": "Box", "dtype": "float64", "shape": [1], "low": ["nan"], "high": [1.0]},
+        {"kind": "Box", "dtype": "int8", "shape": [1], "low": [0], "high": [300]},
+        {"kind": "Discrete", "n": 0, "start": 0},
+        {"kind": "Discrete", "n": True, "start": 0},
+        {"kind": "Text", "n": 5},
+        {"kind": "Dict", "spaces": [["a", {"kind": "Discrete", "n": 2, "start": 0}]] * 2},
+        ["Discrete", 5],
+    ],
+)
+def test_what_tells_of_no_space_is_refused(sketch):
+    with pytest.raises((ValueError, TypeError, LookupError, AssertionError)):
+        drawn(sketch)
+
+
 # What an environment was made from ---------------------------------------------------------------------------
 
 
@@ -193,8 +299,11 @@ def test_a_configured_environment_comes_back_as_it_was(tmp_path, how):
 def test_an_environment_that_only_code_can_make_has_to_be_given(tmp_path, how):
     agent = spaql.SPAQL(NOT_REMADE[how](), seed=1, horizon=30).learn(2)
     path = agent.save(tmp_path / "agent.spaql")
+    alone, seen = spaql.load(path), np.array([0.1, 0.2, 0.3], np.float32)
+    assert alone.predict(seen)[0] == agent.predict(seen)[0]
+    assert alone.save(tmp_path / "again.spaql").read_bytes() == path.read_bytes()
     with pytest.raises(ParameterError, match=r"cannot be made by its id; give the environment: load\(path, env="):
-        spaql.load(path)
+        alone.learn(1)
     assert spaql.load(path, env=NOT_REMADE[how]()).learn(1).iterations == 3
 
 
@@ -206,8 +315,9 @@ def test_no_file_names_what_is_called(tmp_path):
         head["problem"]["wrappers"] = [["RecordVideo", {"video_folder": str(tmp_path / "films")}]]
         return json.dumps(head).encode()
 
+    agent = spaql.load(changed(path, "agent.json", other))
     with pytest.raises(ParameterError, match="RecordVideo"):
-        spaql.load(changed(path, "agent.json", other))
+        agent.learn(1)
 
 
 MINE = """
@@ -237,6 +347,8 @@ def test_the_module_of_an_id_is_kept(tmp_path, my_swings):
     for _ in range(2):
         my_swings()
         again = spaql.load(path)
+        again.predict(np.zeros(3, np.float32))
+        assert "my_swings" not in sys.modules  # nothing was run for it
         assert again.learn(1).problem.horizon == 20
         path = again.save(tmp_path / "again.spaql")
 
@@ -249,7 +361,7 @@ def test_an_id_that_is_not_registered_is_one_sentence(tmp_path, my_swings):
     with pytest.raises(
         ParameterError, match=r"'Mine-v0' cannot be made: .*; import the module that registers it"
     ) as told:
-        spaql.load(path)
+        spaql.load(path).learn(1)
     assert "\n" not in str(told.value)
     assert module.PendulumEnv
 
@@ -334,8 +446,8 @@ def test_a_problem_of_one_s_own_is_not_taken_for_a_built_in_one(tmp_path):
     )
     for problem in (mine, dataclasses.replace(oil, horizon=3)):
         path = spaql.SPAQL(problem, seed=1).learn(10).save(tmp_path / "mine.spaql")
-        with pytest.raises(ParameterError, match=r"of your own; give it: load\(path, env="):
-            spaql.load(path)
+        with pytest.raises(ParameterError, match=r"of your own; give it to learn or evaluate: load\(path, env="):
+            spaql.load(path).learn(1)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -404,7 +516,7 @@ def test_a_malformed_head_is_refused(tmp_path, how):
 @pytest.mark.parametrize("value", ["x", 5, [1], {}])
 def test_a_malformed_environment_is_refused(tmp_path, name, value):
     path = spaql.SPAQL("CartPole-v1", seed=1).learn(2).save(tmp_path / "agent.spaql")
-    if (name, value) not in [("warm_up_steps", 5), ("periodic", [1])]:  # these may be
+    if (name, value) not in [("warm_up_steps", 5), ("periodic", [1]), ("id", "x")]:  # these may be
         with pytest.raises(SpaqlError):
             spaql.load(changed(path, "agent.json", with_other(value, "problem", name)))
 

@@ -69,10 +69,9 @@ def agents() -> dict[str, Agent]:
 @pytest.fixture(scope="module")
 def pages(agents: dict[str, Agent], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
+    agents["cartpole"].evaluate(10)
     made = {
-        "cartpole": showing.page(
-            [agents["cartpole"]], fresh=[{"mean": 123.5, "low": 120.0, "high": 127.0, "episodes": 100}]
-        ),
+        "cartpole": showing.page([agents["cartpole"]]),
         "pair": showing.page([agents["oil"], agents["aql"]]),
         "mixed": showing.page([agents["cartpole"], agents["oil"]]),
         "weather": showing.page([agents["weather"]], names=[NASTY, "count", "wind"], actions=[NASTY, *"bcdef"]),
@@ -117,7 +116,9 @@ def test_words_can_be_read_without_scripts(pages: dict[str, Path], agents: dict[
         "0.25",
     ):
         assert words in text
-    assert "123.5 (95% interval 120 to 127, 100 episodes)" in text
+    score = agent.fresh_score
+    assert score is not None
+    assert f"{score['mean']:.5g} (95% interval {score['low']:.5g} to {score['high']:.5g}, 10 episodes)" in text
     for found in agents["oil"].diagnose():
         assert str(found) in Outline(pages["mixed"].read_text("utf-8")).text
 
@@ -188,24 +189,6 @@ def test_the_command_writes_the_page_beside_the_agent(
     assert run(capsys, "show", second, "--out", tmp_path / "sub" / "x.html")[0] == 0
     assert (tmp_path / "sub" / "x.html").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.spaql", "run", "sub"]
-
-
-def test_the_fresh_score_is_that_of_this_very_agent(agents: dict[str, Agent], tmp_path: Path) -> None:
-    agent = agents["oil"]
-    path = agent.save(tmp_path / "agent.spaql")
-    told = {name: getattr(agent, name) for name in ("iterations", "training_steps", "arms")}
-    fresh = {"mean": 3.25, "low": 3.0, "high": 3.5, "episodes": 10}
-    summary = tmp_path / "summary.json"
-    summary.write_text(json.dumps(told | {"fresh": fresh}))
-    assert showing.fresh_beside(path, agent) == fresh
-    assert showing.fresh_beside(tmp_path, agent) == fresh
-    for bad in (told | {"fresh": fresh, "arms": 1}, told, told | {"fresh": fresh | {"mean": None}}, [1]):
-        summary.write_text(json.dumps(bad))
-        assert showing.fresh_beside(path, agent) is None
-    summary.write_text("{")
-    assert showing.fresh_beside(tmp_path, agent) is None
-    summary.unlink()
-    assert showing.fresh_beside(tmp_path, agent) is None
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ class Evaluate(_Regular):
 
 
 class Checkpoint(_Regular):
-    """Save the agent every so many environment steps, as `steps-<n>.spaql`.
+    """Save the agent every so many environment steps, as `steps-<n>.spaql` or under a name of your own.
 
     Parameters
     ----------
@@ -256,6 +256,8 @@ class Checkpoint(_Regular):
         Where the files go; it is made if it is missing.
     keep
         How many of the files that this callback wrote to keep, the last ones; None keeps all.
+    name
+        Of the files; {} stands for the steps so far.  Without it there is one file, written over each time.
 
     Attributes
     ----------
@@ -263,9 +265,12 @@ class Checkpoint(_Regular):
         The files that it wrote and kept, oldest first.
     """
 
-    def __init__(self, every: int, folder: str | os.PathLike[str], keep: int | None = None) -> None:
+    def __init__(
+        self, every: int, folder: str | os.PathLike[str], keep: int | None = None, name: str = CHECKPOINT
+    ) -> None:
         super().__init__(every)
         self.folder = Path(folder)
+        self.name = name
         self.keep = None if keep is None else check_whole(keep, "keep", 1)
         self.files: list[Path] = []
 
@@ -275,7 +280,7 @@ class Checkpoint(_Regular):
 
     def call(self, agent: Any) -> None:
         """Save the agent, and remove what is not to be kept; the new file is there before an old one goes."""
-        path = self.folder / CHECKPOINT.format(_steps(agent))
+        path = self.folder / self.name.replace("{}", str(_steps(agent)))
         agent.save(path)
         self.files = [*(file for file in self.files if file != path), path]
         while self.keep is not None and len(self.files) > self.keep:

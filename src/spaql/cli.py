@@ -33,6 +33,7 @@ _CONTROL = {
 }
 _PAPER = ("oil", "ambulance")
 _GYMNASIUM = "gymnasium"
+_RESUME = "resume"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,7 +73,8 @@ def _add_train(commands: Any) -> None:
     train = commands.add_parser(
         "train",
         help="train one agent on one problem or Gymnasium environment",
-        epilog="Any other name is taken for the id of a Gymnasium environment, such as CartPole-v1 or package:Name-v0.",
+        epilog="Any other name is taken for the id of a Gymnasium environment, such as CartPole-v1 or package:Name-v0. "
+        "spaql train --resume DIR goes on with a run that was stopped or killed.",
     )
     problems = train.add_subparsers(dest="problem", required=True, metavar="problem", parser_class=_Parser)
     oil = problems.add_parser("oil", help="oil discovery: survey a line for a hidden deposit")
@@ -117,8 +119,19 @@ def _add_train(commands: Any) -> None:
         parser.add_argument("--reference", type=float, nargs="+", metavar="X", help="of spaql-ts: the state to hold")
         parser.add_argument("--radius", type=float, help="lambda of spaql-ts, in the unit cube")
         parser.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and pictures there")
+        parser.add_argument(
+            "--checkpoint-every", type=int, metavar="STEPS", help="keep the agent in DIR every so many steps"
+        )
         _add_common(parser)
         parser.set_defaults(run=_train)
+    resume = problems.add_parser(_RESUME, prog="spaql train --resume")
+    resume.add_argument("folder", metavar="DIR", help="of a run that was stopped, killed, or is to go on")
+    length = resume.add_mutually_exclusive_group()
+    length.add_argument("--timesteps", type=int, help="train to so many steps in all (as begun)")
+    length.add_argument("--iterations", type=int, help="train to so many iterations in all (as begun)")
+    resume.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    resume.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    resume.set_defaults(run=_resume)
 
 
 def _add_stepwise(parser: argparse.ArgumentParser, episodes: int) -> None:
@@ -251,34 +264,70 @@ def _agent(options: argparse.Namespace) -> Any:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from spaql import output, results
+    from spaql.runs import Run
     from spaql.spaces import check_whole
 
     length = _length(options)
     check_whole(options.episodes, "--episodes", 2)
+    if options.checkpoint_every is not None:
+        check_whole(options.checkpoint_every, "--checkpoint-every", 1)
+        if options.out is None:
+            raise ParameterError("--checkpoint-every: needs --out, the folder to keep the agent in")
     agent = _agent(options)
-    folder = output.check_folder(options.out) if options.out is not None else None
+    run = Run.begin(options.out, options.arguments) if options.out is not None else None
     if not options.quiet:
         for found in agent.diagnose(**length):
             _say(f"before training: {found}")
+    return _trained(options, agent, length, run)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from spaql.runs import Run
+
+    run = Run.read(options.folder)
+    begun = _parser().parse_args(["train", *run.arguments, "--out", options.folder])
+    begun.quiet, begun.json = options.quiet, options.json
+    if options.timesteps is not None or options.iterations is not None:
+        begun.timesteps, begun.iterations = options.timesteps, options.iterations
+    length = _length(begun)
+    agent: Any = run.agent() or _agent(begun)
+    [(name, asked)] = length.items()
+    if not agent.iterations:
+        return _trained(begun, agent, length, run)
+    done, least = agent.iterations, 1
+    if name == "total_timesteps":
+        done, least = agent.steps_taken, agent.steps_per_iteration
+    if not begun.quiet:
+        _say(f"goes on after {done:,} of {asked:,} {'steps' if name == 'total_timesteps' else 'iterations'}")
+    return _trained(begun, agent, {name: asked - done} if asked - done >= least else {}, run)
+
+
+def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
+    """Train for so long, or not at all; judge, write and print."""
+    from spaql import output, results
+
     seconds, stopped, kept = None, False, []
+    callback = run.checkpoint(options.checkpoint_every) if run and options.checkpoint_every else None
     try:
-        seconds = results.train(agent, **length, progress_bar=not options.quiet)
+        if length:
+            seconds = results.train(agent, **length, callback=callback, progress_bar=not options.quiet)
     except KeyboardInterrupt:
         stopped = True
         if not agent.iterations:
             raise
         _say(f"stopped after {agent.iterations:,} iterations; scoring what was learned")
     finally:  # first of all, whatever happened
-        if folder is not None and agent.iterations:
-            kept = [agent.save(folder / results.AGENT)]
-            if seconds is None and not stopped:
+        if run is not None and agent.iterations:
+            kept = [run.keep(agent)]
+            if seconds is None and length and not stopped:
                 _say(f"a fault after {agent.iterations:,} iterations; what was learned is in {kept[0]}")
     result = results.judge(
         options.algorithm, agent, seconds=seconds, episodes=options.episodes, progress_bar=not options.quiet
     )
     known = [name for name in results.FILES if not kept or name != results.AGENT]
-    written = [] if folder is None else [*output.write(folder, results.files_of(result), known), *kept]
+    written = [] if run is None else [*output.write(run.folder, results.files_of(result), known), *kept]
+    if run is not None and not stopped:
+        run.finish(agent)
     if options.json:
         print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
@@ -355,8 +404,7 @@ def _record(options: argparse.Namespace, agent: Any) -> int:
 def _page(options: argparse.Namespace, agents: list[Any]) -> int:
     from spaql import showing
 
-    fresh = [showing.fresh_beside(path, agent) for path, agent in zip(options.agent, agents, strict=True)]
-    path = showing.show(agents, options.out or showing.beside(*options.agent), fresh=fresh, seed=options.seed)
+    path = showing.show(agents, options.out or showing.beside(*options.agent), seed=options.seed)
     print(f"wrote {path}")
     if not options.no_open and sys.stdout.isatty():
         import webbrowser
@@ -510,6 +558,8 @@ def _with_word(arguments: list[str]) -> list[str]:
     """`train CartPole-v1` as `train gymnasium CartPole-v1`: what is no problem is an id."""
     if len(arguments) > 1 and arguments[0] == "train":
         name = arguments[1]
+        if name == "--resume":  # which takes the place of a problem
+            return ["train", _RESUME, *arguments[2:]]
         if not name.startswith("-") and name not in (*_PAPER, *_CONTROL, _GYMNASIUM):
             return ["train", _GYMNASIUM, *arguments[1:]]
     return arguments
@@ -529,7 +579,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
     parser = _parser()
-    options = parser.parse_args(_with_word(sys.argv[1:] if arguments is None else list(arguments)))
+    words = _with_word(sys.argv[1:] if arguments is None else list(arguments))
+    options = parser.parse_args(words)
+    options.arguments = words[1:]
     try:
         code = int(options.run(options))
         sys.stdout.flush()

@@ -1,9 +1,11 @@
 """Agents in files: a zip of one JSON and NumPy arrays, nothing that could be executed.
 
-`agent.json` names the agent and its parameters, the problem, and for each array its file, type, shape and SHA-256; the
-arrays are `.npy` files.  All of it is read with `allow_pickle=False`, and sizes are checked before anything is read; an
-environment is made from what is registered under its id, for which the module that the id names is imported.  A file
-is written under another name first, so that an interrupt leaves the old one or the new one.
+`docs/format.md` describes them for readers in any language.  `agent.json` names the agent and its parameters, the
+problem, and for each array its length and SHA-256; the arrays are `.npy` files, read with `allow_pickle=False`.  Sizes
+are checked before anything is read, and indices and numbers before anything is made of them.  Reading runs nothing:
+the environment is made when the agent first plays, and then from what is registered under its id, for which the module
+that the id names is imported.  A file is written under another name first, so that an interrupt, or the end of the
+process, leaves the old one or the new one.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import threading
 import zipfile
 import zlib
@@ -28,11 +31,14 @@ from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.opening import described, reopened
 from spaql.output import check_folder
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".spaql"
 _HEAD = "agent.json"
-_LARGEST_HEAD = 16 << 20
-_LARGEST_ARRAY = 1 << 36
+_LARGEST_HEAD = 4 << 20
+_MOST_MEMBERS = 100
+# What a file may unpack to: arrays shrink to a tenth or so, and a file that claims much more was made to harm.
+_SMALL, _RATIO = 32 << 20, 100
+_DRAFT = re.compile(r"\..+\.(\d+)-\d+\.part")
 _DAMAGE = (  # all that reading something else than an agent's file can raise
     zipfile.BadZipFile,
     zlib.error,
@@ -64,6 +70,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         "parameters": agent.get_parameters(),
         "problem": described(agent.problem),
         "numbers": agent.numbers(),
+        "score": agent.fresh_score,
         "arrays": {
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in packed.items()
         },
@@ -112,7 +119,10 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         source = source.with_suffix(SUFFIX)  # as `save` has named it
     try:
         with zipfile.ZipFile(source) as archive:
+            _check_sizes(archive, source)
             head = _head(archive, source)
+            if sorted(archive.namelist()) != sorted([_HEAD, *(f"{name}.npy" for name in head["arrays"])]):
+                raise AgentFileError(f"{source}: it does not hold the arrays that it names, and nothing else")
             arrays = {name: _array(archive, name, entry, source) for name, entry in head["arrays"].items()}
     except FileNotFoundError:
         raise AgentFileError(
@@ -123,6 +133,32 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
             raise
         raise AgentFileError(f"{source}: this is no agent file, or a damaged one ({error})") from None
     return _agent(head, arrays, env, source)
+
+
+def clean(folder: Path) -> None:
+    """Remove what killed processes left half-written in a folder."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        draft = _DRAFT.fullmatch(path.name)
+        if draft and not _alive(int(draft[1])):
+            path.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def _check_sizes(archive: zipfile.ZipFile, source: Path) -> None:
+    """Refuse what is packed so that a small file would fill the memory."""
+    members = archive.infolist()
+    unpacked, packed = sum(member.file_size for member in members), os.path.getsize(source)
+    if len(members) > _MOST_MEMBERS or unpacked > max(_SMALL, _RATIO * packed):
+        raise AgentFileError(
+            f"{source}: it would unpack to {unpacked:,} bytes in {len(members):,} parts, as no agent of its size does"
+        )
 
 
 def _path(path: Any, what: str) -> Path:
@@ -149,7 +185,7 @@ def _head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
 
 def _array(archive: zipfile.ZipFile, name: str, entry: Mapping[str, Any], source: Path) -> NDArray[Any]:
     info = archive.getinfo(f"{name}.npy")
-    if info.file_size != entry["bytes"] or not 0 < info.file_size < _LARGEST_ARRAY:
+    if info.file_size != entry["bytes"]:
         raise AgentFileError(f"{source}: its array {name!r} is not as long as it says")
     data = archive.read(info)
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
@@ -184,6 +220,7 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
         raise AgentFileError(f"{source}: its agent cannot be made ({error})") from None
     try:
         agent.restore(arrays, head["numbers"])
+        agent.remember(head.get("score"))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise AgentFileError(f"{source}: its arrays do not fit together ({error})") from None
     return agent

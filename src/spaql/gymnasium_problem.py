@@ -27,6 +27,7 @@ import re
 import signal
 import threading
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -101,6 +102,12 @@ class GymnasiumProblem(Playable):
     _taken = False  # whether an agent has it
     _warned = False  # that there is no other environment to evaluate on
     _ours = False  # whether the environment was made here, for this problem alone
+    _env: Any = None  # None until it is needed, for a problem that was remembered
+    _world: World | None = None  # None until it is played
+    _make: Callable[[], Any] | None = None  # how to make the environment, where that is known
+    _left_off: Mapping[str, Any] | None = None  # state of the environment's generator, for the next reset
+    module = ""  # that registers its id
+    unlimited = False
 
     def __init__(
         self,
@@ -112,30 +119,82 @@ class GymnasiumProblem(Playable):
         warm_up: int = WARM_UP,
         seed: int = 0,
     ) -> None:
-        self._make, self.env = _opened(environment)
-        self.module = environment.rpartition(":")[0] if isinstance(environment, str) else ""  # that registers its id
-        self.name = _named(self.env)
-        self.observations = Observations(_space(self.env, "observation_space"))
-        self.moves = Moves(_space(self.env, "action_space"))
+        self._make, self._env = _opened(environment)
+        if isinstance(environment, str):
+            self.module = environment.rpartition(":")[0]
         limit = _limit(self.env)
         self.unlimited = horizon is None and limit is None
         if horizon is None:
-            self.horizon = _UNLIMITED if limit is None else limit
-        else:
-            self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
+            horizon = _UNLIMITED if limit is None else limit
+        self._set(
+            _named(self.env), _space(self.env, "observation_space"), _space(self.env, "action_space"), horizon, seed
+        )
+        self.periodic = [self._place(name, "periodic") for name in _listed(periodic)]
+        low, high, known = self._declared(bounds)
+        if not known.all():
+            low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
+        self.states = Box(low, high, "bounds")
+        self._build()
+
+    def _set(self, name: str, observation_space: Any, action_space: Any, horizon: Any, seed: Any) -> None:
+        self.name = name
+        self.observations = Observations(observation_space)
+        self.moves = Moves(action_space)
+        self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
         self.names = self.observations.names
         self.actions = self.moves.actions
         self.rewards = None
         self.model = None
         self.arguments = {"environment": self.name, "horizon": self.horizon}
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self.periodic = [self._place(name, "periodic") for name in _listed(periodic)]
-        low, high, known = self._declared(bounds)
         self.warm_up_steps = 0
+
+    @classmethod
+    def remembered(
+        cls,
+        name: str,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        bounds: Mapping[Any, Any],
+        periodic: Sequence[Any],
+        horizon: int,
+        seed: int,
+        make: Callable[[], Any],
+    ) -> GymnasiumProblem:
+        """A problem without its environment, which `make` makes when it is first played; all bounds are given."""
+        problem = cls.__new__(cls)
+        problem._make = make
+        problem._set(name, observation_space, action_space, horizon, seed)
+        problem.periodic = [problem._place(name, "periodic") for name in _listed(periodic)]
+        low, high, known = problem._declared(bounds)
         if not known.all():
-            low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
-        self.states = Box(low, high, "bounds")
-        self._build()
+            raise ParameterError("bounds: some are missing")
+        problem.states = Box(low, high, "bounds")
+        problem._build()
+        return problem
+
+    @property
+    def env(self) -> Any:
+        """The environment, made now where it was only remembered."""
+        if self._env is None and self._make is not None:
+            made = self._make()
+            names = Observations(_space(made, "observation_space")).names
+            actions = Moves(_space(made, "action_space")).actions
+            if names != self.names or not _alike(actions, self.actions):
+                raise ParameterError(
+                    f"environment: {self.name!r} has other observations or actions now than when it was learned on; "
+                    "give the one that was: load(path, env=...)"
+                )
+            self._env = made
+        return self._env
+
+    @property
+    def world(self) -> World:  # type: ignore[override]
+        """The compiled functions around the environment."""
+        if self._world is None:
+            self._world = self._connected()
+        return self._world
 
     # Ranges ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +235,7 @@ class GymnasiumProblem(Playable):
         row = np.empty(len(self.observations))
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
-        self.env.action_space.seed(int(random.integers(_SEEDS)))
+        self.env.action_space.seed(_drawn(random))
         played = elapsed = 0
 
         def see() -> None:
@@ -185,7 +244,7 @@ class GymnasiumProblem(Playable):
                 self._refuse(row, f"in step {played} of the warm-up")
 
         try:
-            observation = _start(self.env.reset, int(random.integers(_SEEDS)))
+            observation = _start(self.env.reset, _drawn(random))
             for step in range(steps + 1):
                 see()
                 rows[step] = row
@@ -225,15 +284,21 @@ class GymnasiumProblem(Playable):
     # Playing ---------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """Buffers, the callback into Python, and the compiled functions around it."""
+        """Buffers and seeds; what is compiled around the environment is made when it is played."""
         states, actions = self.states.dimensions, self.actions.dimensions
+        self._world = None
         self._action, self._seen, self._reward = np.zeros(actions), np.zeros(states), np.zeros(1)
         self._tally = np.zeros(states + 1, np.int64)  # clipped numbers; steps of the episode
         self._error: BaseException | None = None
         self._began = False  # whether that was in a reset
         self._stop = False
         self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
-        self._next_seed: int | None = int(self._seeds.integers(_SEEDS))
+        self._next_seed: int | None = _drawn(self._seeds)
+        self._left_off = None
+
+    def _connected(self) -> World:
+        """The callback into Python, and the compiled functions around it."""
+        states, actions = self.states.dimensions, self.actions.dimensions
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
         finite = isinstance(self.actions, Finite)
         rounds = tuple(d in self.periodic for d in range(states))
@@ -245,7 +310,7 @@ class GymnasiumProblem(Playable):
             ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
         constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
         advance, begin = (getattr(move, "address", move) for move in self._moves)
-        self.world = World(advance, begin, constants, 1)
+        return World(advance, begin, constants, 1)
 
     def _move(self) -> Callable[[int], int]:
         """The function that compiled code calls for a step or a reset; what it tells is a status."""
@@ -271,6 +336,10 @@ class GymnasiumProblem(Playable):
                 if self._stop:
                     raise KeyboardInterrupt
                 seed, self._next_seed = self._next_seed, None
+                if self._left_off is not None:
+                    state, self._left_off = self._left_off, None
+                    _start(restart, _seed_of(state))  # for what draws from generators of its own
+                    self.env.unwrapped.np_random.bit_generator.state = state
                 write(_start(restart, seed))
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
@@ -365,10 +434,10 @@ class GymnasiumProblem(Playable):
     def fresh(self, seed: int) -> GymnasiumProblem:
         """The same ranges on another environment, whose next episode begins with a seed of its own; close it."""
         fresh = copy.copy(self)
-        fresh.env, fresh._ours = self._twin()
+        fresh._env, fresh._ours = self._twin()
         fresh.seed = seed
         fresh._build()
-        fresh._next_seed = int(generator(seed, Purpose.EVALUATION_ENVIRONMENT).integers(_SEEDS))
+        fresh._next_seed = _drawn(generator(seed, Purpose.EVALUATION_ENVIRONMENT))
         return fresh
 
     def close(self) -> None:
@@ -383,7 +452,7 @@ class GymnasiumProblem(Playable):
             self._taken = True
             return self
         other = copy.copy(self)
-        other.env, _ = self._twin()
+        other._env, _ = self._twin()
         other._build()
         return other
 
@@ -391,15 +460,15 @@ class GymnasiumProblem(Playable):
         """The same on a copy of the environment, or on another where it cannot be copied; goes on with its seeds."""
         other = copy.copy(self)
         memo[id(self)] = other
-        seeds, seed = copy.deepcopy(self._seeds, memo), self._next_seed
+        seeds, seed, left_off = copy.deepcopy(self._seeds, memo), self._next_seed, self._left_off
         try:
-            other.env = copy.deepcopy(self.env, memo)
+            other._env = copy.deepcopy(self._env, memo)
         except Exception:  # whatever an environment holds that cannot be copied
-            other.env, _ = self._twin()
+            other._env, _ = self._twin()
             if seed is None:  # it knows nothing of the random numbers so far
-                seed = int(seeds.integers(_SEEDS))
+                seed = _drawn(seeds)
         other._build()
-        other._seeds, other._next_seed = seeds, seed
+        other._seeds, other._next_seed, other._left_off = seeds, seed, left_off
         other._tally[:] = self._tally
         return other
 
@@ -421,15 +490,32 @@ class GymnasiumProblem(Playable):
         return other
 
     def progress(self) -> dict[str, Any]:
-        """How far its stream of seeds is, ready for JSON."""
-        return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": self._next_seed}
+        """How far its random numbers are, ready for JSON: the stream of seeds, and the environment's own generator.
+
+        The latter is Gymnasium's `np_random`, of which the next episode is drawn unless a seed stands ready for it.
+        """
+        state, seed = self._left_off, self._next_seed
+        if seed is None and self._env is not None:
+            random = getattr(self._env.unwrapped, "_np_random", None)
+            if isinstance(random, np.random.Generator) and isinstance(random.bit_generator, np.random.PCG64):
+                state = random.bit_generator.state
+        return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": seed, "generator": state}
 
     def go_on(self, progress: Mapping[str, Any]) -> None:
-        """Go on with the seeds that come after those of `progress`, so that no start of an episode comes twice."""
+        """Go on where `progress` was told, so that no start of an episode comes twice.
+
+        With the state of its generator an environment that draws from no other goes on exactly; else with the next
+        seed.
+        """
         self.seed = check_whole(progress["seed"], "seed", 0, LARGEST_SEED)
         self._seeds.bit_generator.state = progress["seeds"]
-        unused = progress["next"]
-        self._next_seed = int(self._seeds.integers(_SEEDS)) if unused is None else check_whole(unused, "next", 0)
+        unused, state = progress["next"], progress.get("generator")
+        if state is not None:
+            np.random.PCG64(0).state = state  # a ValueError, TypeError or LookupError if it is none
+        elif unused is None:
+            unused = _drawn(self._seeds)
+        self._next_seed = None if unused is None else check_whole(unused, "next", 0)
+        self._left_off = state
 
     def _twin(self) -> tuple[Any, bool]:
         """Another environment of the same make, and whether it is new; the same where there can be no other."""
@@ -452,8 +538,18 @@ class GymnasiumProblem(Playable):
                 UserWarning,
                 stacklevel=4,  # who called `evaluate`
             )
-        self._next_seed = int(self._seeds.integers(_SEEDS))  # or learning would go on with the other's random numbers
+        self._next_seed = _drawn(self._seeds)  # or learning would go on with the other's random numbers
         return self.env, False
+
+
+def _drawn(random: np.random.Generator) -> int:
+    """A seed for an environment."""
+    return int(random.integers(_SEEDS))
+
+
+def _seed_of(state: Mapping[str, Any]) -> int:
+    """A seed that is another one for every state of a generator."""
+    return zlib.crc32(repr(sorted(state["state"].items())).encode()) % _SEEDS
 
 
 def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:

@@ -6,17 +6,19 @@ And how files remember it: `described` says what it was made from, `reopened` ma
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import gymnasium
+import numpy as np
 
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gymnasium_problem import GymnasiumProblem
 from spaql.problems import PROBLEMS
-from spaql.problems.base import Playable
-from spaql.spaces import Actions, Finite
+from spaql.problems.base import LONGEST, Frame, Plain, Playable, World
+from spaql.sketches import drawn, sketched
+from spaql.spaces import Actions, Box, Finite, check_whole
 
 _OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
@@ -44,6 +46,7 @@ _WRAPPERS = frozenset(
         "TimeLimit",
     ]
 )
+_RECIPE = ("id", "arguments", "max_episode_steps", "disable_env_checker", "wrappers")
 _TUPLE = "()"  # how a tuple is marked in JSON
 
 
@@ -71,12 +74,15 @@ def as_problem(problem: Any, seed: int, **environment: Any) -> Playable:
 
 def described(problem: Playable) -> dict[str, Any]:
     """What it takes to make the problem again, ready for JSON."""
+    if isinstance(problem, Absent):
+        return problem.about
     about: dict[str, Any] = {"name": problem.name, "horizon": problem.horizon, "actions": _ends(problem.actions)}
     if isinstance(problem, GymnasiumProblem):
         return about | {
             "kind": "gymnasium",
             **_recipe(problem),
             "names": problem.names,
+            **_spaces(problem),
             "low": problem.states.low.tolist(),
             "high": problem.states.high.tolist(),
             "periodic": problem.periodic,
@@ -88,7 +94,19 @@ def described(problem: Playable) -> dict[str, Any]:
         "maker": getattr(problem, "maker", None),
         "arguments": _plain(problem.arguments),
         "states": _ends(problem.states),
+        "clip": getattr(problem, "clip", False),
     }
+
+
+def _spaces(problem: GymnasiumProblem) -> dict[str, Any]:
+    """Both spaces for JSON, so that `predict` needs no environment; nothing where they are of a kind of their own."""
+    try:
+        return {
+            "observation_space": sketched(problem.observations.space),
+            "action_space": sketched(problem.moves.space),
+        }
+    except TypeError:
+        return {}
 
 
 def _ends(space: Actions) -> dict[str, Any]:
@@ -96,6 +114,11 @@ def _ends(space: Actions) -> dict[str, Any]:
     if isinstance(space, Finite):
         return {"count": space.count}
     return {"low": space.low.tolist(), "high": space.high.tolist()}
+
+
+def _from_ends(about: Mapping[str, Any]) -> Actions:
+    """The space that `_ends` told of."""
+    return Finite(about["count"]) if "count" in about else Box(about["low"], about["high"])
 
 
 def _plain(arguments: Any) -> dict[str, Any] | None:
@@ -219,33 +242,26 @@ def _whole(about: Mapping[str, Any], seed: Any) -> bool:
 
 
 def _environment(about: Mapping[str, Any], env: Any, seed: int, where: str) -> GymnasiumProblem:
-    if env is None and (about["id"] is None or about.get("arguments") is None):
-        raise ParameterError(
-            f"{where}: it learned on {about['name']!r}, which cannot be made by its id; give the environment: "
-            "load(path, env=...)"
-        )
     if isinstance(env, Playable):
         raise ParameterError(f"env: {where} learned on the environment {about['name']!r}; give one of these")
-
-    def again() -> Any:
+    ranges: dict[str, Any] = {
+        "bounds": {name: ends for name, *ends in zip(about["names"], about["low"], about["high"], strict=True)},
+        "periodic": about["periodic"],
+        "horizon": about["horizon"],
+        "seed": seed,
+    }
+    make = _maker(about, where)
+    if env is None and "observation_space" in about and "action_space" in about:
         try:
-            return _made(about)
-        except Exception as error:  # not registered, not installed, or other than it was
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-            raise ParameterError(
-                f"{where}: its environment {about['id']!r} cannot be made: {reason}; import the module that registers "
-                "it, or give the environment: load(path, env=...), --env on the command line"
-            ) from None
-
-    made = GymnasiumProblem(
-        again if env is None else env,
-        bounds={name: ends for name, *ends in zip(about["names"], about["low"], about["high"], strict=True)},
-        periodic=about["periodic"],
-        horizon=about["horizon"],
-        seed=seed,
-    )
+            seen, done = drawn(about["observation_space"]), drawn(about["action_space"])
+            made = GymnasiumProblem.remembered(about["name"], seen, done, make=make, **ranges)
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+            raise AgentFileError(f"{where}: what it says of its spaces is damaged ({error})") from None
+    else:
+        made = GymnasiumProblem(make if env is None else env, **ranges)
     if env is None:
-        made.module = str(about["id"]).rpartition(":")[0]
+        made.module = str(about["id"] or "").rpartition(":")[0]
+        _recipes[made] = {name: about[name] for name in _RECIPE if name in about}
     if made.names != about["names"]:
         raise ParameterError(f"env: {where} saw {', '.join(about['names'])}, and this shows {', '.join(made.names)}")
     if about.get("actions", _ends(made.actions)) != _ends(made.actions):
@@ -256,9 +272,30 @@ def _environment(about: Mapping[str, Any], env: Any, seed: int, where: str) -> G
     if "progress" in about:
         try:
             made.go_on(about["progress"])
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, OverflowError, TypeError, ValueError) as error:
             raise AgentFileError(f"{where}: its seeds are damaged ({error})") from None
     return made
+
+
+def _maker(about: Mapping[str, Any], where: str) -> Callable[[], Any]:
+    """A function that makes the environment of a file, or says in a sentence why it cannot."""
+
+    def make() -> Any:
+        if about["id"] is None or about.get("arguments") is None:
+            raise ParameterError(
+                f"{where}: it learned on {about['name']!r}, which cannot be made by its id; give the environment: "
+                "load(path, env=...)"
+            )
+        try:
+            return _made(about)
+        except Exception as error:  # not registered, not installed, or other than it was
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            raise ParameterError(
+                f"{where}: its environment {about['id']!r} cannot be made: {reason}; import the module that registers "
+                "it, or give the environment: load(path, env=...), --env on the command line"
+            ) from None
+
+    return make
 
 
 def _told(actions: Mapping[str, Any]) -> str:
@@ -280,9 +317,10 @@ def _compiled(about: Mapping[str, Any], given: Any, seed: int, where: str) -> Pl
                 )
         return problem
     if about["maker"] not in PROBLEMS or about.get("arguments") is None:
-        raise ParameterError(
-            f"{where}: it learned on {about['name']!r}, a compiled problem of your own; give it: load(path, env=...)"
-        )
+        try:
+            return Absent(about, where)
+        except (LookupError, TypeError, SpaqlError) as error:
+            raise AgentFileError(f"{where}: what it says of its problem is damaged ({error})") from None
     arguments = {
         name: tuple(value) if isinstance(value, list) else _unpacked(value)
         for name, value in about["arguments"].items()
@@ -291,3 +329,48 @@ def _compiled(about: Mapping[str, Any], given: Any, seed: int, where: str) -> Pl
         return PROBLEMS[about["maker"]](**arguments)
     except (TypeError, SpaqlError) as error:
         raise AgentFileError(f"{where}: its problem {about['maker']!r} cannot be made ({error})") from None
+
+
+class Absent(Plain):
+    """A compiled problem of someone's own that a file tells of: enough to predict, not to play."""
+
+    rewards = None
+    model = None
+    warm_up_steps = 0
+
+    def __init__(self, about: Mapping[str, Any], where: str) -> None:
+        self.about, self.name, self.arguments = dict(about), about["name"], about.get("arguments") or {}
+        self.horizon = check_whole(about["horizon"], "horizon", 1, LONGEST)
+        self.clip = about.get("clip") is True
+        states, actions = _from_ends(about["states"]), _from_ends(about["actions"])
+        if not isinstance(states, Box):
+            raise ParameterError("states: expected a box")
+        self.states, self.actions, self._where = states, actions, where
+
+    @property
+    def world(self) -> World:  # type: ignore[override]
+        """There is none."""
+        raise self._lacking()
+
+    def frame(self, copies: int) -> Frame:
+        """Memory for so many episodes, though none will be played."""
+        rows = np.zeros((1, self.states.dimensions))
+        actions = np.zeros((1, self.actions.dimensions))
+        return Frame(rows, rows.copy(), actions, np.zeros((1, 2)), np.zeros(copies), np.zeros(1, np.int64))
+
+    def check(self, status: int, where: str) -> None:
+        """Nothing was played."""
+
+    def fresh(self, seed: int) -> Absent:
+        """There is none to evaluate on."""
+        raise self._lacking()
+
+    def moved(self, env: Any) -> Playable:
+        """Not here: memory for its states would have another size."""
+        raise self._lacking()
+
+    def _lacking(self) -> ParameterError:
+        return ParameterError(
+            f"{self._where}: it learned on {self.name!r}, a compiled problem of your own; give it to learn or "
+            "evaluate: load(path, env=...)"
+        )

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from spaql import figures
 from spaql.agents import Agent, Diagnosis, Evaluation, Trained
+from spaql.callbacks import Callbacks
 from spaql.exact import Optimum, optimum
 from spaql.spaces import Box
 from spaql.texts import aligned
@@ -113,12 +114,13 @@ def train(
     *,
     iterations: int | None = None,
     total_timesteps: int | None = None,
+    callback: Callbacks | None = None,
     progress_bar: bool | None = None,
 ) -> float:
     """Train for so many iterations or environment steps; the seconds that it took, without compiling."""
     agent.prepare(progress_bar)
     start = time.perf_counter()
-    agent.learn(iterations, total_timesteps=total_timesteps, progress_bar=progress_bar)
+    agent.learn(iterations, total_timesteps=total_timesteps, callback=callback, progress_bar=progress_bar)
     return time.perf_counter() - start
 
 

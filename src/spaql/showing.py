@@ -12,9 +12,8 @@ greedy policy.  Where the environment cannot be played the page says so and is m
 from __future__ import annotations
 
 import base64
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ from spaql.output import check_folder, write
 from spaql.portraits import sight_of
 from spaql.problems.words import Words, words
 from spaql.recording import steps_of
-from spaql.results import AGENT
 from spaql.spaces import Finite, Floats
 from spaql.views import Sight
 
@@ -41,7 +39,6 @@ _SCRIPTS = ("basics.js", "trees.js", "planes.js", "lines.js", "explanations.js",
 _MOST_STEPS = 2000  # of the episode
 _MOST_POINTS = 400  # of a chart
 _STOPS = 33  # of the colour scale
-_LARGEST_SUMMARY = 1 << 24  # bytes
 _TYPES: tuple[type[np.generic], ...] = (np.uint8, np.int16, np.int32, np.float32, np.float64)
 
 
@@ -59,7 +56,6 @@ class Subject(NamedTuple):
     agent: Agent
     words: Words
     sight: Sight
-    fresh: Mapping[str, Any] | None  # mean, low, high and episodes
     warnings: list[str]
     episode: Episode | None
     missing: str  # why there is no episode or no diagnosis, or nothing
@@ -68,7 +64,6 @@ class Subject(NamedTuple):
 def page(
     agents: Sequence[Agent],
     *,
-    fresh: Sequence[Mapping[str, Any] | None] | None = None,
     seed: int = 0,
     names: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
@@ -79,8 +74,6 @@ def page(
     ----------
     agents
         One or two, trained.
-    fresh
-        For each of them a score on fresh episodes, as `mean`, `low`, `high` and `episodes`, or None.
     seed
         Of the episode.
     names, actions
@@ -96,11 +89,7 @@ def page(
     """
     if not 1 <= len(agents) <= MOST_AGENTS:
         raise ParameterError(f"show: one agent, or two side by side, got {len(agents)}")
-    scores = [None] * len(agents) if fresh is None else fresh
-    subjects = [
-        _subject(agent, score, seed, words(agent.problem, names, actions))
-        for agent, score in zip(agents, scores, strict=True)
-    ]
+    subjects = [_subject(agent, seed, words(agent.problem, names, actions)) for agent in agents]
     title = " beside ".join(_name(subject.agent) for subject in subjects)
     body = pages.filled(
         pages.asset("show.html"),
@@ -121,16 +110,10 @@ def page(
     return pages.document(title, body, data, styles=["report.css", "show.css"], scripts=scripts)
 
 
-def show(
-    agents: Sequence[Agent],
-    path: str | os.PathLike[str],
-    *,
-    fresh: Sequence[Mapping[str, Any] | None] | None = None,
-    seed: int = 0,
-) -> Path:
+def show(agents: Sequence[Agent], path: str | os.PathLike[str], *, seed: int = 0) -> Path:
     """Write the page of one agent or two, whole or not at all; the path."""
     target = Path(path)
-    text = page(agents, fresh=fresh, seed=seed)
+    text = page(agents, seed=seed)
     return write(check_folder(target.parent), {target.name: text})[0]
 
 
@@ -142,27 +125,10 @@ def beside(*agents: str | os.PathLike[str]) -> Path:
     return folder / ("-".join(stem or "agent" for stem in stems) + ".html")
 
 
-def fresh_beside(agent: str | os.PathLike[str], loaded: Agent) -> Mapping[str, Any] | None:
-    """The fresh score that `spaql train --out` left beside an agent, or None where there is none of this very agent."""
-    place = Path(agent)
-    summary = (place if place.is_dir() else place.parent) / "summary.json"
-    if not place.is_dir() and place.name != AGENT:
-        return None
-    try:
-        if summary.stat().st_size > _LARGEST_SUMMARY:
-            return None
-        told = json.loads(summary.read_text("utf-8"))
-        same = all(told[key] == getattr(loaded, key) for key in ("iterations", "training_steps", "arms"))
-        score = {key: float(told["fresh"][key]) for key in ("mean", "low", "high", "episodes")}
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return score if same and np.isfinite(list(score.values())).all() else None
-
-
 # What is played for the page -----------------------------------------------------------------------------------
 
 
-def _subject(agent: Agent, fresh: Mapping[str, Any] | None, seed: int, found: Words) -> Subject:
+def _subject(agent: Agent, seed: int, found: Words) -> Subject:
     sight = sight_of(agent, "show")
     warnings: list[str] = []
     episode, missing = None, ""
@@ -173,7 +139,7 @@ def _subject(agent: Agent, fresh: Mapping[str, Any] | None, seed: int, found: Wo
         first = (str(error).splitlines() or [""])[0]
         missing = f"The environment could not be played ({type(error).__name__}: {first}), so that "
         missing += "the diagnosis may be incomplete and there is no episode."
-    return Subject(agent, found, sight, fresh, warnings, episode, missing)
+    return Subject(agent, found, sight, warnings, episode, missing)
 
 
 def _played(agent: Agent, seed: int) -> Episode:
@@ -216,8 +182,8 @@ def _verdict(subject: Subject) -> list[str]:
     dims = subject.sight.telling()
     if agent.problem.states.dimensions > 1:
         told += f" What it does depends most on {' and '.join(named.states[d] for d in dims)}."
-    if subject.fresh is not None:
-        told += f" On fresh episodes it scores {_score(subject.fresh)}."
+    if agent.fresh_score is not None:
+        told += f" On fresh episodes it scores {_score(agent)}."
     return [told, *([subject.missing] if subject.missing else [])]
 
 
@@ -235,10 +201,15 @@ def _reading(subjects: Sequence[Subject]) -> str:
     )
 
 
-def _score(fresh: Mapping[str, Any]) -> str:
+def _score(agent: Agent) -> str:
+    """The last fresh score, and when it was, where the agent has learned since; nothing where there is none."""
+    fresh = agent.fresh_score
+    if fresh is None:
+        return ""
+    then = "" if fresh["iterations"] == agent.iterations else f" after {fresh['iterations']:,} iterations"
     return (
-        f"{fresh['mean']:.5g} (95% interval {fresh['low']:.5g} to {fresh['high']:.5g}, "
-        f"{int(fresh['episodes']):,} episodes)"
+        f"{fresh['mean']:.5g}{then} (95% interval {fresh['low']:.5g} to {fresh['high']:.5g}, "
+        f"{fresh['episodes']:,} episodes)"
     )
 
 
@@ -266,7 +237,7 @@ def _summary(subjects: Sequence[Subject]) -> dict[str, Any]:
     rows = [
         *row("algorithm", *map(_algorithm, agents)),
         *row("problem", *(agent.problem.name for agent in agents)),
-        *row("fresh score", *("" if s.fresh is None else _score(s.fresh) for s in subjects)),
+        *row("fresh score", *map(_score, agents)),
         *row("score it was selected by", *(_plain(agent.selection_score) for agent in agents)),
         *row("cells", *(f"{agent.arms:,}" for agent in agents)),
         *row("iterations", *(f"{agent.iterations:,}" for agent in agents)),

@@ -112,6 +112,7 @@ class Agent:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self.problem = _as_problem(problem, self.seed, environment).taken()
         self._history: list[NDArray[np.void]] = []
+        self._score: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
     def __repr__(self) -> str:
@@ -399,7 +400,41 @@ class Agent:
                 problem.check(status, "while it was evaluated")
                 returns[first : first + count] = frame.returns[:count]
                 steps += played
-        return Evaluation(mean_interval(returns), returns, steps)
+        fresh = Evaluation(mean_interval(returns), returns, steps)
+        low, high = fresh.interval
+        self._score = {
+            "mean": float(fresh.mean),
+            "low": float(low),
+            "high": float(high),
+            "deviation": float(fresh.estimate.deviation),
+            "episodes": episodes,
+            "seed": key,
+            "deterministic": middle,
+            "iterations": self.iterations,
+        }
+        return fresh
+
+    @property
+    def fresh_score(self) -> dict[str, Any] | None:
+        """The last fresh evaluation: mean return, its 95% interval, and after how many iterations; None before one.
+
+        It goes with the agent into its file.
+        """
+        return None if self._score is None else dict(self._score)
+
+    def remember(self, score: Any) -> None:
+        """Take over what `fresh_score` told; ValueError if it is no score."""
+        if score is None:
+            self._score = None
+            return
+        numbers = {name: score[name] for name in ("mean", "low", "high", "deviation")}
+        whole = {name: score[name] for name in ("episodes", "seed", "iterations")}
+        known = {"deterministic", *numbers, *whole}
+        fits = score.keys() == known and type(score["deterministic"]) is bool
+        fits = fits and all(type(value) is float and np.isfinite(value) for value in numbers.values())
+        if not fits or not all(type(value) is int and value >= 0 for value in whole.values()):
+            raise ValueError("a score that is none")
+        self._score = dict(score)
 
     def _play(
         self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream

@@ -35,11 +35,15 @@ function rangeOf(agents, setting) {
     const ends = (side, pick) => pick(...agents.map((agent) => agent.actions[side][which]));
     return [ends("low", Math.min), ends("high", Math.max)];
   }
-  const key = `${agents.map((agent) => agent.key).join()} ${layer} ${setting.mode} ${which} ${setting.dims}`;
+  const through = layer === "visits" && setting.mode === "projection" ? `${setting.dims} ${setting.step}` : "";
+  const key = `${agents.map((agent) => agent.key).join()} ${layer} ${which} ${through}`;
   if (!rangesOf.has(key)) {
     const values = agents.flatMap((agent) => {
-      if (agent.size === 1) return planeOf(agent, setting).map((tile) => tile.value);
-      if (layer === "visits" && setting.mode === "projection") return projectionOf(agent, setting).map((t) => t.value);
+      if (agent.size === 1) {
+        const steps = Array.from({ length: agent.steps }, (_, step) => step);
+        return steps.flatMap((step) => planeOf(agent, { ...setting, step }).map((tile) => tile.value));
+      }
+      if (through) return projectionOf(agent, setting).map((tile) => tile.value);
       const found = [];
       agent.nodes.child.forEach((child, at) => { if (child === NONE) found.push(leafValue(agent, setting, at)); });
       return found;

@@ -173,6 +173,24 @@ class Playable(ABC):
         return nullcontext()
 
 
+class Plain(Playable):
+    """A problem whose observations and actions are what the user has: rows of numbers, or the number of an action."""
+
+    clip: bool  # whether what lies outside `states` is taken for its border
+
+    def observed(self, observation: Any) -> tuple[Floats, bool]:
+        """One observation `[states]` or many `[n, states]` as points of the unit cube, and whether it was one."""
+        rows, single = self.states.rows(observation, "observation", clip=self.clip)
+        return self.states.to_unit(rows), single
+
+    def played(self, actions: Floats, single: bool) -> Any:
+        """Actions `[n, actions]` as the user takes them: arrays, or whole numbers where actions are finite."""
+        if isinstance(self.actions, Finite):
+            numbers = actions[:, 0].astype(np.int64)
+            return int(numbers[0]) if single else numbers
+        return actions[0] if single else actions
+
+
 def _range(rewards: Any, name: str) -> tuple[float, float]:
     """The declared range of rewards, checked."""
     try:
@@ -185,7 +203,7 @@ def _range(rewards: Any, name: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem(Playable):
+class Problem(Plain):
     """A compiled problem: see the module's docstring for the contract of `step` and `reset`.
 
     Parameters
@@ -300,18 +318,6 @@ class Problem(Playable):
     def warm_up_steps(self) -> int:  # type: ignore[override]
         """Nothing has to be found out first."""
         return 0
-
-    def observed(self, observation: Any) -> tuple[Floats, bool]:
-        """One observation `[states]` or many `[n, states]` as points of the unit cube, and whether it was one."""
-        rows, single = self.states.rows(observation, "observation", clip=self.clip)
-        return self.states.to_unit(rows), single
-
-    def played(self, actions: Floats, single: bool) -> Any:
-        """Actions `[n, actions]` as the user takes them: arrays, or whole numbers where actions are finite."""
-        if isinstance(self.actions, Finite):
-            numbers = actions[:, 0].astype(np.int64)
-            return int(numbers[0]) if single else numbers
-        return actions[0] if single else actions
 
     def fresh(self, seed: int) -> Problem:
         """The problem itself: what is random comes from the evaluation's own streams."""

@@ -1,0 +1,156 @@
+"""A run that was killed, again and again, ends with the very bytes of one that was not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spaql
+from spaql.cli import main
+from spaql.errors import ParameterError
+from spaql.runs import Run
+
+SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
+KILLS = 60 if SOAK else 5
+
+# Forks of a process that has everything loaded are killed at random moments, and the run is resumed until it ends.
+KILLING = """
+import os, random, shutil, signal, sys, time
+from pathlib import Path
+from spaql.cli import main
+
+folder, kills, words = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+
+
+def forked(words):
+    child = os.fork()
+    if child == 0:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1), os.dup2(null, 2)
+        os._exit(main(words))
+    return child
+
+
+def begun(where):
+    return ["train", *words, "--out", str(where), "--quiet"]
+
+
+assert os.waitpid(forked(begun(folder / "warm")), 0)[1] == 0 and main(begun(folder / "whole")) == 0
+whole = (folder / "whole" / "agent.spaql").read_bytes()
+start = time.perf_counter()
+os.waitpid(forked(begun(folder / "timed")), 0)
+usual = time.perf_counter() - start
+dice, killed, resumed = random.Random(0), 0, 0
+while killed < kills:
+    where = folder / f"run-{killed}"
+    task = begun(where)
+    while True:
+        child = forked(task)
+        time.sleep(dice.random() * usual)
+        os.kill(child, signal.SIGKILL)
+        code = os.waitpid(child, 0)[1]
+        if not os.WIFSIGNALED(code):  # it was quicker
+            assert code == 0, code
+            break
+        killed += 1
+        if (where / "train.json").exists():
+            task = ["train", "--resume", str(where), "--quiet"]
+            resumed += (where / "checkpoint.spaql").exists()
+    assert (where / "agent.spaql").read_bytes() == whole, where
+    assert not [path.name for path in where.iterdir() if path.name.startswith(".")]
+    shutil.rmtree(where)
+print(f"{killed} kills, {resumed} with a checkpoint")
+assert resumed
+"""
+
+STUDIES = {
+    "spaql on oil": ["oil", "--iterations", "2000", "--checkpoint-every", "500"],
+    "published on ambulance": [
+        *("ambulance", "--algorithm", "spaql-published", "--iterations", "300", "--rollouts", "5"),
+        *("--checkpoint-every", "2000"),
+    ],
+    "aql on oil": ["oil", "--algorithm", "aql", "--iterations", "2000", "--rollouts", "2", "--checkpoint-every", "800"],
+    "spaql on CartPole-v1": ["CartPole-v1", "--timesteps", "8000", "--checkpoint-every", "700", "--episodes", "3"],
+}
+
+
+@pytest.mark.compiled_only
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+@pytest.mark.parametrize("study", STUDIES if SOAK else ["published on ambulance", "spaql on CartPole-v1"])
+def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bytes(tmp_path, study):
+    call = [sys.executable, "-W", "ignore", "-c", KILLING, str(tmp_path), str(KILLS), *STUDIES[study]]
+    told = subprocess.run(call, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr[-2000:]
+    print(told.stdout)
+
+
+def train(*words):
+    return main(["train", *words, "--quiet"])
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path, capsys):
+    assert train("oil", "--iterations", "60", "--episodes", "10", "--out", str(tmp_path / "a")) == 0
+    assert train("oil", "--iterations", "100", "--episodes", "10", "--out", str(tmp_path / "b")) == 0
+    assert train("--resume", str(tmp_path / "a"), "--iterations", "100") == 0
+    assert (tmp_path / "a" / "agent.spaql").read_bytes() == (tmp_path / "b" / "agent.spaql").read_bytes()
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["iterations"] == 100
+    assert train("--resume", str(tmp_path / "a")) == 0  # nothing to do
+    capsys.readouterr()
+
+
+def test_a_stopped_run_goes_on(tmp_path, capsys):
+    run = Run.begin(tmp_path, ["oil", "--iterations", "100", "--episodes", "10"])
+    run.keep(spaql.SPAQL("oil").learn(40))
+    assert main(["train", "--resume", str(tmp_path)]) == 0
+    assert "goes on after 40 of 100 iterations" in capsys.readouterr().err
+    again = spaql.load(tmp_path)
+    np.testing.assert_array_equal(again.history, spaql.SPAQL("oil").learn(100).history)
+    assert not (tmp_path / "checkpoint.spaql").exists()
+
+
+def test_a_new_run_does_not_go_on_with_the_agent_of_an_old_one(tmp_path):
+    Run.begin(tmp_path, ["oil", "--iterations", "5"]).finish(spaql.SPAQL("oil").learn(5))
+    Run.begin(tmp_path, ["ambulance", "--iterations", "5"])
+    assert Run.read(tmp_path).agent() is None
+    assert spaql.load(tmp_path).problem.name == "oil laplace 10"  # which stays until there is another
+
+
+def test_steps_are_counted_from_the_beginning(tmp_path, capsys):
+    words = ["cartpole", "--timesteps", "3000", "--episodes", "2"]
+    assert train(*words, "--out", str(tmp_path / "whole")) == 0
+    run = Run.begin(tmp_path / "part", words)
+    run.keep(spaql.SPAQL("cartpole").learn(total_timesteps=1200))
+    assert train("--resume", str(tmp_path / "part")) == 0
+    assert (tmp_path / "part" / "agent.spaql").read_bytes() == (tmp_path / "whole" / "agent.spaql").read_bytes()
+    capsys.readouterr()
+
+
+BAD = {
+    "nothing": (lambda path: path.unlink(), "no run was begun there"),
+    "no JSON": (lambda path: path.write_text("{"), "cannot be read"),
+    "another format": (lambda path: path.write_text('{"format": 9, "arguments": []}'), "it has format 9"),
+    "no words": (lambda path: path.write_text('{"format": 1, "arguments": [1]}'), "no words"),
+    "no end": (lambda path: path.write_text('{"format": 1, "arguments": []}'), "cannot be read"),
+    "too large": (lambda path: path.write_text(" " * (2 << 20)), "too large"),
+}
+
+
+@pytest.mark.parametrize("how", BAD)
+def test_what_is_no_run_is_refused(tmp_path, how):
+    Run.begin(tmp_path, ["oil"])
+    spoil, says = BAD[how]
+    spoil(tmp_path / "train.json")
+    with pytest.raises(ParameterError, match=says):
+        Run.read(tmp_path)
+
+
+def test_checkpoints_need_a_folder_and_a_number(tmp_path, capsys):
+    assert train("oil", "--iterations", "5", "--checkpoint-every", "5") == 2
+    assert "--checkpoint-every: needs --out" in capsys.readouterr().err
+    assert train("oil", "--iterations", "5", "--checkpoint-every", "0", "--out", str(tmp_path)) == 2
+    assert "at least 1" in capsys.readouterr().err
+    assert not list(Path(tmp_path).iterdir())
