@@ -24,6 +24,16 @@ def agent(request):
 
 
 @pytest.fixture(scope="module")
+def cartpole():
+    return AGENTS["cartpole"]()
+
+
+@pytest.fixture(scope="module")
+def box():
+    return AGENTS["box"]()
+
+
+@pytest.fixture(scope="module")
 def oil():
     return spaql.SPAQL.published("oil", seed=1, rollouts=2).learn(100)
 
@@ -77,9 +87,8 @@ def _density(sight, point):
     return float((cells["visits"] / volume)[inside].sum()) / cells["visits"][mine].sum()
 
 
-def test_the_majority_of_finite_actions_is_shown():
-    agent = AGENTS["cartpole"]()
-    sight = sight_of(agent)
+def test_the_majority_of_finite_actions_is_shown(cartpole):
+    sight = sight_of(cartpole)
     shown = sight.projection((2, 3), "policy").values
     assert set(np.unique(shown[~np.isnan(shown)])) <= {0.0, 1.0}
     below = sight.projection((2, 3), "q").values
@@ -105,9 +114,12 @@ def test_uncertainty_is_the_bonus_left(agent):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_every_layer_can_be_plotted(oil, layer):
-    box = AGENTS["box"]()
-    for figure in (box.plot(layer=layer, number=1), box.plot([1, 0], layer=layer, projection=True), oil.plot(layer=layer)):
+def test_every_layer_can_be_plotted(box, oil, layer):
+    for figure in (
+        box.plot(layer=layer, number=1),
+        box.plot([1, 0], layer=layer, projection=True),
+        oil.plot(layer=layer),
+    ):
         (tiles,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection) and c.get_label() == "tiles")
         assert len(tiles.get_paths()) >= 2
 
@@ -131,9 +143,8 @@ def test_a_plot_says_where_it_is(agent):
         assert figure.axes[1].get_ylabel() == "action[0]"
 
 
-def test_a_plot_of_a_whole_state_is_its_slice():
-    agent = AGENTS["cartpole"]()
-    texts = [t.get_text() for t in agent.plot([2, 3], at=[0.5, -0.25, 9.0, 9.0]).axes[0].texts]
+def test_a_plot_of_a_whole_state_is_its_slice(cartpole):
+    texts = [t.get_text() for t in cartpole.plot([2, 3], at=[0.5, -0.25, 9.0, 9.0]).axes[0].texts]
     assert "at position = 0.5, velocity = -0.25" in texts
 
 
@@ -153,10 +164,9 @@ def test_a_plot_of_a_whole_state_is_its_slice():
         ({"names": ["a"]}, "names: expected 4 words"),
     ],
 )
-def test_bad_arguments_are_one_sentence(given, said):
-    agent = spaql.SPAQL("cartpole", seed=1).learn(3)
+def test_bad_arguments_are_one_sentence(cartpole, given, said):
     with pytest.raises(ParameterError, match=said.split(":")[0]) as raised:
-        agent.plot(**given)
+        cartpole.plot(**given)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
