@@ -25,7 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         page, picture = showing.show([agent], Path(folder) / "cartpole.html"), Path(folder) / "page.png"
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}"]
-        words += ["--window-size=1100,1900", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
+        words += ["--window-size=1100,1480", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
         subprocess.run([chromium, *words], check=True, capture_output=True)
         Image.open(picture).convert("RGB").quantize(96).save(HERE / "look-page.png", optimize=True)
 

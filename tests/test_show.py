@@ -17,6 +17,7 @@ from selenium.webdriver.common.keys import Keys
 
 import browsers
 import spaql
+from problems_for_tests import box_world
 from spaql import showing
 from spaql.agents import Agent
 from spaql.cli import main
@@ -59,9 +60,10 @@ class Weather(gymnasium.Env[Any, Any]):
 @pytest.fixture(scope="module")
 def agents() -> dict[str, Agent]:
     return {
-        "cartpole": spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=4000),
+        "cartpole": spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=2500),
         "oil": spaql.SPAQL.published("oil", seed=1, rollouts=2).learn(100),
         "aql": spaql.AQL("oil", seed=1, rollouts=0).learn(150),
+        "box": spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(150),
         "weather": spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(60),
     }
 
@@ -73,6 +75,7 @@ def pages(agents: dict[str, Agent], tmp_path_factory: pytest.TempPathFactory) ->
     made = {
         "cartpole": showing.page([agents["cartpole"]]),
         "pair": showing.page([agents["oil"], agents["aql"]]),
+        "box": showing.page([agents["box"]]),
         "mixed": showing.page([agents["cartpole"], agents["oil"]]),
         "weather": showing.page([agents["weather"]], names=[NASTY, "count", "wind"], actions=[NASTY, *"bcdef"]),
     }
@@ -351,7 +354,7 @@ def points_of(agent: Agent, count: int) -> Any:
     return values
 
 
-@pytest.mark.parametrize("name", ["cartpole", "weather"])
+@pytest.mark.parametrize("name", ["cartpole", "box", "weather"])
 def test_explanations_agree_with_python(open_page: Callable[..., Reader], agents: dict[str, Agent], name: str) -> None:
     reader, agent = open_page(name), agents[name]
     for values in points_of(agent, 25):
@@ -383,6 +386,15 @@ def test_time_steps_have_their_own_policy(open_page: Callable[..., Reader], agen
             reader.ask(values)
             compare(reader, agents["aql"], values, step, which=1)
             compare(reader, agents["oil"], values, which=0)
+
+
+def test_each_number_of_an_action_can_be_seen(open_page: Callable[..., Reader]) -> None:
+    reader = open_page("box")
+    first = reader.pixels()
+    reader.choose("Number of the action", "1")
+    assert reader.pixels() != first
+    assert reader.text(".legend-title") == "action[1] that is chosen"
+    assert "The middle of its cell's action[0] " in reader.text(".explanation .facts")
 
 
 def test_a_click_explains_the_state_under_it(open_page: Callable[..., Reader], agents: dict[str, Agent]) -> None:

@@ -12,7 +12,7 @@ from spaql.spaces import Finite
 from spaql.views import BINS, LAYERS, Sight
 
 AGENTS = {
-    "cartpole": lambda: spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=3000),
+    "cartpole": lambda: spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=2000),
     "box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(150),
     "finite": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(150),
 }

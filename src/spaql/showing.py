@@ -35,7 +35,16 @@ from spaql.spaces import Finite, Floats
 from spaql.views import Sight
 
 MOST_AGENTS = 2
-_SCRIPTS = ("basics.js", "trees.js", "planes.js", "lines.js", "explanations.js", "panels.js", "show.js")
+_SCRIPTS = (
+    "basics.js",
+    "trees.js",
+    "planes.js",
+    "lines.js",
+    "explanations.js",
+    "episodes.js",
+    "panels.js",
+    "show.js",
+)
 _MOST_STEPS = 2000  # of the episode
 _MOST_POINTS = 400  # of a chart
 _STOPS = 33  # of the colour scale
@@ -180,7 +189,9 @@ def _verdict(subject: Subject) -> list[str]:
     told = f"{_name(agent)} learned from {steps:,} environment steps, and decides by {cells}"
     told += f" over {agent.problem.horizon} time steps." if agent.time_variant else "."
     dims = subject.sight.telling()
-    if agent.problem.states.dimensions > 1:
+    if not subject.sight.influence.any():
+        told += " It does the same wherever it has been."
+    elif agent.problem.states.dimensions > 1:
         told += f" What it does depends most on {' and '.join(named.states[d] for d in dims)}."
     if agent.fresh_score is not None:
         told += f" On fresh episodes it scores {_score(agent)}."

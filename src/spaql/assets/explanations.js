@@ -35,7 +35,8 @@ function bordersTable(agent, { cell, borders }) {
   const body = table.createTBody();
   borders.forEach(({ here, low, high, below, above }, d) => {
     const ends = [number(here), number(low), number(high)];
-    rowOf(body, [agent.states[d].name, ...ends, borderText(agent, cell, below, "below"), borderText(agent, cell, above, "above")]);
+    const beyond = [borderText(agent, cell, below, "below"), borderText(agent, cell, above, "above")];
+    rowOf(body, [agent.states[d].name, ...ends, ...beyond]);
   });
   return scrolling(table, "The cell and its borders");
 }
@@ -73,6 +74,7 @@ function explain(element, agent, step, values) {
   ];
   if (found.others.length) parts.push(rivalsList(agent, found));
   element.replaceChildren(...parts);
+  const beyond = found.borders.flatMap(({ below, above }) => [below, above]);
   Object.assign(element.dataset, {
     action: JSON.stringify(playedIn(agent, found.cell)),
     q: String(found.q),
@@ -81,6 +83,6 @@ function explain(element, agent, step, values) {
     high: JSON.stringify(found.borders.map((border) => border.high)),
     bonus: String(found.bonus),
     rivals: JSON.stringify(found.others.map((other) => other.q)),
-    beyond: JSON.stringify(found.borders.flatMap(({ below, above }) => [below, above].map((b) => b && playedIn(agent, b.cell)))),
+    beyond: JSON.stringify(beyond.map((border) => border && playedIn(agent, border.cell))),
   });
 }

@@ -23,12 +23,14 @@ function drawLines(box, chart, marker) {
   const pad = 0.05 * (high - low);
   const frame = frameOf(width, height, { low: first, high: last }, { low: low - pad, high: high + pad });
   const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-  const text = (x, y, anchor, words, extra = {}) =>
-    svg.append(shape("text", { x, y, "text-anchor": anchor, fill: theme.quiet, "font-size": 12, "font-family": FONT, ...extra }, words));
+  const type = { fill: theme.quiet, "font-size": 12, "font-family": FONT };
+  const text = (x, y, anchor, words) => svg.append(shape("text", { x, y, "text-anchor": anchor, ...type }, words));
+  const line = (x1, x2, y1, y2, stroke, width = 1) =>
+    svg.append(shape("line", { x1, x2, y1, y2, stroke, "stroke-width": width }));
   const up = ticksOf(frame.y.low, frame.y.high, height / 55);
   for (const value of up.ticks) {
     const y = frame.py(value);
-    svg.append(shape("line", { x1: frame.left, x2: frame.right, y1: y, y2: y, stroke: theme.line }));
+    line(frame.left, frame.right, y, y, theme.line);
     text(frame.left - 6, y + 4, "end", up.text(value));
   }
   const across = ticksOf(first, last, width / 110);
@@ -36,7 +38,7 @@ function drawLines(box, chart, marker) {
     const words = across.text(value);
     text(Math.min(frame.px(value), width - 3.6 * words.length), frame.bottom + 17, "middle", words);
   }
-  svg.append(shape("line", { x1: frame.left, x2: frame.right, y1: frame.bottom, y2: frame.bottom, stroke: theme.edge }));
+  line(frame.left, frame.right, frame.bottom, frame.bottom, theme.edge);
   text((frame.left + frame.right) / 2, height - 10, "middle", chart.x_label);
   for (const { x, y, look } of chart.series) {
     const points = x.map((at, i) => (y[i] === null ? null : `${frame.px(at).toFixed(1)},${frame.py(y[i]).toFixed(1)}`));
@@ -45,11 +47,11 @@ function drawLines(box, chart, marker) {
       "stroke-width": 1.8, "stroke-linejoin": "round", "stroke-dasharray": DASHES[look.dash],
     });
     svg.append(path);
-    if (x.length === 1) svg.append(shape("circle", { cx: frame.px(x[0]), cy: frame.py(y[0]), r: 4, fill: look[theme.name] }));
+    if (x.length !== 1) continue;
+    svg.append(shape("circle", { cx: frame.px(x[0]), cy: frame.py(y[0]), r: 4, fill: look[theme.name] }));
   }
   if (marker !== null) {
-    const at = frame.px(marker);
-    svg.append(shape("line", { x1: at, x2: at, y1: frame.top, y2: frame.bottom, stroke: theme.ink, "stroke-width": 1.5 }));
+    line(frame.px(marker), frame.px(marker), frame.top, frame.bottom, theme.ink, 1.5);
   }
   box.replaceChildren(svg);
 }

@@ -4,7 +4,7 @@
  *
  * All that can be seen follows from the panel's `setting`:
  *   dims, layer, number, mode, step, borders      what the pictures show
- *   point, cursor                                 values that are explained, and values that the arrow keys move, or null
+ *   point, cursor                                 values that are explained, and those that the arrow keys move, or null
  *   episode, time, follow                         the episode
  */
 
@@ -12,9 +12,7 @@ const LAYERS = { policy: "policy", q: "Q", visits: "visits", depth: "depth", unc
 const MODES = { slice: "a slice, others fixed", projection: "all of it, by visits" };
 const STRIDE = 1 / 64; // of the range, for each press of an arrow key
 const SLIDER_STEPS = 512;
-const PLAY_PAUSE = 60; // milliseconds between two steps of an episode
 const KEY_HINT = "Click a state, or move with the arrow keys and press Enter.";
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let ids = 0;
 
@@ -216,7 +214,8 @@ function pictureOf(panel, agent) {
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-roledescription", "map of the policy");
-  canvas.setAttribute("aria-label", `Policy of ${agent.name}. The arrow keys move a cursor, Enter explains the state under it.`);
+  const keys = "The arrow keys move a cursor, Enter explains the state under it.";
+  canvas.setAttribute("aria-label", `Policy of ${agent.name}. ${keys}`);
   ids += 1;
   told.id = `reading-${ids}`;
   canvas.setAttribute("aria-describedby", told.id);
@@ -249,7 +248,8 @@ function valuesAt({ panel: { setting }, agent, canvas, frame }, event) {
 function wordsAt({ panel: { setting }, agent }, values) {
   const where = setting.dims.map((d) => `${agent.states[d].name} ${number(values[d], 3)}`).join(", ");
   const cell = greedyAt(agent, Math.min(setting.step, agent.steps - 1), toUnit(agent, values));
-  return `${where}: ${actionText(agent, cell)}, Q ${number(agent.cells.q[cell])}, ${count(agent.cells.visits[cell], "visit")}`;
+  const facts = [actionText(agent, cell), `Q ${number(agent.cells.q[cell])}`, count(agent.cells.visits[cell], "visit")];
+  return `${where}: ${facts.join(", ")}`;
 }
 
 function lookAt(picture, values) {
@@ -351,92 +351,17 @@ function explanationsOf(panel) {
 /** Q of what is played over the states, for agents that see one number. */
 function valueLines(panel) {
   const series = panel.agents.map((agent, i) => {
-    const tiles = playedOf(agent, { ...panel.setting, layer: "q", step: Math.min(panel.setting.step, agent.steps - 1) });
+    const step = Math.min(panel.setting.step, agent.steps - 1);
+    const tiles = playedOf(agent, { ...panel.setting, layer: "q", step });
     const look = { ...panel.page.palette[i], dash: "solid" };
     const x = tiles.flatMap((tile) => [tile.left, tile.right].map((at) => fromUnit(agent.states[0], at)));
     return { name: agent.name, x, y: tiles.flatMap((tile) => [tile.value, tile.value]), low: null, high: null, look };
   });
   const name = panel.ranges[0].name;
   return {
-    title: `Q of what is played, over ${name}`, note: "", x_label: name, y_label: "Q", x_scale: "linear", series, levels: [],
+    title: `Q of what is played, over ${name}`, note: "", x_label: name, y_label: "Q", x_scale: "linear", levels: [],
+    series,
   };
-}
-
-// ---- The episode
-
-/** The controls of the episode, and the chart of its rewards. */
-function episodeOf(panel) {
-  const { agents, setting } = panel;
-  const box = make("div", "episode");
-  const longest = Math.max(...agents.map((agent) => agent.episode?.rewards.length ?? 0));
-  const play = Object.assign(make("button", "", "Play"), { type: "button" });
-  panel.time = slider("Time in the episode", {
-    min: 0, max: longest, step: 1, value: 0, say: (value) => `step ${value} of ${longest}`,
-    onInput: (value) => {
-      stop(panel, play);
-      goTo(panel, value);
-    },
-  });
-  play.addEventListener("click", () => {
-    if (panel.timer !== null) return stop(panel, play);
-    if (setting.time >= longest) goTo(panel, 0);
-    play.textContent = "Pause";
-    panel.timer = setInterval(() => {
-      goTo(panel, Math.min(longest, setting.time + 1));
-      if (setting.time >= longest) stop(panel, play);
-    }, PLAY_PAUSE);
-    return undefined;
-  });
-  play.hidden = calm.matches; // the slider moves only when it is moved
-  const follow = tickBox("explain, and slice, where the episode is", setting.follow, (value) => {
-    setting.follow = value;
-    goTo(panel, setting.time);
-  });
-  panel.moment = make("p", "reading");
-  const line = make("div", "together");
-  line.append(play, panel.time.box, follow);
-  const figure = make("figure", "below");
-  panel.rewards = linesView(figure);
-  panel.rewards.show({
-    title: "Rewards of the episode", note: "", x_label: "step", y_label: "reward", x_scale: "linear", levels: [],
-    series: agents.filter((agent) => agent.episode).map((agent, i) => ({
-      name: agent.name, x: Array.from(agent.episode.rewards, (_, t) => t + 1), y: Array.from(agent.episode.rewards),
-      low: null, high: null, look: { ...panel.page.palette[i], dash: "solid" },
-    })),
-  });
-  box.append(line, panel.moment);
-  return [box, figure];
-}
-
-function stop(panel, play) {
-  clearInterval(panel.timer);
-  panel.timer = null;
-  play.textContent = "Play";
-}
-
-/** Move the episode, and with it the time step of a policy that changes, and the point where that is asked for. */
-function goTo(panel, time) {
-  const { setting, agents } = panel;
-  setting.time = time;
-  const leader = agents.find((agent) => agent.episode);
-  if (Math.max(...agents.map((agent) => agent.steps)) > 1) setting.step = Math.min(time, leader.steps - 1);
-  if (setting.follow) {
-    const at = Math.min(time, leader.episode.rewards.length);
-    setting.point = Array.from(leader.episode.points.subarray(at * leader.size, (at + 1) * leader.size));
-    setting.cursor = null;
-  }
-  refresh(panel);
-}
-
-function momentText(agent, time) {
-  const { rewards, points, ended } = agent.episode;
-  const at = Math.min(time, rewards.length);
-  const total = rewards.subarray(0, at).reduce((sum, reward) => sum + reward, 0);
-  const gained = at > 0 ? `reward ${number(rewards[at - 1])}, return so far ${number(total)}` : "the start";
-  if (at === rewards.length) return `${gained}; ${ended ? "the environment ended it" : "it was broken off"} after ${count(at, "step")}`;
-  const step = Math.min(at, agent.steps - 1);
-  const cell = greedyAt(agent, step, toUnit(agent, points.subarray(at * agent.size, (at + 1) * agent.size)));
-  return `${gained}; then: ${actionText(agent, cell)}`;
 }
 
 // ---- Everything anew

@@ -113,7 +113,10 @@ function drawAxes(context, frame, theme) {
   context.fillText(x.name, (left + right) / 2, bottom + 27, right - left);
   context.textAlign = "right";
   context.textBaseline = "middle";
-  const up = y.names ? { ticks: y.names.map((_, i) => i), text: (i) => y.names[i] } : ticksOf(y.low, y.high, (bottom - top) / 55);
+  const every = y.names ? Math.ceil((14 * y.names.length) / (bottom - top)) : 1; // as many names as there is room for
+  const up = y.names
+    ? { ticks: y.names.map((_, i) => i).filter((i) => i % every === 0), text: (i) => y.names[i] }
+    : ticksOf(y.low, y.high, (bottom - top) / 55);
   for (const value of up.ticks) {
     const at = Math.round(frame.py(value)) + 0.5;
     context.beginPath();
@@ -219,7 +222,7 @@ function drawEpisode(context, frame, agent, setting) {
     context.lineWidth = width;
     context.lineJoin = "round";
     context.beginPath();
-    path.slice(0, until + 1).forEach(([x, y], i) => (i === 0 || jumps(i) ? context.moveTo(x, y) : context.lineTo(x, y)));
+    path.slice(0, until + 1).forEach((at, i) => (i === 0 || jumps(i) ? context.moveTo(...at) : context.lineTo(...at)));
     context.stroke();
   };
   line(path.length, "rgba(0,0,0,0.35)", 1);
@@ -245,7 +248,8 @@ function drawCursor(context, frame, agent, setting, values) {
   const at = agent.cells.node[cell];
   const edge = (d, side) => fromUnit(agent.states[d], agent[side][at * agent.size + d]);
   const [xDim, yDim] = agent.size === 1 ? [0, null] : setting.dims;
-  const [bottom, top] = yDim === null ? actionSpan(agent, cell, setting.number) : [edge(yDim, "low"), edge(yDim, "high")];
+  const upwards = () => [edge(yDim, "low"), edge(yDim, "high")];
+  const [bottom, top] = yDim === null ? actionSpan(agent, cell, setting.number) : upwards();
   const box = [edge(xDim, "low"), edge(xDim, "high")].map(frame.px);
   for (const [colour, width] of [["#ffffff", 5], ["#000000", 2]]) {
     context.strokeStyle = colour;
@@ -272,7 +276,8 @@ function drawCursor(context, frame, agent, setting, values) {
 
 function layerWords(agent, { layer, number: which, mode }) {
   const behind = mode === "projection" && agent.size > 2;
-  const of = agent.size === 1 ? "of each cell" : behind ? "mean by visits of the cells that decide" : "of the cell that decides";
+  const decides = behind ? "mean by visits of the cells that decide" : "of the cell that decides";
+  const of = agent.size === 1 ? "of each cell" : decides;
   if (layer === "policy" && agent.size > 1) {
     if (agent.actions.finite) return behind ? "What is done, by most visits" : "What is done";
     return `${agent.actions.names[which]} that is chosen${behind ? ", mean by visits" : ""}`;
@@ -298,7 +303,8 @@ function legendOf(page, agents, agent, setting, theme, hasEmpty) {
   const list = make("ul");
   if (isNamed(agent, setting)) {
     const { names } = agent.actions;
-    names.slice(0, MOST_NAMED).forEach((name, i) => list.append(swatch(actionColour(page, names.length, i, theme), name)));
+    const colours = names.map((_, i) => actionColour(page, names.length, i, theme));
+    names.slice(0, MOST_NAMED).forEach((name, i) => list.append(swatch(colours[i], name)));
     if (names.length > MOST_NAMED) list.append(make("li", "", `and ${names.length - MOST_NAMED} more`));
   } else {
     const [low, high] = rangeOf(agents, setting);
@@ -311,7 +317,9 @@ function legendOf(page, agents, agent, setting, theme, hasEmpty) {
   }
   if (agent.size === 1) list.append(swatch(POLICY_LINE, "outlined: what is played in each state"));
   if (hasEmpty) list.append(swatch(theme.empty, "never visited"));
-  if (setting.episode && agent.episode) list.append(swatch("#000000", "the episode, from the white dot to the black one"));
+  if (setting.episode && agent.episode) {
+    list.append(swatch("#000000", "the episode, from the white dot to the black one"));
+  }
   legend.append(list);
   return legend;
 }

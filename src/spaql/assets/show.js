@@ -5,7 +5,8 @@
 
 /** Whether two agents see and choose the same numbers, so that one set of controls serves both. */
 function alike(one, other) {
-  const names = ({ states, actions, numbers }) => JSON.stringify([states.map(({ name }) => name), actions.names, actions.finite, numbers]);
+  const names = ({ states, actions: { names: moves, finite }, numbers }) =>
+    JSON.stringify([states.map(({ name }) => name), moves, finite, numbers]);
   return names(one) === names(other);
 }
 

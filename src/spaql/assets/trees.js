@@ -245,7 +245,8 @@ function playedOf(agent, setting) {
   for (let at = 0; at < nodes.child.length; at += 1) {
     if (nodes.child[at] !== NONE || root[at] !== setting.step) continue;
     const [bottom, top] = actionSpan(agent, chosen[at], setting.number);
-    tiles.push({ left: low[at], right: high[at], bottom, top, value: cellValue(agent, shown, chosen[at]), cell: chosen[at] });
+    const value = cellValue(agent, shown, chosen[at]);
+    tiles.push({ left: low[at], right: high[at], bottom, top, value, cell: chosen[at] });
   }
   return tiles.sort((a, b) => a.left - b.left);
 }
