@@ -8,6 +8,7 @@ import pytest
 
 from spaql import bench, kernels
 from spaql.agents import SPAQL, PublishedSPAQL
+from spaql.cli import main
 from spaql.problems import PROBLEMS, oil
 from spaql.problems.control import GYMNASIUM
 from spaql.rng import stream
@@ -129,9 +130,9 @@ def test_a_large_agent_has_the_asked_size_and_a_true_index():
         assert q[cell] == q[inside].max()
 
 
-@pytest.mark.compiled_only
-def test_showing_is_measured_as_a_whole_command(monkeypatch):
+def test_showing_is_measured_as_a_whole_command(monkeypatch, capsys):
     monkeypatch.setattr(bench, "_SHOWN_CELLS", 500)
+    monkeypatch.setattr(bench.subprocess, "run", lambda call, **options: main(call[3:]))
     figures = bench.show(lambda what: None)
     assert 450 < figures["cells"] <= 500
     assert figures["seconds"] > 0.0

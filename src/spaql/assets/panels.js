@@ -4,7 +4,7 @@
  *
  * All that can be seen follows from the panel's `setting`:
  *   dims, layer, number, mode, step, borders      what the pictures show
- *   point, cursor                                 values that are explained, and those that the arrow keys move, or null
+ *   point, cursor                                 values that are explained, and those the arrow keys move, or null
  *   episode, time, follow                         the episode
  */
 
