@@ -51,6 +51,18 @@ def test_simulation_plays_as_many_steps_as_training():
     assert bench._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps
 
 
+def test_without_a_compiler_exports_are_not_timed(monkeypatch):
+    monkeypatch.setattr(bench, "CONTROL", (("pendulum", "Pendulum-v1", 400),))
+    monkeypatch.setattr(bench, "SHIPPED", ("pendulum",))
+    monkeypatch.setattr(bench, "compiler", lambda: None)
+    [row] = bench.shipped(lambda what: None)
+    tree = SPAQL("pendulum").learn(total_timesteps=400).tree()
+    assert (row["nodes"], row["depth"]) == (len(tree.dims), tree.depth)
+    assert row["table_bytes"] < row["file_bytes"]
+    assert row["ns_per_decision"] is None
+    assert row["ratio_to_predict"] is None
+
+
 def test_control_is_that_of_the_study_and_of_gymnasium():
     assert {name: environment for name, environment, _ in bench.CONTROL} == GYMNASIUM
     assert set(bench.BRIDGED) <= set(GYMNASIUM.values())
@@ -160,6 +172,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(
         bench, "memory", lambda bar: {"steps": 10, "one_iteration": 200.0, "megabytes": {"pendulum": 300.0}}
     )
+    monkeypatch.setattr(bench, "_SHIPPED_STATES", 1000)
     monkeypatch.setattr(bench, "REPEATS", 1)
     monkeypatch.setattr(bench, "show", lambda bar: {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96})
     monkeypatch.setattr(bench, "CELLS", (100, 1000))
@@ -185,3 +198,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     assert "the page of an agent with 100,000 cells: 5.0 s, 8.0 MB" in text
     assert "\n  Pendulum-v1 " in text
     assert "megabytes" not in bench.text(figures | {"memory": None})
+    assert [row["problem"] for row in figures["export"]] == ["ambulance", "cartpole", "pendulum"]
+    assert figures["export"][0]["table_bytes"] < 8_000
+    unmeasured = [row | {"ns_per_decision": None, "ratio_to_predict": None} for row in figures["export"]]
+    assert bench.text(figures | {"export": unmeasured}).count("not measured: no C compiler") == 3

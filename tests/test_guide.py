@@ -1,15 +1,11 @@
 """Every block of Python in docs/guide.md runs, in order, in one namespace."""
 
-from pathlib import Path
-
 import matplotlib
 import pytest
 
-GUIDE = Path(__file__).parents[1] / "docs" / "guide.md"
+from docs_for_tests import blocks, commands, page, run
 
-
-def blocks(text):
-    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+GUIDE = page("guide.md")
 
 
 @pytest.mark.compiled_only
@@ -17,8 +13,8 @@ def test_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     namespace: dict[str, object] = {}
-    for block in blocks(GUIDE.read_text()):
-        exec(compile(block, str(GUIDE), "exec"), namespace)
+    for block in blocks(GUIDE):
+        run(block, "guide.md", namespace)
     assert (tmp_path / "run.csv").exists()
     assert (tmp_path / "harbour.spaql").exists()
     assert namespace["fresh"].mean > namespace["chance"].mean
@@ -32,9 +28,9 @@ def test_the_commands_of_the_guide_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")
-    commands = [line for line in GUIDE.read_text().splitlines() if line.startswith("spaql ")]
-    assert len(commands) == 3
-    for command in commands:
+    lines = commands(GUIDE)
+    assert len(lines) == 3
+    for command in lines:
         arguments = [*command.split()[1:]]
         if arguments[0] == "evaluate":
             arguments += ["--episodes", "20"]

@@ -23,7 +23,10 @@
     problem compiled, from which compiling is excluded.  The aim is 50 for Pendulum.
 (j) `memory`: megabytes (10^6 bytes) at most in a process of its own that learns a million steps of compiled problems,
     and in one that learns a single iteration: the interpreter, the libraries and the kernels.  The aim is 500.
-(k) `show`: seconds of `spaql show`, all of the command but the browser, for an agent that sees four numbers and has
+(k) `export`: of policies as C, bytes of tables and of the file, comparisons, nanoseconds per decision, and
+    `ratio_to_predict`: that time over our own `predict` per state, both on the same batch of random states; null
+    without a C compiler.  The aims are 1.5, and 8,000 bytes of tables for the ambulance.
+(l) `show`: seconds of `spaql show`, all of the command but the browser, for an agent that sees four numbers and has
     100,000 cells, and megabytes (10^6 bytes) of the page.  The aims are 10 and 15.
 """
 
@@ -50,6 +53,9 @@ from spaql.agents import AQL, SPAQL, PublishedSPAQL
 from spaql.beyond.control import TASKS
 from spaql.compiling import kernel
 from spaql.episodes import simulate
+from spaql.export import to_c
+from spaql.export.compiled import compiled, compiler
+from spaql.export.policy import policy_of
 from spaql.kernels import assign, best, lend, locate, play, sample, split
 from spaql.paper.plan import LONG, SETTINGS
 from spaql.partition import Partition
@@ -66,6 +72,8 @@ CONTROL = tuple((task.problem, task.environment, task.budget) for task in TASKS)
 BRIDGED = ("CartPole-v1", "Pendulum-v1")
 LARGE = ("cartpole", "pendulum", "acrobot")
 _LARGE_STEPS = 1_000_000
+SHIPPED = ("ambulance", "cartpole", "pendulum")
+_SHIPPED_STATES = 1_000_000
 _SHOWN_CELLS = 100_000
 # What a process uses at most; on Linux `ru_maxrss` would begin with what its parent uses.
 _PEAK = """
@@ -302,6 +310,39 @@ def memory(bar: Any) -> dict[str, Any] | None:
     return figures
 
 
+def shipped(bar: Any) -> list[dict[str, Any]]:
+    """(k)."""
+    rows = []
+    budgets = {name: steps for name, _, steps in CONTROL}
+    for name in SHIPPED:
+        bar(f"export of {name}")
+        agent = SPAQL(name).learn(total_timesteps=budgets.get(name, 10_000))
+        policy = policy_of(agent)
+        row: dict[str, Any] = {
+            "problem": name,
+            "table_bytes": to_c.table_bytes(policy),
+            "file_bytes": len(to_c.source(policy, "policy", header=False)),
+            "nodes": len(policy.tree.dims),
+            "depth": policy.tree.depth,
+            "ns_per_decision": None,
+            "ratio_to_predict": None,
+        }
+        if compiler() is not None:
+            decide = compiled(policy)
+            points = np.random.default_rng(0).random((_SHIPPED_STATES, policy.tree.states.dimensions))
+            states, steps = policy.tree.states.from_unit(points), np.zeros(_SHIPPED_STATES, np.intc)
+            work = partial(decide, states, steps)
+            agent.predict(states[:10])
+            row["ratio_to_predict"] = ratio(partial(_unprepared, work), partial(agent.predict, states))
+            row["ns_per_decision"] = 1e9 * statistics.median(seconds(work) for _ in range(REPEATS)) / _SHIPPED_STATES
+        rows.append(row)
+    return rows
+
+
+def _unprepared(work: Callable[[], Any]) -> Callable[[], Any]:
+    return work
+
+
 def _decision(problem: Problem, iterations: int) -> Callable[[], Callable[[], Any]]:
     SPAQL(problem).learn(1).arms  # noqa: B018  (compiles)
 
@@ -467,7 +508,7 @@ def large_agent(cells: int) -> PublishedSPAQL:
 
 
 def show(bar: Any) -> dict[str, Any]:
-    """(k)."""
+    """(l)."""
     bar("show")
     agent = large_agent(_SHOWN_CELLS)
     with tempfile.TemporaryDirectory() as folder:
@@ -500,7 +541,7 @@ def start_times(bar: Any) -> dict[str, float]:
 
 def measure(progress_bar: bool = True) -> dict[str, Any]:
     """All of it, in a few minutes."""
-    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + 8
+    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + len(SHIPPED) + 8
     with tqdm(total=parts, disable=not progress_bar, desc="bench", unit="part") as progress:
 
         def bar(what: str) -> None:
@@ -520,6 +561,7 @@ def measure(progress_bar: bool = True) -> dict[str, Any]:
         figures["predict_per_second"] = predict_rate(bar)
         figures["threads"] = thread_ratio(bar)
         figures["memory"] = memory(bar)
+        figures["export"] = shipped(bar)
         figures["show"] = show(bar)
         figures["start"] = start_times(bar)
     return figures
@@ -572,6 +614,15 @@ def text(figures: dict[str, Any]) -> str:
         lines.append(
             f"megabytes of a process that learns {peaks['steps']:,} steps: {each}; "
             f"one iteration {peaks['one_iteration']:.0f}"
+        )
+    lines.append("policies as C, and the time per decision over that of our own predict on the same states")
+    for row in figures["export"]:
+        lasts = "not measured: no C compiler"
+        if row["ns_per_decision"] is not None:
+            lasts = f"{row['ratio_to_predict']:.2f}   ({row['ns_per_decision']:.0f} ns)"
+        lines.append(
+            f"  {row['problem']:<24}{row['table_bytes']:6,} bytes of tables, {row['nodes']:,} comparisons, at most "
+            f"{row['depth']} for a decision   {lasts}"
         )
     shown = figures["show"]
     lines.append(

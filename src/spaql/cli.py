@@ -168,6 +168,13 @@ def _add_agents(commands: Any) -> None:
     _add_env(show)
     show.add_argument("--seed", type=int, default=0, help="of the episode (%(default)s)")
     show.set_defaults(run=_show)
+    export = commands.add_parser("export", help="write a trained agent's policy as C, Python, JSON or ONNX")
+    export.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file")
+    export.add_argument("file", metavar="FILE", help="what to write, by its suffix: .c, .h, .py, .json or .onnx")
+    export.add_argument("--name", help="what functions of C are called, before _act (the file's own name)")
+    _add_env(export)
+    export.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    export.set_defaults(run=_export)
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:
@@ -411,6 +418,25 @@ def _page(options: argparse.Namespace, agents: list[Any]) -> int:
 
         if not webbrowser.open(path.resolve().as_uri()):
             _say("no browser was found; open the file in one")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from spaql.export import export
+    from spaql.files import load
+
+    told = export(load(options.agent, env=options.env), options.file, name=options.name).figures()
+    if options.json:
+        print(json.dumps(told, indent=2, allow_nan=False))
+        return 0
+    tables = f", {told['table_bytes']:,} bytes of tables" if told["table_bytes"] is not None else ""
+    lasts = "not measured: " + ("no C compiler" if tables else "only C is")
+    if told["nanoseconds"] is not None:
+        lasts = f"{told['nanoseconds']:.0f} ns, at random states"
+    print(f"wrote {told['file']}: {told['bytes']:,} bytes{tables}")
+    print(
+        f"{told['nodes']:,} comparisons, of which a decision takes at most {told['depth']}; time per decision {lasts}"
+    )
     return 0
 
 

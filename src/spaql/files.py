@@ -30,6 +30,8 @@ from spaql.agents import ALGORITHMS, Agent
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.opening import described, reopened
 from spaql.output import check_folder
+from spaql.problems.base import Playable
+from spaql.spaces import Finite
 
 FORMAT = 2
 SUFFIX = ".spaql"
@@ -131,7 +133,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     except _DAMAGE as error:
         if isinstance(error, SpaqlError):
             raise
-        raise AgentFileError(f"{source}: this is no agent file, or a damaged one ({error})") from None
+        raise AgentFileError(f"{source}: this is no agent file, or a damaged one ({_line(error)})") from None
     return _agent(head, arrays, env, source)
 
 
@@ -213,14 +215,33 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
         raise AgentFileError(f"{source}: it holds an agent of the kind {algorithm!r}, which this spaql does not know")
     if not isinstance(parameters, dict) or not isinstance(about, dict):
         raise AgentFileError(f"{source}: its {_HEAD} does not tell of an agent and a problem")
-    opened = reopened(about, env, head.get("seed"), str(source))
     try:
+        opened = reopened(about, env, head.get("seed"), str(source))
+    except _DAMAGE as error:
+        if env is not None or isinstance(error, SpaqlError):
+            raise
+        raise AgentFileError(f"{source}: what it says of its problem is damaged ({_line(error)})") from None
+    try:
+        _check_cells(getattr(ALGORITHMS[algorithm], "time_variant", False), opened, arrays)
         agent = ALGORITHMS[algorithm](opened, **parameters)
-    except (TypeError, SpaqlError) as error:
-        raise AgentFileError(f"{source}: its agent cannot be made ({error})") from None
-    try:
         agent.restore(arrays, head["numbers"])
         agent.remember(head.get("score"))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise AgentFileError(f"{source}: its arrays do not fit together ({error})") from None
+    except (ArithmeticError, AttributeError, LookupError, SpaqlError, TypeError, ValueError) as error:
+        raise AgentFileError(f"{source}: its parts do not fit together ({_line(error)})") from None
     return agent
+
+
+def _check_cells(time_variant: bool, problem: Playable, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise a ValueError where an agent would begin with more cells than it has: before it is made, as it may be large.
+
+    No cell ever goes away, and those at the beginning are one for each finite action and time step.
+    """
+    planted = problem.actions.count if isinstance(problem.actions, Finite) else 1
+    planted *= problem.horizon if time_variant else 1
+    counts = [int(used[1]) for name, used in arrays.items() if name.endswith("-used")]
+    if counts and planted > max(counts):
+        raise ValueError("fewer cells than it began with")
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

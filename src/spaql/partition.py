@@ -281,7 +281,8 @@ def _is_tree(forest: Forest, roots: int) -> bool:
     """Whether children stand behind their parents, each below one, a level deeper."""
     nodes = len(forest.nodes)
     number = np.arange(nodes)
-    child, parent, level = forest.nodes["child"], forest.links["parent"], forest.nodes["level"].astype(np.int64)
+    wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])  # or one more may be the least of all
+    child, parent, level = (numbers.astype(np.int64) for numbers in wide)
     inner = child != NONE
     fits = (child[inner] > number[inner]).all() and (child[inner] + 1 < nodes).all()
     fits = fits and (child[inner] >= roots).all() and len(np.unique(child[inner])) == inner.sum()

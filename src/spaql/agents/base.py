@@ -258,6 +258,38 @@ class Agent:
             raise ParameterError(f"load: {path} holds a {type(agent).__name__}, not a {cls.__name__}; use spaql.load")
         return agent
 
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> Path:
+        """Write the policy as a program of its own, which decides as `predict` does; see `spaql.export`.
+
+        Parameters
+        ----------
+        path
+            The file; its suffix says what it is: .c or .h (C99), .py (plain Python), .json, or .onnx (needs the extra
+            spaql[onnx]).
+        name
+            What functions of C are called, such as `policy` for `policy_act`; None takes the file's own name.
+        names, actions
+            Your words for the observed numbers and the actions, one for each; they stand in the file for its readers.
+
+        Examples
+        --------
+        >>> import spaql, tempfile
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(50)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     "policy_act" in agent.export(f"{folder}/policy.h").read_text()
+        True
+        """
+        from spaql.export import export  # it knows agents
+
+        return export(self, path, name=name, names=names, actions=actions).path
+
     def state(self) -> dict[str, NDArray[Any]]:
         """All that was learned, as arrays."""
         return {"history": self.history}
