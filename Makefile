@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families control docs-study demo test soak test-sb3 lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families control docs-study docs-look demo test soak test-sb3 lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ docs-study: paper ablation families control ## Put tables, findings and some fig
 	cp results/control/control.md results/control/control.json docs/study/
 	for name in docs/study/*.png; do \
 		find results/paper results/ablation results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
+
+docs-look: .venv/.stamp ## Draw the pictures of docs/look.md; the one of the page needs chromium
+	$(BIN)/python docs/look.py
 
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 	$(BIN)/spaql demo --out results/demo

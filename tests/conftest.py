@@ -1,6 +1,19 @@
-"""Shared by all tests: where the tests themselves are importable, and a cache of their own stays out of the way."""
+"""Shared by all tests: where the tests themselves are importable, and one browser for all that need one."""
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    """A headless browser; starting one takes longer than most tests of a page."""
+    import browsers  # it brings selenium, which most tests do not need
+
+    if browsers.CHROMIUM is None or browsers.DRIVER is None:
+        pytest.skip("no chromium and chromedriver on PATH")
+    with browsers.chrome(tmp_path_factory.mktemp("profile")) as chrome:
+        yield chrome

@@ -8,6 +8,7 @@ import pytest
 
 from spaql import bench, kernels
 from spaql.agents import SPAQL, PublishedSPAQL
+from spaql.cli import main
 from spaql.problems import PROBLEMS, oil
 from spaql.problems.control import GYMNASIUM
 from spaql.rng import stream
@@ -127,6 +128,29 @@ def test_paces_are_per_step_and_in_turn(monkeypatch):
     assert order == ["ours", "bare", "other"] * 3
 
 
+def test_a_large_agent_has_the_asked_size_and_a_true_index():
+    agent = bench.large_agent(2000)
+    assert 2000 - 15 <= agent.arms <= 2000
+    policy = agent._policy()
+    points = np.random.default_rng(0).random((200, 4))
+    cells = policy.greedy(points, np.zeros(200, np.int64))
+    low, high = policy.node_boxes()
+    nodes = policy.forest.cells["node"][: len(policy)]
+    q = policy.forest.cells["q"][: len(policy)]
+    for point, cell in zip(points, cells, strict=True):
+        inside = ((low[nodes] <= point) & (point < high[nodes])).all(axis=1)
+        assert q[cell] == q[inside].max()
+
+
+def test_showing_is_measured_as_a_whole_command(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "_SHOWN_CELLS", 500)
+    monkeypatch.setattr(bench.subprocess, "run", lambda call, **options: main(call[3:]))
+    figures = bench.show(lambda what: None)
+    assert 450 < figures["cells"] <= 500
+    assert figures["seconds"] > 0.0
+    assert 0.05 < figures["megabytes"] < 1.0
+
+
 @pytest.mark.compiled_only
 def test_memory_is_that_of_the_process_itself(monkeypatch):
     """Not of this one, from which Linux would let it begin."""
@@ -150,6 +174,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     )
     monkeypatch.setattr(bench, "_SHIPPED_STATES", 1000)
     monkeypatch.setattr(bench, "REPEATS", 1)
+    monkeypatch.setattr(bench, "show", lambda bar: {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96})
     monkeypatch.setattr(bench, "CELLS", (100, 1000))
     monkeypatch.setattr(bench, "DENSE", (2, 3))
     monkeypatch.setattr(bench, "_LEARNING_STEPS", 1000)
@@ -170,6 +195,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     text = bench.text(figures)
     assert "worst of 5" in text
     assert "megabytes of a process that learns 10 steps: pendulum 300; one iteration 200" in text
+    assert "the page of an agent with 100,000 cells: 5.0 s, 8.0 MB" in text
     assert "\n  Pendulum-v1 " in text
     assert "megabytes" not in bench.text(figures | {"memory": None})
     assert [row["problem"] for row in figures["export"]] == ["ambulance", "cartpole", "pendulum"]

@@ -6,10 +6,9 @@ import base64
 import json
 import math
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -21,29 +20,16 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
-from selenium.webdriver.support.ui import WebDriverWait
 
-from spaql import report
+import browsers
+from spaql import pages, report
 from spaql.charts import Chart, Level, Mosaic, Series
 from spaql.figures import looks
 
 ASSETS = Path(report.__file__).parent / "assets"
 NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!-- \u2028"
 FRAMES = 40
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 # A small study
@@ -277,7 +263,7 @@ def test_an_empty_study_is_a_page() -> None:
 
 
 def test_nothing_points_outside() -> None:
-    for name in ("report.html", "report.css", "charts.js", "partitions.js", "page.js"):
+    for name in sorted(path.name for path in ASSETS.iterdir()):
         source = (ASSETS / name).read_text("utf-8")
         assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttpRequest|localStorage", source), name
     targets = [attributes.get("src") or attributes.get("href") or "" for _, attributes in OUTLINE.tags]
@@ -295,7 +281,7 @@ def test_the_policy_allows_the_two_scripts_and_no_request() -> None:
 
 
 def test_scripts_cannot_end_their_element() -> None:
-    assert report._script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
+    assert pages.script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
         "a = '<\\/script>' + '<\\!--' + '<\\/SCRIPT>' + '</p>'"
     )
 
@@ -308,7 +294,7 @@ def test_plotly_is_not_imported() -> None:
 def test_looks_are_those_of_the_figures() -> None:
     names = ["SPAQL", "AQL", "SPAQL published", "Random", "optimum", "a", "b", "c", "d", "e", "f"]
     chart = Chart("", "", "", tuple(Series(name, [1], [1]) for name in names)).to_dict()
-    found = {series["name"]: series["look"] for series in report._dressed(chart)["series"]}
+    found = {series["name"]: series["look"] for series in pages.dressed(chart)["series"]}
     dashes = dict(zip(looks.STYLES, ("solid", "dash", "dot", "dashdot"), strict=True))
     expected = {name: (look.colour, dashes[look.line]) for name, look in looks.looks(names).items()}
     assert {name: (look["light"], look["dash"]) for name, look in found.items()} == expected
@@ -335,37 +321,15 @@ def test_contrast_is_enough() -> None:
         for name, least in (("ink", 7.0), ("quiet", 4.5), ("link", 4.5), ("edge", 3.0)):
             for ground in ("paper", "raised"):
                 assert contrast(pairs[name][side], pairs[ground][side]) >= least, (name, ground, side)
-    for colour in report._LIGHTER.values():
+    for colour in pages.LIGHTER.values():
         assert contrast(colour, pairs["paper"][1]) >= 4.5
 
 
 # The page in a browser
 
 
-class Reader:
-    """A browser with the page open, and what a reader does with it."""
-
-    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
-        self.driver = driver
-        self.address = address
-
-    def open(self, fragment: str = "") -> None:
-        self.driver.get("about:blank")  # or a change of the fragment alone would load nothing
-        self.driver.get_log("performance")
-        self.driver.get(self.address + fragment)
-        self.wait(lambda: self.run("return document.documentElement.dataset.ready") == "true")
-
-    def wait(self, condition: Callable[[], Any]) -> None:
-        WebDriverWait(self.driver, 20, poll_frequency=0.02).until(lambda _: condition())
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def find(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def text(self, selector: str) -> str:
-        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+class Reader(browsers.Reader):
+    """A browser with the report open, and what a reader does with it."""
 
     def layout(self, selector: str, path: str) -> Any:
         """What Plotly has made of the layout of a plot."""
@@ -374,17 +338,6 @@ class Reader:
             selector,
             path,
         )
-
-    def emulate(self, media: str = "", **features: str) -> None:
-        pairs = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": pairs})
-
-    def resize(self, width: int, height: int = 900, mobile: bool = False) -> None:
-        self.driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
-        )
-        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": mobile})
 
     def slide(self, frame: int) -> None:
         self.run(
@@ -411,26 +364,6 @@ class Reader:
         actions.w3c_actions.pointer_action.move_to_location(round(left) - 2, round(top) - 2)
         actions.w3c_actions.pointer_action.move_to_location(round(left), round(top))
         actions.perform()
-
-    def requests(self) -> list[str]:
-        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-
-    def complaints(self) -> list[dict[str, Any]]:
-        return [entry for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("no chromium and chromedriver on PATH")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER)) as chrome:
-        yield chrome
 
 
 @pytest.fixture(scope="module")
@@ -680,7 +613,7 @@ def test_light_and_dark(reader: Reader) -> None:
     reader.emulate(prefers_color_scheme="dark")
     reader.wait(lambda: drawn() == {paper()} == {"#16181b"})
     line = "return document.querySelector('#reward .plot').data[1].line.color"
-    assert reader.run(line) == report._LIGHTER["#0072B2"]
+    assert reader.run(line) == pages.LIGHTER["#0072B2"]
     for name, colour in (("light", "#ffffff"), ("dark", "#16181b"), ("automatic", "#16181b")):
         reader.find("#theme").click()
         assert reader.text("#theme") == f"Colours: {name}"

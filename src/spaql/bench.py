@@ -26,6 +26,8 @@
 (k) `export`: of policies as C, bytes of tables and of the file, comparisons, nanoseconds per decision, and
     `ratio_to_predict`: that time over our own `predict` per state, both on the same batch of random states; null
     without a C compiler.  The aims are 1.5, and 8,000 bytes of tables for the ambulance.
+(l) `show`: seconds of `spaql show`, all of the command but the browser, for an agent that sees four numbers and has
+    100,000 cells, and megabytes (10^6 bytes) of the page.  The aims are 10 and 15.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ LARGE = ("cartpole", "pendulum", "acrobot")
 _LARGE_STEPS = 1_000_000
 SHIPPED = ("ambulance", "cartpole", "pendulum")
 _SHIPPED_STATES = 1_000_000
+_SHOWN_CELLS = 100_000
 # What a process uses at most; on Linux `ru_maxrss` would begin with what its parent uses.
 _PEAK = """
 import sys, resource, spaql
@@ -478,6 +481,43 @@ def thread_ratio(bar: Any, agents: int = 64) -> float:
     return statistics.median(seconds(lambda: on(1)) / seconds(lambda: on(2)) for _ in range(REPEATS))
 
 
+@kernel()
+def refine_anywhere(f, splits, choices, random, points, actions):
+    """Split so many cells of finite actions, each at a random state, more often in the middle; Q and visits vary."""
+    f = lend(f)
+    for _ in range(splits):
+        for d in range(points.shape[1]):
+            points[0, d] = 0.5 * (uniform(random) + uniform(random))
+        actions[0, 0] = float(int(choices * uniform(random)))
+        split(f, locate(f, 0, points, 0, actions))
+    for cell in range(f.used[1]):
+        f.cells[cell].visits = int(1000.0 * uniform(random) ** 4)
+        assign(f, cell, f.cells[cell].q + uniform(random))
+
+
+def large_agent(cells: int) -> PublishedSPAQL:
+    """An agent on CartPole whose policy has so many cells, as if it had learned for long."""
+    agent = PublishedSPAQL("cartpole", rollouts=1).learn(1)
+    policy = agent._policy()
+    states, actions = policy.states.dimensions, policy.actions
+    splits = max(0, cells - len(policy)) // (2**states - 1)
+    policy.reserve(splits)
+    choices = actions.count if isinstance(actions, Finite) else 1
+    refine_anywhere(policy.forest, splits, choices, stream(0, 0), np.zeros((1, states)), np.zeros((1, 1)))
+    return agent
+
+
+def show(bar: Any) -> dict[str, Any]:
+    """(l)."""
+    bar("show")
+    agent = large_agent(_SHOWN_CELLS)
+    with tempfile.TemporaryDirectory() as folder:
+        path, page = agent.save(Path(folder) / "large.spaql"), Path(folder) / "large.html"
+        call = [sys.executable, "-m", "spaql", "show", str(path), "--no-open"]
+        took = [seconds(partial(subprocess.run, call, check=True, capture_output=True)) for _ in range(2)]
+        return {"cells": agent.arms, "seconds": took[-1], "megabytes": page.stat().st_size / 1e6}
+
+
 def start_times(bar: Any) -> dict[str, float]:
     """(g): wall-clock seconds of whole commands."""
 
@@ -501,7 +541,7 @@ def start_times(bar: Any) -> dict[str, float]:
 
 def measure(progress_bar: bool = True) -> dict[str, Any]:
     """All of it, in a few minutes."""
-    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + len(SHIPPED) + 7
+    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + len(SHIPPED) + 8
     with tqdm(total=parts, disable=not progress_bar, desc="bench", unit="part") as progress:
 
         def bar(what: str) -> None:
@@ -522,6 +562,7 @@ def measure(progress_bar: bool = True) -> dict[str, Any]:
         figures["threads"] = thread_ratio(bar)
         figures["memory"] = memory(bar)
         figures["export"] = shipped(bar)
+        figures["show"] = show(bar)
         figures["start"] = start_times(bar)
     return figures
 
@@ -583,6 +624,10 @@ def text(figures: dict[str, Any]) -> str:
             f"  {row['problem']:<24}{row['table_bytes']:6,} bytes of tables, {row['nodes']:,} comparisons, at most "
             f"{row['depth']} for a decision   {lasts}"
         )
+    shown = figures["show"]
+    lines.append(
+        f"the page of an agent with {shown['cells']:,} cells: {shown['seconds']:.1f} s, {shown['megabytes']:.1f} MB"
+    )
     start = figures["start"]
     lines.append(
         f"seconds: --help {start['help_seconds']:.2f}, a short training {start['train_seconds']:.2f}, "

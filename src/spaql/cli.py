@@ -152,14 +152,18 @@ def _add_agents(commands: Any) -> None:
     evaluate.add_argument("--quiet", action="store_true", help="no progress on stderr")
     evaluate.add_argument("--json", action="store_true", help="print JSON instead of a line")
     evaluate.set_defaults(run=_evaluate)
-    show = commands.add_parser("show", help="tell about a trained agent, or record an episode of it")
-    show.add_argument("agent", metavar="DIR", help="folder of spaql train --out, or an agent file")
+    show = commands.add_parser("show", help="look at a trained agent, or at two, on a page; or record an episode")
+    show.add_argument(
+        "agent", nargs="+", metavar="DIR", help="folder of spaql train --out, or an agent file; at most two"
+    )
+    show.add_argument("--out", metavar="FILE", help="where the page goes (beside the agent, by its name)")
+    show.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
     show.add_argument(
         "--record",
         nargs="?",
         const="",
         metavar="FILE",
-        help="play an episode and keep it as .gif or .mp4 (episode.gif in the folder)",
+        help="instead: play an episode and keep it as .gif or .mp4 (episode.gif in the folder)",
     )
     _add_env(show)
     show.add_argument("--seed", type=int, default=0, help="of the episode (%(default)s)")
@@ -378,19 +382,42 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from spaql import recording
     from spaql.files import load
     from spaql.spaces import check_whole
 
     check_whole(options.seed, "--seed", 0, 2**31 - 1)
-    agent = load(options.agent, env=options.env)
-    about = f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {agent.arms:,} cells"
-    if options.record is None:
-        print(about)
-        return 0
-    target = options.record or recording.beside(options.agent)
+    if len(options.agent) > (1 if options.record is not None else 2):
+        most = "an episode is recorded of one agent" if options.record is not None else "at most two side by side"
+        raise ParameterError(f"show: {most}, got {len(options.agent)}")
+    if options.record is not None and options.out is not None:
+        raise ParameterError("--out: it names the page, and with --record there is none; use --record FILE")
+    agents = [load(path, env=options.env) for path in options.agent]
+    for agent in agents:
+        print(
+            f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {agent.arms:,} cells"
+        )
+    return _page(options, agents) if options.record is None else _record(options, agents[0])
+
+
+def _record(options: argparse.Namespace, agent: Any) -> int:
+    from spaql import recording
+
+    target = options.record or recording.beside(options.agent[0])
     path, total, steps = recording.record(agent, target, seed=options.seed)
-    print(f"{about}\nan episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
+    print(f"an episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
+    return 0
+
+
+def _page(options: argparse.Namespace, agents: list[Any]) -> int:
+    from spaql import showing
+
+    path = showing.show(agents, options.out or showing.beside(*options.agent), seed=options.seed)
+    print(f"wrote {path}")
+    if not options.no_open and sys.stdout.isatty():
+        import webbrowser
+
+        if not webbrowser.open(path.resolve().as_uri()):
+            _say("no browser was found; open the file in one")
     return 0
 
 

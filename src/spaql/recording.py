@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +37,34 @@ def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tu
     check_folder(path.parent)
     environment = _drawing(agent)
     frames: list[Any] = []
-    total, step, state = 0.0, 0, None
-    observation, _ = environment.reset(seed=seed)
-    over = False
-    while not over and step < agent.problem.horizon:
+    total, step = 0.0, 0
+    for _, reward, _ in steps_of(agent, environment, seed):
+        if reward is not None:
+            total, step = total + reward, step + 1
         if len(frames) < _MOST_FRAMES:
             frames.append(np.asarray(environment.render(), dtype=np.uint8))
-        action, state = agent.predict(observation, state)
-        observation, reward, terminated, truncated, _ = environment.step(action)
-        total += float(reward)
-        step += 1
-        over = terminated or truncated
-    frames.append(np.asarray(environment.render(), dtype=np.uint8))
+    if step >= _MOST_FRAMES:
+        frames.append(np.asarray(environment.render(), dtype=np.uint8))
     rate = int(environment.metadata.get("render_fps") or _FRAMES_PER_SECOND)
     environment.close()
     (_write_gif if path.suffix.lower() == ".gif" else _write_mp4)(path, frames, rate)
     return path, total, step
+
+
+def steps_of(agent: Agent, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
+    """Play one episode of the greedy policy: each observation, the reward before it, and whether it was the end.
+
+    The first observation has no reward.  At the horizon the episode is broken off, which is no end.
+    """
+    observation, _ = environment.reset(seed=seed)
+    yield observation, None, False
+    state, over, step = None, False, 0
+    while not over and step < agent.problem.horizon:
+        action, state = agent.predict(observation, state)
+        observation, reward, terminated, truncated, _ = environment.step(action)
+        step += 1
+        over = terminated or truncated
+        yield observation, float(reward), bool(terminated)
 
 
 def _drawing(agent: Agent) -> Any:

@@ -114,7 +114,7 @@ class Tree:
 
 def decision_tree(problem: Playable, partition: Partition) -> Tree:
     """The tree of a partition's greedy policy on a problem."""
-    chosen = _chosen(partition)
+    chosen = chosen_cells(partition)
     nodes = partition.forest.nodes[: len(chosen)]
     is_leaf = nodes["child"] == NONE
     cells, first = np.unique(chosen[is_leaf], return_inverse=True)
@@ -127,7 +127,7 @@ def decision_tree(problem: Playable, partition: Partition) -> Tree:
     return _pruned(problem, partition, at, boxes[kept], middles[kept], played[kept])
 
 
-def _chosen(partition: Partition) -> NDArray[np.int32]:
+def chosen_cells(partition: Partition) -> NDArray[np.int32]:
     """The cell of largest Q on the path from the root to each node, `[nodes]`; ties as in `spaql.kernels`."""
     count = int(partition.forest.used[0])
     nodes, parent = partition.forest.nodes[:count], partition.forest.links["parent"][:count]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,9 @@ from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.spaces import Floats, check_whole
 from spaql.stats import Estimate, mean_interval
 from spaql.tree import Tree, decision_tree
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
 MOST_ROLLOUTS = 1_000_000
@@ -341,6 +344,59 @@ class Agent:
         """The policy as a decision tree: what `predict` does, and nothing else; see `spaql.tree`."""
         self._require_training()
         return decision_tree(self.problem, self._policy())
+
+    def plot(
+        self,
+        dims: Sequence[int | str] | None = None,
+        at: Mapping[int | str, float] | Sequence[float] | None = None,
+        layer: str = "policy",
+        step: int = 0,
+        *,
+        projection: bool = False,
+        number: int = 0,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> Figure:
+        """The policy over two observed numbers as a figure to print; for one of them, over states and actions.
+
+        The views are those of `spaql show`; see `spaql.views` for what they mean.
+
+        Parameters
+        ----------
+        dims
+            The two observed numbers across and upwards, by place or name; None takes those that matter most.
+        at
+            Where the others are fixed: values by place or name, or a whole state; None takes the middle of the visits.
+        layer
+            What colours show: policy, q, visits, depth or uncertainty.
+        step
+            Time step of a policy that changes with it, from 0.
+        projection
+            Look through all values of the other numbers, weighted by visits, instead of fixing them.
+        number
+            Which number of an action that has several.
+        names, actions
+            Your own words for the observed numbers, and for the actions or their numbers.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> spaql.SPAQL("oil").learn(50).plot(layer="visits").axes[0].get_xlabel()
+        'position'
+        """
+        from spaql.portraits import portray  # it knows all agents, and brings all of matplotlib
+
+        return portray(
+            self,
+            dims=dims,
+            at=at,
+            layer=layer,
+            step=step,
+            projection=projection,
+            number=number,
+            names=names,
+            actions=actions,
+        )
 
     def _require_training(self) -> None:
         """Raise where there is nothing learned to ask for."""

@@ -89,7 +89,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
     visits: list[int] = []
     ends, look = 0, _watch(agent.problem)
     for policy in (False, True) if visited is not None else (False,):
-        with _environment(agent.problem) as environment:
+        with environment_of(agent.problem) as environment:
             observation, _ = environment.reset(seed=int(random.integers(_SEEDS)))
             look(observation, 0.0, 0)
             step, state = 0, None
@@ -114,7 +114,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
 
 
 @contextmanager
-def _environment(problem: Playable) -> Iterator[Any]:
+def environment_of(problem: Playable) -> Iterator[Any]:
     """To be looked at step by step; what is learned on is left alone."""
     if isinstance(problem, Problem):
         from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium

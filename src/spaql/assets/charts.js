@@ -1,30 +1,10 @@
 /*
- * Charts: from plain data to Plotly, and the numbers behind them.
- *
- * The scripts charts.js, partitions.js and page.js are one program: the page joins them in this order inside one
- * function.  The words and tables of the page are static HTML; these read the JSON in #data and draw with Plotly, which
- * is loaded before them.  Three rules hold everywhere:
- *   - a string of the data is plain text: it reaches the page through textContent, and Plotly through plain();
- *   - all that can be seen is a function of `state`: handlers change it and call a draw function;
- *   - a chart is a "view" with draw(), so that a new theme, a new width or the printer redraws everything alike.
+ * Charts of the report: from plain data to Plotly, which is loaded before; text reaches Plotly through plain().
+ * Part of one program; see basics.js.
  */
 
-const root = document.documentElement;
-const byId = (id) => document.getElementById(id);
 const { problems, findings } = JSON.parse(byId("data").textContent);
 
-const FONT = getComputedStyle(root).getPropertyValue("--plain");
-const THEMES = {
-  light: {
-    name: "light", paper: "#ffffff", ink: "#1d1f21", quiet: "#565b61",
-    line: "#e4e4e1", edge: "#85898e", empty: "#d9d9d9",
-  },
-  dark: {
-    name: "dark", paper: "#16181b", ink: "#e8e6e3", quiet: "#a9adb3",
-    line: "#30343a", edge: "#7d828a", empty: "#4a4e55",
-  },
-};
-const THEME_NAMES = { auto: "automatic", light: "light", dark: "dark" };
 const CONFIG = {
   displaylogo: false,
   responsive: true,
@@ -43,9 +23,6 @@ const PRINT_WIDTH = 640; // pixels: what A4 and Letter both have room for
 const FRAME_PAUSE = 150; // milliseconds between two frames of a replay
 const HINT = "Point at a cell, tap it, or move from cell to cell with the arrow keys.";
 
-const darkSystem = matchMedia("(prefers-color-scheme: dark)");
-const coarsePointer = matchMedia("(pointer: coarse)");
-const views = [];
 const state = {
   problem: 0,
   axis: "iterations",
@@ -56,118 +33,18 @@ const state = {
   looked: null, // the point last pointed at or moved to, or null
   byKeys: false, // whether the arrow keys moved last, and not the mouse
   timer: null, // of the replay, or null
-  printing: false,
 };
-
-// ---- Small things
-
-function make(tag, className = "", text = "") {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  node.textContent = text;
-  return node;
-}
-
-/** Text for Plotly, which reads tags and entities in every string it shows. */
-function plain(text) {
-  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-}
-
-const formats = new Map();
-
-function number(value, digits = 4) {
-  if (value === null || value === undefined) return "none";
-  if (!formats.has(digits)) formats.set(digits, new Intl.NumberFormat("en", { maximumSignificantDigits: digits }));
-  return formats.get(digits).format(value);
-}
-
-/** "0.5 to 0.75", with as many decimals as tell the two ends apart. */
-function span(low, high) {
-  const decimals = Math.min(15, Math.max(4, 1 + Math.ceil(-Math.log10(high - low))));
-  const short = (value) => String(Number(value.toFixed(decimals)));
-  return `${short(low)} to ${short(high)}`;
-}
-
-function count(n, noun) {
-  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
-}
-
-function extent(values) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (value === null || value === undefined) continue;
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  if (low > high) return [0, 1];
-  return low === high ? [low - 0.5, high + 0.5] : [low, high];
-}
-
-function fade(colour, alpha) {
-  const channel = (at) => parseInt(colour.slice(at, at + 2), 16);
-  return `rgba(${channel(1)},${channel(3)},${channel(5)},${alpha})`;
-}
-
-const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
-
-/** What `compute` returns for an object, computed once. */
-function remembered(compute) {
-  const known = new WeakMap();
-  return (key) => {
-    if (!known.has(key)) known.set(key, compute(key));
-    return known.get(key);
-  };
-}
-
-function currentTheme() {
-  if (state.printing) return THEMES.light;
-  const chosen = root.dataset.theme;
-  return THEMES[chosen === "auto" ? (darkSystem.matches ? "dark" : "light") : chosen];
-}
-
-// ---- The numbers behind a chart
-
-/** A <details> whose table is built when it is opened; `rows` gives the head and the body. */
-function numbersView(details, rows) {
-  const fill = () => {
-    details.querySelector(".scroll")?.remove();
-    if (details.open) details.append(numbersTable(rows()));
-  };
-  details.addEventListener("toggle", fill);
-  return { refresh: fill };
-}
-
-function numbersTable({ head, body }) {
-  const table = make("table");
-  const heads = table.createTHead().insertRow();
-  for (const name of head) heads.append(Object.assign(make("th", "", name), { scope: "col" }));
-  const rows = table.createTBody();
-  for (const values of body) {
-    const row = rows.insertRow();
-    for (const value of values) row.insertCell().textContent = value ?? "";
-  }
-  const box = make("div", "scroll");
-  box.tabIndex = 0;
-  box.setAttribute("role", "region");
-  box.setAttribute("aria-label", "The numbers");
-  box.append(table);
-  return box;
-}
-
-function chartRows(chart) {
-  const body = [];
-  for (const { name, x, y, low, high } of chart.series) {
-    x.forEach((at, i) => body.push([name, at, y[i], low?.[i], high?.[i]]));
-  }
-  for (const { name, y, low, high } of chart.levels) body.push([name, "all", y, low, high]);
-  return { head: ["series", chart.x_label, chart.y_label, "low", "high"], body };
-}
 
 function mosaicRows(frame) {
   const body = frame.q.map((q, i) => [
     frame.low[i][0], frame.high[i][0], frame.low[i][1], frame.high[i][1], q, frame.visits[i], frame.depth[i],
   ]);
   return { head: ["state from", "state to", "action from", "action to", "Q", "visits", "depth"], body };
+}
+
+/** Text for Plotly, which reads tags and entities in every string it shows. */
+function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
 // ---- From a chart to Plotly's traces and layout
@@ -394,18 +271,8 @@ function chartHeight(chart, width) {
 
 /** Give a plot its size: the column's on screen, the paper's in print. */
 function fit(plot, height) {
-  plot.style.width = state.printing ? `${PRINT_WIDTH}px` : "";
+  plot.style.width = printing ? `${PRINT_WIDTH}px` : "";
   plot.style.height = `${height(plot.clientWidth)}px`;
-}
-
-/** Redraw a view when the width of its plot changes. */
-function watchWidth(plot, view) {
-  let width = null;
-  new ResizeObserver(() => {
-    const changed = width !== null && width !== plot.clientWidth;
-    width = plot.clientWidth;
-    if (changed && view.drawn && !state.printing) view.draw();
-  }).observe(plot);
 }
 
 /** A chart in a <figure>: heading, note, plot and numbers. */
@@ -445,13 +312,4 @@ function chartView(figure) {
   views.push(view);
   watchWidth(plot, view);
   return view;
-}
-
-function redraw() {
-  return Promise.all(views.filter((view) => view.drawn).map((view) => view.draw()));
-}
-
-/** Draw every view now, also those the reader has not reached. */
-function drawAll() {
-  return Promise.all(views.map((view) => view.draw()));
 }

@@ -1,6 +1,6 @@
 /*
- * The page: the chooser of problems, the findings, colours, print, and the start of it all.
- * Part of one program; see charts.js.
+ * The page: the chooser of problems, the findings, and the start of it all.
+ * Part of one program; see basics.js.
  */
 
 // ---- One problem at a time
@@ -110,7 +110,7 @@ async function startProblems() {
   if (named && performance.getEntriesByType("navigation")[0]?.type === "navigate") byId("problems").scrollIntoView();
 }
 
-// ---- Findings, colours, print
+// ---- Findings
 
 /** Findings are drawn when the reader comes near them. */
 function startFindings() {
@@ -129,29 +129,6 @@ function startFindings() {
     waitingViews.set(figure, view);
     near.observe(figure);
   }
-}
-
-function startThemes() {
-  const names = Object.keys(THEME_NAMES);
-  byId("theme").addEventListener("click", (event) => {
-    root.dataset.theme = names[(names.indexOf(root.dataset.theme) + 1) % names.length];
-    event.target.textContent = `Colours: ${THEME_NAMES[root.dataset.theme]}`;
-    redraw();
-  });
-  darkSystem.addEventListener("change", redraw);
-}
-
-function setPrinting(printing) {
-  if (state.printing === printing) return;
-  state.printing = printing;
-  if (printing) drawAll();
-  else redraw();
-}
-
-function startPrint() {
-  addEventListener("beforeprint", () => setPrinting(true));
-  addEventListener("afterprint", () => setPrinting(false));
-  matchMedia("print").addEventListener("change", (event) => setPrinting(event.matches));
 }
 
 async function start() {

@@ -1,6 +1,6 @@
 /*
  * Partitions: a picture of cells that one can point at, walk through by keyboard, and replay as it grew.
- * Part of one program; see charts.js.
+ * Part of one program; see basics.js.
  */
 
 // ---- Partitions: geometry

@@ -3,13 +3,15 @@
 Figures are built on `matplotlib.figure.Figure` and the Agg canvas, never on pyplot: nothing is global, nothing needs a
 display, and several threads may draw at once.  Whoever wants a window or a notebook can show the figure returned.
 
-`learning_curves` and `partition_picture` take raw arrays; `chart` and `panels` draw the plain data of `spaql.charts`.
+`learning_curves`, `partition_picture` and `plane_picture` take raw arrays; `chart` and `panels` draw the plain data of
+`spaql.charts`.
 """
 
 from spaql.figures.curves import learning_curves
 from spaql.figures.looks import Curve
 from spaql.figures.pictures import partition_picture
+from spaql.figures.planes import plane_picture
 from spaql.figures.saving import PART, save
 from spaql.figures.sheets import chart, panels
 
-__all__ = ["PART", "Curve", "chart", "learning_curves", "panels", "partition_picture", "save"]
+__all__ = ["PART", "Curve", "chart", "learning_curves", "panels", "partition_picture", "plane_picture", "save"]

@@ -77,7 +77,7 @@ def cells(axes: Axes, low: Floats, high: Floats, values: Floats, *, thickest: fl
     """Boxes coloured by value, smaller ones over larger ones, filling the axes; NaN is grey."""
     order = np.argsort(-np.prod(high - low, axis=1), kind="stable")
     drawn = PolyCollection(
-        list(_rectangles(low[order], high[order])),
+        list(rectangles(low[order], high[order])),
         array=np.ma.masked_invalid(values[order]),
         cmap=mpl.colormaps["viridis"].with_extremes(bad="#D9D9D9"),
         norm=norm(values),
@@ -133,7 +133,7 @@ def norm(values: Floats) -> Normalize:
     return Normalize(low, high)
 
 
-def _rectangles(low: Floats, high: Floats) -> Floats:
+def rectangles(low: Floats, high: Floats) -> Floats:
     """Corners of the boxes in drawing order, `[n, 4, 2]`."""
     x = np.stack([low[:, 0], high[:, 0], high[:, 0], low[:, 0]], axis=1)
     y = np.stack([low[:, 1], low[:, 1], high[:, 1], high[:, 1]], axis=1)

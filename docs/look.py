@@ -1,0 +1,34 @@
+"""Draw the pictures of look.md: `make docs-look`.  The one of the page needs chromium, and is left as it is without."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+import spaql
+from spaql import figures, showing
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Train on CartPole, and write both pictures."""
+    agent = spaql.SPAQL("cartpole", seed=0).learn(total_timesteps=50_000)
+    print(agent.evaluate(episodes=1000))
+    print(f"{agent.arms} cells")
+    figures.save(agent.plot(), HERE / "look-plot.png")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        page, picture = showing.show([agent], Path(folder) / "cartpole.html"), Path(folder) / "page.png"
+        words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}"]
+        words += ["--window-size=1100,1480", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
+        subprocess.run([chromium, *words], check=True, capture_output=True)
+        Image.open(picture).convert("RGB").quantize(96).save(HERE / "look-page.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main()

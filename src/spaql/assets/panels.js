@@ -1,0 +1,398 @@
+/*
+ * A panel: one set of controls, and under it the picture of an agent, or of two over the same observed numbers.
+ * Part of one program; see basics.js.
+ *
+ * All that can be seen follows from the panel's `setting`:
+ *   dims, layer, number, mode, step, borders      what the pictures show
+ *   point, cursor                                 values that are explained, and those the arrow keys move, or null
+ *   episode, time, follow                         the episode
+ */
+
+const LAYERS = { policy: "policy", q: "Q", visits: "visits", depth: "depth", uncertainty: "uncertainty" };
+const MODES = { slice: "a slice, others fixed", projection: "all of it, by visits" };
+const STRIDE = 1 / 64; // of the range, for each press of an arrow key
+const SLIDER_STEPS = 512;
+const KEY_HINT = "Click a state, or move with the arrow keys and press Enter.";
+
+let ids = 0;
+
+/** A label and its control, in a box. */
+function field(text, control, className = "field") {
+  const box = make("div", className);
+  ids += 1;
+  control.id = `control-${ids}`;
+  const label = make("label", "", text);
+  label.htmlFor = control.id;
+  box.append(label, control);
+  return box;
+}
+
+function chooser(options, value, onChange) {
+  const select = make("select");
+  for (const [key, text] of options) select.append(Object.assign(make("option", "", text), { value: key }));
+  select.value = value;
+  select.addEventListener("change", () => onChange(select.value));
+  return select;
+}
+
+function tickBox(text, value, onChange) {
+  const input = Object.assign(make("input"), { type: "checkbox", checked: value });
+  input.addEventListener("change", () => onChange(input.checked));
+  const label = make("label", "tick");
+  label.append(input, make("span", "", text));
+  return label;
+}
+
+/** A slider with its value beside it. */
+function slider(text, { min, max, step, value, say, onInput }) {
+  const input = Object.assign(make("input"), { type: "range", min, max, step });
+  input.value = value;
+  const told = make("output");
+  const box = field(text, input, "field slide");
+  box.append(told);
+  const set = (now) => {
+    input.value = now;
+    told.textContent = say(now);
+    input.setAttribute("aria-valuetext", say(now));
+  };
+  input.addEventListener("input", () => onInput(Number(input.value)));
+  set(value);
+  return { box, set, input };
+}
+
+/** Ranges of the observed numbers over all agents of a panel. */
+function rangesOver(agents) {
+  return agents[0].states.map(({ name, periodic }, d) => ({
+    name, periodic,
+    low: Math.min(...agents.map((agent) => agent.states[d].low)),
+    high: Math.max(...agents.map((agent) => agent.states[d].high)),
+  }));
+}
+
+function panelOf(page, agents) {
+  const [first] = agents;
+  const start = first.start.dims.length === 2 ? first.start.dims : [0];
+  const setting = {
+    dims: [...start], layer: first.size === 1 ? "q" : "policy", number: 0, mode: "slice", step: 0, borders: true,
+    point: [...first.start.at], cursor: null, episode: agents.some((agent) => agent.episode), time: 0, follow: false,
+  };
+  const panel = { page, agents, setting, ranges: rangesOver(agents), element: make("div", "panel"), timer: null };
+  panel.controls = make("div", "controls");
+  panel.slices = make("div", "slices");
+  panel.pictures = agents.map((agent) => pictureOf(panel, agent));
+  const row = make("div", agents.length > 1 ? "pictures two" : "pictures");
+  row.append(...panel.pictures.map((picture) => picture.element));
+  panel.element.append(panel.controls, panel.slices, row);
+  const episode = setting.episode ? episodeOf(panel) : [];
+  const reads = make("div", "point");
+  panel.inputs = pointInputs(panel, reads);
+  panel.element.append(...episode.slice(0, 1), reads, explanationsOf(panel), ...episode.slice(1));
+  if (first.size === 1) {
+    panel.values = linesView(make("figure", "below"));
+    panel.element.append(panel.values.figure);
+  }
+  buildControls(panel);
+  views.push({ drawn: true, draw: () => drawPanel(panel) });
+  refresh(panel);
+  return panel;
+}
+
+// ---- Controls
+
+function buildControls(panel) {
+  const { agents: [first], setting, controls } = panel;
+  const dims = first.states.map(({ name }, d) => [String(d), name]);
+  const axis = (text, at) => {
+    const select = chooser(dims, setting.dims[at], (value) => {
+      const other = setting.dims[1 - at];
+      setting.dims[1 - at] = Number(value) === other ? setting.dims[at] : other;
+      setting.dims[at] = Number(value);
+      refresh(panel, true);
+    });
+    return field(text, select);
+  };
+  controls.replaceChildren();
+  const layers = Object.entries(LAYERS).filter(([key]) => key !== "policy" || first.size > 1);
+  controls.append(field("Colour shows", chooser(layers, setting.layer, (value) => {
+    setting.layer = value;
+    refresh(panel);
+  })));
+  if (first.numbers > 1) {
+    const names = first.actions.names.map((name, i) => [String(i), name]);
+    controls.append(field("Number of the action", chooser(names, setting.number, (value) => {
+      setting.number = Number(value);
+      refresh(panel);
+    })));
+  }
+  if (first.size > 1) controls.append(axis("Across", 0), axis("Upwards", 1));
+  if (first.size > 2) {
+    controls.append(field("Other numbers", chooser(Object.entries(MODES), setting.mode, (value) => {
+      setting.mode = value;
+      refresh(panel, true);
+    })));
+  }
+  const ticks = make("div", "field ticks");
+  ticks.append(tickBox("cell borders", setting.borders, (value) => {
+    setting.borders = value;
+    refresh(panel);
+  }));
+  if (setting.episode) {
+    ticks.append(tickBox("episode", true, (value) => {
+      setting.episode = value;
+      refresh(panel);
+    }));
+  }
+  controls.append(ticks);
+  buildSlices(panel);
+}
+
+/** Sliders for the numbers that are not on the axes, and for the time step of a policy that changes with it. */
+function buildSlices(panel) {
+  const { agents, setting, slices, ranges } = panel;
+  panel.sliders = new Map();
+  slices.replaceChildren();
+  const steps = Math.max(...agents.map((agent) => agent.steps));
+  if (steps > 1) {
+    panel.stepSlider = slider("Time step", {
+      min: 1, max: steps, step: 1, value: setting.step + 1, say: (value) => `${value} of ${steps}`,
+      onInput: (value) => {
+        setting.step = value - 1;
+        refresh(panel);
+      },
+    });
+    slices.append(panel.stepSlider.box);
+  }
+  if (setting.mode === "projection") return;
+  ranges.forEach(({ name, low, high }, d) => {
+    if (ranges.length === 1 || setting.dims.includes(d)) return;
+    const made = slider(`${name}, fixed at`, {
+      min: 0, max: SLIDER_STEPS, step: 1, value: share(panel, d),
+      say: () => number(setting.point[d], 3),
+      onInput: (value) => {
+        setting.point[d] = low + (value / SLIDER_STEPS) * (high - low);
+        refresh(panel);
+      },
+    });
+    panel.sliders.set(d, made);
+    slices.append(made.box);
+  });
+}
+
+/** Where the point stands along the slider of a number. */
+function share({ setting, ranges }, d) {
+  return Math.round(SLIDER_STEPS * (setting.point[d] - ranges[d].low) / (ranges[d].high - ranges[d].low));
+}
+
+/** A field for every observed number of the state that is explained. */
+function pointInputs(panel, box) {
+  const legend = make("p", "legend-title", "The state that is explained");
+  box.append(legend);
+  return panel.ranges.map(({ name }, d) => {
+    const input = Object.assign(make("input"), { type: "number", step: "any" });
+    input.addEventListener("change", () => {
+      const value = Number(input.value);
+      if (input.value !== "" && Number.isFinite(value)) {
+        panel.setting.point[d] = value;
+        panel.setting.cursor = null;
+      }
+      refresh(panel);
+    });
+    box.append(field(name, input));
+    return input;
+  });
+}
+
+// ---- Pictures
+
+function pictureOf(panel, agent) {
+  const element = make("figure", "picture-of");
+  const canvas = make("canvas");
+  const legend = make("div");
+  const reading = make("p", "reading");
+  const told = make("output", "", KEY_HINT);
+  if (panel.agents.length > 1) element.append(make("h4", "", agent.name));
+  canvas.tabIndex = 0;
+  canvas.setAttribute("role", "application");
+  canvas.setAttribute("aria-roledescription", "map of the policy");
+  const keys = "The arrow keys move a cursor, Enter explains the state under it.";
+  canvas.setAttribute("aria-label", `Policy of ${agent.name}. ${keys}`);
+  ids += 1;
+  told.id = `reading-${ids}`;
+  canvas.setAttribute("aria-describedby", told.id);
+  told.setAttribute("aria-live", "polite");
+  reading.append(told);
+  element.append(canvas, reading, legend);
+  const picture = { panel, agent, element, canvas, legend, told, frame: null };
+  canvas.addEventListener("pointermove", (event) => lookAt(picture, valuesAt(picture, event)));
+  canvas.addEventListener("pointerleave", () => lookAt(picture, null));
+  canvas.addEventListener("click", (event) => {
+    const values = valuesAt(picture, event);
+    if (values) choose(panel, values);
+  });
+  canvas.addEventListener("keydown", (event) => onKey(picture, event));
+  watchWidth(canvas.parentElement, { drawn: true, draw: () => drawPicture(picture) });
+  return picture;
+}
+
+/** The values of the plane under the pointer, the others as they are fixed; null outside. */
+function valuesAt({ panel: { setting }, agent, canvas, frame }, event) {
+  const box = canvas.getBoundingClientRect();
+  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  if (!frame || x < frame.left || x > frame.right || y < frame.top || y > frame.bottom) return null;
+  const values = [...setting.point];
+  values[setting.dims[0]] = frame.vx(x);
+  if (agent.size > 1) values[setting.dims[1]] = frame.vy(y);
+  return values;
+}
+
+function wordsAt({ panel: { setting }, agent }, values) {
+  const where = setting.dims.map((d) => `${agent.states[d].name} ${number(values[d], 3)}`).join(", ");
+  const cell = greedyAt(agent, Math.min(setting.step, agent.steps - 1), toUnit(agent, values));
+  const facts = [actionText(agent, cell), `Q ${number(agent.cells.q[cell])}`, count(agent.cells.visits[cell], "visit")];
+  return `${where}: ${facts.join(", ")}`;
+}
+
+function lookAt(picture, values) {
+  picture.told.textContent = values ? wordsAt(picture, values) : KEY_HINT;
+}
+
+function choose(panel, values) {
+  panel.setting.point = values;
+  panel.setting.cursor = null;
+  refresh(panel);
+}
+
+const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowDown: [1, -1], ArrowUp: [1, 1] };
+
+function onKey(picture, event) {
+  const { panel } = picture;
+  const { setting, ranges } = panel;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Enter") {
+    event.preventDefault();
+    if (setting.cursor) choose(panel, setting.cursor);
+    return;
+  }
+  const [axis, sign] = MOVES[event.key] ?? [0, 0];
+  if (!sign) return;
+  event.preventDefault();
+  const d = setting.dims[axis];
+  if (d === undefined) return;
+  const { low, high } = ranges[d];
+  const cursor = [...(setting.cursor ?? setting.point)];
+  cursor[d] = Math.min(high, Math.max(low, cursor[d] + sign * (event.shiftKey ? 8 : 1) * STRIDE * (high - low)));
+  setting.cursor = cursor;
+  lookAt(picture, cursor);
+  drawPanel(panel);
+}
+
+function axisOf(panel, agent) {
+  const { setting, ranges } = panel;
+  const x = ranges[setting.dims[0]];
+  if (agent.size > 1) return [x, ranges[setting.dims[1]]];
+  const { finite, names, low, high } = agent.actions;
+  if (finite) return [x, { low: -0.5, high: names.length - 0.5, names }];
+  return [x, { name: names[setting.number], low: low[setting.number], high: high[setting.number] }];
+}
+
+function drawPicture(picture) {
+  const { panel, agent, canvas } = picture;
+  const setting = { ...panel.setting, step: Math.min(panel.setting.step, agent.steps - 1) };
+  const theme = currentTheme();
+  const width = Math.max(240, picture.element.clientWidth);
+  const height = Math.round(Math.min(520, Math.max(280, width * 0.62)));
+  const ratio = devicePixelRatio || 1;
+  Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = theme.paper;
+  context.fillRect(0, 0, width, height);
+  const [x, y] = axisOf(panel, agent);
+  const named = y.names ? Math.min(0.35 * width, 16 + 7 * Math.max(...y.names.map((name) => name.length))) : undefined;
+  const frame = frameOf(width, height, x, y, named);
+  picture.frame = frame;
+  const tiles = tilesOf(agent, setting);
+  const paint = painter(panel.page, panel.agents, agent, setting, theme);
+  drawTiles(context, frame, agent, setting, tiles, paint, theme);
+  context.save();
+  context.beginPath();
+  context.rect(frame.left, frame.top, frame.right - frame.left, frame.bottom - frame.top);
+  context.clip();
+  if (agent.size === 1) drawPlayed(context, frame, agent, playedOf(agent, setting));
+  if (setting.episode && agent.episode) drawEpisode(context, frame, agent, setting);
+  drawCursor(context, frame, agent, setting, setting.cursor ?? setting.point);
+  context.restore();
+  drawAxes(context, frame, theme);
+  const empty = tiles.some((tile) => Number.isNaN(tile.value));
+  picture.legend.replaceChildren(legendOf(panel.page, panel.agents, agent, setting, theme, empty));
+  canvas.dataset.tiles = tiles.length;
+}
+
+function tilesOf(agent, setting) {
+  if (agent.size === 1) return planeOf(agent, setting);
+  if (setting.mode === "projection" && agent.size > 2) return projectionOf(agent, setting);
+  return sliceOf(agent, setting, toUnit(agent, setting.point));
+}
+
+// ---- Explanations and lines
+
+function explanationsOf(panel) {
+  const row = make("div", panel.agents.length > 1 ? "pictures two" : "pictures");
+  panel.explanations = panel.agents.map((agent) => {
+    const article = make("div", "explanation");
+    article.setAttribute("aria-live", "polite");
+    row.append(article);
+    return article;
+  });
+  return row;
+}
+
+/** Q of what is played over the states, for agents that see one number. */
+function valueLines(panel) {
+  const series = panel.agents.map((agent, i) => {
+    const step = Math.min(panel.setting.step, agent.steps - 1);
+    const tiles = playedOf(agent, { ...panel.setting, layer: "q", step });
+    const look = { ...panel.page.palette[i], dash: "solid" };
+    const x = tiles.flatMap((tile) => [tile.left, tile.right].map((at) => fromUnit(agent.states[0], at)));
+    return { name: agent.name, x, y: tiles.flatMap((tile) => [tile.value, tile.value]), low: null, high: null, look };
+  });
+  const name = panel.ranges[0].name;
+  return {
+    title: `Q of what is played, over ${name}`, note: "", x_label: name, y_label: "Q", x_scale: "linear", levels: [],
+    series,
+  };
+}
+
+// ---- Everything anew
+
+function drawPanel(panel) {
+  panel.pictures.forEach(drawPicture);
+}
+
+/** Bring all that depends on the setting up to date; `axes` where other numbers are fixed than before. */
+function refresh(panel, axes = false) {
+  const { setting, agents } = panel;
+  if (axes) buildControls(panel);
+  for (const [d, made] of panel.sliders) made.set(share(panel, d));
+  panel.stepSlider?.set(setting.step + 1);
+  panel.inputs.forEach((input, d) => { input.value = String(Number(setting.point[d].toPrecision(8))); });
+  drawPanel(panel);
+  agents.forEach((agent, i) => {
+    explain(panel.explanations[i], agent, Math.min(setting.step, agent.steps - 1), setting.point);
+    if (agents.length > 1) panel.explanations[i].prepend(make("h4", "", agent.name));
+  });
+  if (panel.values) {
+    panel.values.show(valueLines(panel));
+    panel.values.marker = setting.point[0];
+    panel.values.draw();
+  }
+  if (panel.time) {
+    panel.time.set(setting.time);
+    const told = agents.filter((agent) => agent.episode);
+    const named = (agent) => (told.length > 1 ? `${agent.name}: ` : "");
+    panel.moment.textContent = told.map((agent) => `${named(agent)}${momentText(agent, setting.time)}.`).join(" ");
+    panel.rewards.marker = setting.time;
+    panel.rewards.draw();
+  }
+}

@@ -1,0 +1,174 @@
+"""What pictures of a policy show, against `predict`, `greedy` and plain counting; and the figures of `agent.plot`."""
+
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+
+import spaql
+from problems_for_tests import box_world, finite_world
+from spaql.errors import NotTrainedError, ParameterError
+from spaql.figures import save
+from spaql.spaces import Finite
+from spaql.views import BINS, LAYERS, Sight
+
+AGENTS = {
+    "cartpole": lambda: spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=2000),
+    "box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(150),
+    "finite": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(150),
+}
+
+
+@pytest.fixture(scope="module", params=AGENTS)
+def agent(request):
+    return AGENTS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def cartpole():
+    return AGENTS["cartpole"]()
+
+
+@pytest.fixture(scope="module")
+def box():
+    return AGENTS["box"]()
+
+
+@pytest.fixture(scope="module")
+def oil():
+    return spaql.SPAQL.published("oil", seed=1, rollouts=2).learn(100)
+
+
+def sight_of(agent):
+    return Sight(agent.problem, agent._policy(), getattr(agent, "scaling", None))
+
+
+def test_slices_show_what_is_done(agent):
+    sight, random = sight_of(agent), np.random.default_rng(0)
+    size = agent.problem.states.dimensions
+    for step in range(sight.partition.steps):
+        at = np.where(random.random(size) < 0.3, 0.5, random.random(size))  # 0.5 is a border
+        tiles, cells = sight.slice((1, 0), at, "policy", step=step)
+        assert np.prod(tiles.high - tiles.low, axis=1).sum() == 1.0
+        points = np.tile(at, (len(cells), 1))
+        points[:, [1, 0]] = tiles.low
+        np.testing.assert_array_equal(sight.partition.greedy(points, np.full(len(points), step)), cells)
+        actions = agent._act(points, np.full(len(points), step), True)
+        np.testing.assert_array_equal(actions[:, 0], tiles.values)
+        q = sight.slice((1, 0), at, "q", step=step)[0].values
+        np.testing.assert_array_equal(q, sight.partition.forest.cells["q"][cells])
+
+
+def test_projections_are_means_of_slices_by_visits(agent):
+    sight, dims = sight_of(agent), (0, 1)
+    total = sight.projection(dims, "visits").values
+    there = np.nan_to_num(total)
+    assert there.mean() == pytest.approx(1.0)  # relative to an even spread
+    random = np.random.default_rng(0)
+    hidden = random.random((400, agent.problem.states.dimensions))
+    i, j = 20, 41
+    hidden[:, 0], hidden[:, 1] = (i + random.random(400)) / BINS, (j + random.random(400)) / BINS
+    leaves = sight.partition.greedy(hidden, np.zeros(400, np.int64))
+    density = np.array([_density(sight, at) for at in hidden])
+    q = sight.partition.forest.cells["q"][leaves]
+    shown = sight.projection(dims, "q").values[i * BINS + j]
+    if density.sum() > 0:
+        spread = np.ptp(q) + 1e-9
+        assert abs(shown - np.average(q, weights=density)) < 0.15 * spread + 1e-9
+        assert abs(there[i * BINS + j] - density.mean()) <= 0.3 * density.max()
+
+
+def _density(sight, point):
+    """Visits per volume at a point, relative to all, counted plainly."""
+    low, high = sight.partition.node_boxes()
+    cells = sight.partition.forest.cells[: len(sight.partition)]
+    mine = cells["root"] == 0
+    inside = mine & ((low <= point) & (point < high))[cells["node"]].all(axis=1)
+    volume = np.prod(high - low, axis=1)[cells["node"]]
+    return float((cells["visits"] / volume)[inside].sum()) / cells["visits"][mine].sum()
+
+
+def test_the_majority_of_finite_actions_is_shown(cartpole):
+    sight = sight_of(cartpole)
+    shown = sight.projection((2, 3), "policy").values
+    assert set(np.unique(shown[~np.isnan(shown)])) <= {0.0, 1.0}
+    below = sight.projection((2, 3), "q").values
+    assert np.array_equal(np.isnan(shown), np.isnan(below))
+
+
+def test_numbers_that_decide_are_told_from_those_that_do_not():
+    problem = spaql.problems.oil()
+    assert sight_of(spaql.SPAQL(problem, seed=1).learn(100)).telling() == [0]
+    partition = spaql.SPAQL.published(finite_world()[0], seed=1, rollouts=2).learn(200)
+    influence = sight_of(partition).influence
+    assert ((influence >= 0.0) & (influence <= 1.0)).all()
+
+
+def test_uncertainty_is_the_bonus_left(agent):
+    sight = sight_of(agent)
+    cells = np.arange(len(sight.partition))
+    visits = sight.partition.forest.cells["visits"][: len(cells)]
+    shown = sight.of_cells("uncertainty", cells)
+    assert np.array_equal(np.isnan(shown), visits == 0)
+    scaling = getattr(agent, "scaling", 1.0)
+    np.testing.assert_allclose(shown[visits > 0], scaling / np.sqrt(visits[visits > 0]))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_layer_can_be_plotted(box, oil, layer):
+    for figure in (box.plot(layer=layer, number=1, projection=layer in ("q", "visits")), oil.plot(layer=layer)):
+        (tiles,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection) and c.get_label() == "tiles")
+        assert len(tiles.get_paths()) >= 2
+
+
+def test_a_plot_can_be_saved_as_it_is_printed(cartpole, tmp_path):
+    figure = cartpole.plot(projection=True)
+    for name in ("a.png", "a.svg"):
+        assert save(figure, tmp_path / name).stat().st_size > 4000
+
+
+def test_a_plot_says_where_it_is(agent):
+    finite = isinstance(agent.problem.actions, Finite)
+    names = [f"number {d}" for d in range(agent.problem.states.dimensions)]
+    figure = agent.plot([1, "number 0"], at={0: 0.1}, names=names)
+    axes = figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("number 1", "number 0")
+    assert agent.problem.name in axes.get_title("left")
+    if finite:
+        assert figure.legends
+    else:
+        assert figure.axes[1].get_ylabel() == "action[0]"
+
+
+def test_a_plot_of_a_whole_state_is_its_slice(cartpole):
+    texts = [t.get_text() for t in cartpole.plot([2, 3], at=[0.5, -0.25, 9.0, 9.0]).axes[0].texts]
+    assert "at position = 0.5, velocity = -0.25" in texts
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"layer": "Q"}, "layer: expected one of policy, q, visits, depth, uncertainty, got 'Q'"),
+        ({"dims": "angle"}, "dims: expected two observed numbers"),
+        ({"dims": [0, 0]}, "dims: expected two different"),
+        ({"dims": [0, 7]}, "dims: expected a place from 0 to 3 or one of position"),
+        ({"dims": [0, "mass"]}, "dims: expected a place from 0 to 3 or one of position, velocity"),
+        ({"at": [1.0]}, "at: expected 4 numbers"),
+        ({"at": {"angle": "far"}}, "at angle: expected a finite number"),
+        ({"at": {9: 1.0}}, "at: expected a place"),
+        ({"step": 1}, "step: expected a whole number"),
+        ({"number": 1}, "number: expected a whole number"),
+        ({"names": ["a"]}, "names: expected 4 words"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(cartpole, given, said):
+    with pytest.raises(ParameterError, match=said.split(":")[0]) as raised:
+        cartpole.plot(**given)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_who_has_nothing_to_show_says_so():
+    with pytest.raises(ParameterError, match="Random has no partition to look at"):
+        spaql.Random("oil").plot()
+    with pytest.raises(NotTrainedError):
+        spaql.SPAQL("oil").plot()
