@@ -12,13 +12,19 @@ def blocks(text):
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
 
 
+def performed(page):
+    """Run every block of a page of the documentation, in order, in one namespace, which is returned."""
+    matplotlib.use("Agg")
+    namespace: dict[str, object] = {}
+    for block in blocks(page.read_text()):
+        exec(compile(block, str(page), "exec"), namespace)
+    return namespace
+
+
 @pytest.mark.compiled_only
 def test_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    matplotlib.use("Agg")
-    namespace: dict[str, object] = {}
-    for block in blocks(GUIDE.read_text()):
-        exec(compile(block, str(GUIDE), "exec"), namespace)
+    namespace = performed(GUIDE)
     assert (tmp_path / "run.csv").exists()
     assert (tmp_path / "harbour.spaql").exists()
     assert namespace["fresh"].mean > namespace["chance"].mean

@@ -8,7 +8,8 @@ open has one choice, that is what is done otherwise.
 
 Finding the fewest boxes is hard, so this is done greedily: a box begins as an open leaf and grows, side by side, as far
 as it meets no open leaf of another choice; of several orders of the sides the one that closes most leaves is kept.
-Which choices come first, and which leaf is next, are tried in several ways, and the shortest list wins.
+Which choices come first, and which leaf is next, are tried in several ways, `spaql.painting` tries it from the other
+end, and the shortest list wins.
 
 All is in the unit cube.  A number that comes round may have a box that goes on at the other end: its high is then
 above 1.
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from spaql.compiling import kernel
 from spaql.kernels import NONE
+from spaql.painting import Easel, painted
 from spaql.spaces import Floats
 from spaql.tree import Tree
 
@@ -42,7 +44,7 @@ class Scene(NamedTuple):
     stack: NDArray[np.int32]  # [nodes + 1] for walks
 
 
-@kernel(inline=True)
+@kernel()
 def meets(scene, node, low, high, but):
     """Whether a node's box meets a box in all dimensions but one."""
     for d in range(low.shape[0]):
@@ -52,7 +54,7 @@ def meets(scene, node, low, high, but):
     return True
 
 
-@kernel(inline=True)
+@kernel()
 def inside(scene, node, low, high):
     """Whether a node's box lies in a box."""
     for d in range(low.shape[0]):
@@ -271,7 +273,7 @@ class Cover(NamedTuple):
         return int((bounded & (self.low > 0.0)).sum() + (bounded & (self.high != 1.0)).sum())
 
 
-THOROUGH, BRISK = 3_000, 20_000  # leaves up to which many ways are tried, and a few
+PAINTED, THOROUGH, BRISK = 1_000, 3_000, 20_000  # leaves up to which it is painted too, many ways are tried, a few
 _LOOK = 32  # leaves that are tried for each box, where that is done
 
 
@@ -280,13 +282,41 @@ def cover(tree: Tree, step: int, whole: NDArray[np.bool_]) -> Cover:
 
     `whole` [states] tells which numbers are whole; where a leaf has none of these, anything may be decided.
 
-    Up to 3,000 leaves many ways to build it are tried, up to 20,000 a few; beyond that one, and the list is longer than
-    it would have to be.
+    Up to 3,000 leaves many ways to build it are tried, up to 1,000 painting too, up to 20,000 a few; beyond that one,
+    and the list is longer than it would have to be.
     """
     scene = _laid_out(tree, step, whole)
     leaves = np.flatnonzero((scene.children[:, 0] == NONE) & (scene.open > 0))
-    found = [_built(scene, leaves, way, tree.states.dimensions) for way in _ways(scene, leaves)]
+    found = [_built(scene, leaves, way) for way in _ways(scene, leaves)]
+    if len(leaves) <= PAINTED:
+        found += _strokes(scene, leaves, most=min(len(one.choices) for one in found))
     return min(found, key=lambda one: (len(one.choices), one.conditions))
+
+
+def ordered(cover: Cover, weights: Floats) -> Cover:
+    """The same boxes with the weightiest [boxes] first, as far as nothing changes by it.
+
+    Two boxes keep their order where they meet and differ in choice.  Very long lists stay as they are.
+    """
+    count = len(cover.choices)
+    if count > THOROUGH:
+        return cover
+    before = np.zeros((count, count), np.bool_)  # whether the one must stand before the other
+    for rule in range(count):
+        low, high = cover.low[rule], cover.high[rule]
+        meet = (cover.low < high) & (cover.high > low)
+        meet |= (cover.low + 1.0 < high) | (cover.high - 1.0 > low)
+        before[rule, rule + 1 :] = (meet.all(axis=1) & (cover.choices != cover.choices[rule]))[rule + 1 :]
+    urgent = weights.copy()
+    for rule in range(count - 1, -1, -1):
+        urgent[rule] = max(urgent[rule], urgent[before[rule]].max(initial=0.0))
+    blocked, order = before.sum(axis=0), []
+    for _ in range(count):
+        rule = int(np.argmax(np.where(blocked == 0, urgent, -1.0)))
+        order.append(rule)
+        blocked[rule] = -1
+        blocked[before[rule]] -= 1
+    return cover._replace(low=cover.low[order], high=cover.high[order], choices=cover.choices[order])
 
 
 class _Way(NamedTuple):
@@ -321,8 +351,35 @@ def _ways(scene: Scene, leaves: NDArray[np.int64]) -> list[_Way]:
     return ways
 
 
-def _built(base: Scene, leaves: NDArray[np.int64], way: _Way, states: int) -> Cover:
+def _strokes(scene: Scene, leaves: NDArray[np.int64], most: int) -> list[Cover]:
+    """Lists of at most so many boxes that `spaql.painting` finds, beginning with one of the two commonest choices."""
+    colours = scene.choice[leaves].astype(np.int64)
+    rooms = (np.empty(len(leaves)) for _ in range(3))
+    easel = Easel(scene.low[leaves], scene.high[leaves], colours, np.empty_like(colours), *rooms)
+    covers = []
+    for otherwise in np.argsort(-np.bincount(colours), kind="stable")[:2]:
+        for penalty in (1.0, 2.0):
+            boxes, choices = np.empty((2, most, scene.low.shape[1])), np.empty(most, np.int64)
+            easel.paint[:] = otherwise
+            count = painted(easel, penalty, _LOOK // 2, boxes[0], boxes[1], choices)
+            if count >= 0:
+                low, high = boxes[:, count - 1 :: -1] if count else boxes[:, :0]
+                covers.append(_spared(scene, low, high, choices[:count][::-1], int(otherwise)))
+    return covers
+
+
+def _spared(scene: Scene, low: Floats, high: Floats, choices: NDArray[np.int64], otherwise: int) -> Cover:
+    """A list without what it does not need; `scene` with all leaves open."""
+    low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
+    choices = np.ascontiguousarray(choices)
+    kept = np.ones(len(choices), np.bool_)
+    spare(scene, scene.choice, low, high, choices, otherwise, kept)
+    return Cover(low[kept], high[kept], choices[kept], otherwise)
+
+
+def _built(base: Scene, leaves: NDArray[np.int64], way: _Way) -> Cover:
     """The list that is built in one way, without what it does not need."""
+    states = base.low.shape[1]
     scene = base._replace(choice=base.choice.copy(), open=base.open.copy())
     rank = way.rank[base.choice[leaves]]
     order = np.lexsort((way.key, rank))
@@ -330,11 +387,9 @@ def _built(base: Scene, leaves: NDArray[np.int64], way: _Way, states: int) -> Co
     choices = np.empty(len(leaves), np.int64)
     count = listed(scene, leaves[order], rank[order], way.look, _orders(states, way.orders), low, high, choices)
     low, high, choices = low[:count], high[:count], choices[:count]
-    otherwise = int(scene.choice[0])
-    kept = np.ones(count, np.bool_)
     if len(leaves) <= BRISK:
-        spare(scene, base.choice, low, high, choices, otherwise, kept)
-    return Cover(low[kept], high[kept], choices[kept], otherwise)
+        return _spared(base, low, high, choices, int(scene.choice[0]))
+    return Cover(low, high, choices, int(scene.choice[0]))
 
 
 def _orders(states: int, count: int) -> NDArray[np.int64]:

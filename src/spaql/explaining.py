@@ -57,9 +57,10 @@ class Border:
     Attributes
     ----------
     value
-        The border; for a whole number, the first beyond it.  A number that comes round may pass its end.
+        The border as a person would write it; for a whole number, the first beyond it.  A number that comes round may
+        pass its end.
     beyond
-        The nearest number beyond the border: on the way up the border itself, on the way down the last below it.
+        The nearest double beyond the border, exactly: on the way up the first of the other side, else the last.
     distance
         How far the border is.
     action, words
@@ -169,16 +170,18 @@ class Explanation:
         bonus = "" if self.bonus is None else f", of its bonus {self.bonus:.4g} left"
         visits = f"{self.cell.visits:,} visit{'' if self.cell.visits == 1 else 's'}"
         lines += [f"The cell that decides has Q {self.cell.q:.4g} after {visits}{bonus}."]
-        return "\n\n".join(["\n".join(lines), self._others(), self._around()])
+        others = [self._others()] if self.runners_up or self.relevant == 1 else []
+        return "\n\n".join(["\n".join(lines), *others, self._around()])
 
     def _others(self) -> str:
         """The runners-up as a table."""
-        if not self.runners_up:
-            return "No other action can be told from it here."
-        others = f"{self.relevant - 1} other{'' if self.relevant == 2 else 's'}"
-        head = ["instead", "Q", "behind", "visits"]
+        if self.relevant == 1:
+            return "No other action is told from it here."
+        shown = len(self.runners_up) == self.relevant - 1
+        others = "Instead:" if shown else f"Instead, the best of {self.relevant - 1}:"
+        head = ["action", "Q", "behind", "visits"]
         rows = [[one.words, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
-        return f"Of {others} the best:\n{aligned([head, *rows])}"
+        return f"{others}\n{aligned([head, *rows])}"
 
     def _around(self) -> str:
         """What lies around the observation, as a table."""
@@ -308,7 +311,7 @@ class _Line:
     def seen(self, dim: int, low: float, high: float) -> Seen:
         """One number, with the side of the cell that decides in the unit cube."""
         states, value, turning = self.tree.states, float(self.numbers[dim]), dim in self.tree.periodic
-        sides = [float(states.low[dim] + cut * (states.high[dim] - states.low[dim])) for cut in (low, high)]
+        sides = self.tree.nominal(dim, np.array([low, high])).tolist()
         borders: list[Border | None] = [None, None]
         if low > 0.0 or high < 1.0:
             borders = [self._first(dim, np.array([cut]), up, False) for up, cut in enumerate((low, high))]
@@ -361,14 +364,14 @@ class _Line:
     def _first(self, dim: int, cuts: Floats, up: int, change: bool) -> Border | None:
         """The first of the cuts on the way up or down, or the first beyond which another action is done."""
         met, turns = self._met(dim, cuts, up)
-        values = self.tree.reached(np.full(len(met), dim), met, turns)
-        beyond = values if up else np.nextafter(values, -np.inf)
+        values, beyond = self.tree.nominal(dim, met, turns), self.tree.reached(np.full(len(met), dim), met, turns)
         if self.problem.whole[dim]:
-            beyond = np.ceil(values) - (1 - up)
-            values = beyond
+            values = beyond = np.ceil(beyond) if up else np.ceil(beyond) - 1.0
             if dim not in self.tree.periodic:
                 there = (beyond >= self.tree.states.low[dim]) & (beyond <= self.tree.states.high[dim])
-                beyond, values = beyond[there], values[there]
+                values = beyond = beyond[there]
+        elif not up:
+            beyond = np.nextafter(beyond, -np.inf)
         rows = np.repeat(self.numbers[None], len(beyond), axis=0)
         rows[:, dim] = beyond
         points = np.concatenate([self.point[None], self.tree.states.placed(rows, self.tree.periodic)])

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.compiling import kernel
-from spaql.covering import cover
+from spaql.covering import Cover, cover, ordered
 from spaql.kernels import NONE
 from spaql.partition import Partition
 from spaql.problems.base import Playable
 from spaql.problems.words import Words, spoken, words
-from spaql.spaces import Box, Floats
+from spaql.spaces import Floats
 from spaql.texts import markdown, numerals
 from spaql.tree import Tree
 
@@ -91,11 +91,15 @@ class Rules(Sequence[Rule]):
         self.names = tuple(called.states)
         self._tree = tree
         found = cover(tree, step or 0, problem.whole)
+        if visits is not None and visits[1].sum() > 0.0:
+            found = ordered(found, _shares(found, *visits)[:-1])
+            shares = _shares(found, *visits).tolist()
+        else:
+            shares = [None] * (len(found.choices) + 1)
         self._choices = np.append(found.choices, found.otherwise)
-        self._cuts = _limits(found.low, found.high)
+        self._cuts = _limits(found)
         self._exact = _exact(tree, self._cuts)
         self._written = spoken(problem, called, tree.middles, tree.actions)
-        shares = [None] * len(self._choices) if visits is None else self._shares(*visits)
         self._rules = [
             Rule(self._conditions(place), tree.actions[choice], self._written[choice], int(choice), share)
             for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True))
@@ -182,13 +186,6 @@ class Rules(Sequence[Rule]):
         first_fit(compared, *self._exact, found)
         return found
 
-    def _shares(self, middles: Floats, weights: Floats) -> list[float | None]:
-        found = np.empty(len(middles), np.int64)
-        first_fit(middles, *self._cuts, found)
-        total = weights.sum()
-        decided = np.bincount(found, weights, len(self._choices))
-        return (decided / total).tolist() if total > 0.0 else [None] * len(decided)
-
     def _bounded(self, place: int) -> list[int]:
         """The numbers that a rule has conditions on."""
         low, high = self._cuts
@@ -201,17 +198,17 @@ class Rules(Sequence[Rule]):
     def _told_exactly(self, place: int, d: int) -> dict[str, Any]:
         """One condition."""
         ends = [float(side[place, d]) for side in self._exact]
-        told: dict[str, Any] = {"name": self.names[d], "number": d}
         if d in self._tree.periodic:
-            low, width = self._tree.states.low[d], self._tree.states.high[d] - self._tree.states.low[d]
-            told |= dict(zip(("low", "high"), (float(low + end * width) for end in ends), strict=True))
-            return told | {"fractions": ends}
-        finite = [end if np.isfinite(end) else None for end in ends]
-        return told | dict(zip(("low", "high"), finite, strict=True))
+            ends = self._tree.nominal(d, np.array(ends)).tolist()
+        low, high = (end if np.isfinite(end) else None for end in ends)
+        told = {"name": self.names[d], "number": d, "low": low, "high": high}
+        if d in self._tree.periodic:
+            told["fractions"] = [float(side[place, d]) if np.isfinite(side[place, d]) else None for side in self._exact]
+        return told
 
     def _told(self) -> Iterator[tuple[str, Rule]]:
         """The conditions of every rule as text, and the rule."""
-        borders = [_borders(self._tree.states, d, *self._cuts) for d in range(len(self.names))]
+        borders = [_borders(self._tree, d, *self._cuts) for d in range(len(self.names))]
         whole = self.problem.whole
         for place, rule in enumerate(self):
             texts = []
@@ -295,8 +292,16 @@ def _inherited(depths: NDArray[np.int64], parts: int) -> Floats:
     return added
 
 
-def _limits(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def _shares(found: Cover, middles: Floats, weights: Floats) -> Floats:
+    """Of all weight, how much lies where each box decides, and where none does, `[boxes + 1]`."""
+    deciding = np.empty(len(middles), np.int64)
+    first_fit(middles, *_limits(found), deciding)
+    return np.bincount(deciding, weights / weights.sum(), len(found.choices) + 1).astype(float)
+
+
+def _limits(found: Cover) -> tuple[Floats, Floats]:
     """Boxes as limits, infinite where there is none, with a last one for everything."""
+    low, high = found.low, found.high
     none = np.full((1, low.shape[1]), np.inf)
     free = high - low >= 1.0
     wrapped = high > 1.0
@@ -314,14 +319,11 @@ def _exact(tree: Tree, cuts: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _borders(states: Box, d: int, low: Floats, high: Floats) -> dict[float, str]:
+def _borders(tree: Tree, d: int, low: Floats, high: Floats) -> dict[float, str]:
     """How all limits of a number are written."""
     cuts = np.unique(np.concatenate([low[:, d], high[:, d]]))
     cuts = cuts[np.isfinite(cuts)]
-    width = states.high[d] - states.low[d]
-    values = states.low[d] + cuts * width
-    values[np.abs(values) < 1e-12 * width] = 0.0  # not -2.8e-17
-    return dict(zip(cuts.tolist(), numerals(values.tolist()) if len(values) else [], strict=True))
+    return dict(zip(cuts.tolist(), numerals(tree.nominal(d, cuts).tolist()), strict=True))
 
 
 def _interval(name: str, low: str | None, high: str | None, wrapped: bool) -> str:

@@ -20,7 +20,7 @@ def numerals(values: Sequence[float]) -> list[str]:
     different = len({float(value) for value in values})
     for digits in range(_LEAST_DIGITS, _MOST_DIGITS + 1):
         written = [f"{value + 0.0:.{digits}g}" for value in values]
-        if len(set(written)) == different:
+        if len(set(written)) >= different:
             break
     return written
 
@@ -34,7 +34,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         )
         for row in rows
     ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+    return "\n".join(line.rstrip() for line in [lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
 def markdown(rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -77,11 +77,16 @@ class Tree:
         """The least numbers in the observation's own units that reach cuts `[n]`; in a turn of what comes round."""
         return _least(cuts, self.states.low[dims], (self.states.high - self.states.low)[dims], turns)
 
+    def nominal(self, dim: int, cuts: Floats, turns: Floats | float = 0.0) -> Floats:
+        """Cuts `[n]` in the observation's own units as a person would write them: rounded, no threshold to the bit."""
+        width = self.states.high[dim] - self.states.low[dim]
+        values = self.states.low[dim] + (turns + cuts) * width
+        return np.where(np.abs(values) < 1e-12 * width, 0.0, values)  # not -2.8e-17
+
     def first_whole(self, dim: int, cuts: Floats) -> Floats:
         """The first whole number from each cut `[n]` on; infinite cuts stay so."""
-        low, width = self.states.low[dim], self.states.high[dim] - self.states.low[dim]
         if dim in self.periodic:
-            return np.asarray(np.ceil(low + cuts * width))
+            return np.asarray(np.ceil(self.nominal(dim, cuts)))
         found = cuts.copy()
         finite = np.isfinite(cuts)
         found[finite] = np.ceil(self.reached(np.full(finite.sum(), dim), cuts[finite]))
