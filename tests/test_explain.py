@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -14,9 +15,8 @@ from spaql.covering import cover, ordered
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.explaining import member
 from spaql.problems import Box, Finite, Problem
-from spaql.problems.words import spoken, words
+from spaql.problems.words import words
 from spaql.rules import Rules, visited
-from spaql.spaces import Floats
 from spaql.texts import numerals
 from spaql.tree import Tree
 from test_guide import performed
@@ -258,10 +258,17 @@ def test_shares_are_of_the_visits(agent):
     shares = [rule.share for rule in rules]
     assert sum(shares) == pytest.approx(1.0)
     assert min(shares) >= 0.0
-    middles, weights = visited(agent._policy(), 0, False)
-    cells = agent.partition.at(0)
-    assert weights.sum() == pytest.approx(cells.visits.sum())
-    np.testing.assert_array_equal(agent.problem.states.placed(agent.problem.states.from_unit(middles)), middles)
+    _, weights = visited(agent._policy(), 0, False)
+    assert weights.sum() == pytest.approx(agent.partition.at(0).visits.sum())
+
+
+def test_shares_are_what_points_drawn_from_the_cells_say():
+    agent = spaql.SPAQL("oil", seed=1).learn(100)
+    rules, cells, random = agent.rules(), agent.partition, np.random.default_rng(0)
+    chosen = random.choice(len(cells), 5000, p=cells.visits / cells.visits.sum())
+    points = cells.state_low[chosen] + random.random((5000, 1)) * (cells.state_high - cells.state_low)[chosen]
+    found = np.bincount(rules._first(points), minlength=len(rules)) / 5000
+    np.testing.assert_allclose(found, [rule.share for rule in rules], atol=0.03)
 
 
 def test_inherited_visits_are_shared_out():
@@ -379,14 +386,184 @@ def test_lines_have_hardly_more_rules_than_must_be():
 
 def test_a_number_that_comes_round_has_an_interval_that_does():
     problem = plain(1)
-    tree = tree_of(problem, striped([A, B, B, A]), periodic=[0])
-    found = cover(tree, 0, NO_WHOLE[1])
-    assert len(found.choices) == 1
-    text = str(Rules(problem, tree_of(problem, striped([B, A, C, B]), periodic=[0]), words(problem)))
-    assert text == "\n".join(
-        [
-            "if (observation[0] >= 0.75 or observation[0] < 0.25): action 1",
-            "if observation[0] < 0.5: action 0",
-            "otherwise: action 2",
-        ]
+    tree = tree_of(problem, striped([B, A, A, A, A, A, A, B]), periodic=[0])
+    assert str(Rules(problem, tree, words(problem, names=["angle"]))).splitlines() == [
+        "if (angle >= 0.875 or angle < 0.125): action 1",
+        "otherwise: action 0",
+    ]
+
+
+def test_whole_numbers_are_told_as_such():
+    problem = Problem(name="plain", step=_step, reset=_reset, states=Box([-0.5], [7.5]), actions=Finite(3), horizon=2)
+
+    class Counted(type(problem)):
+        whole = np.array([True])
+
+    counted = Counted(
+        **{name: getattr(problem, name) for name in ("name", "step", "reset", "states", "actions", "horizon")}
     )
+    called = words(counted, names=["count"], actions=["wait", "go", "stop"])
+    colours = [A, A, B, C, C, C, A, A]
+    assert str(Rules(counted, tree_of(counted, striped(colours)), called)).splitlines() == [
+        "if count = 2: go",
+        "if 3 <= count <= 5: stop",
+        "otherwise: wait",
+    ]
+    fine = (0, 0.5, (0, 0.3125, (0, 0.28125, A, C), B), B)  # no whole number is between 1.75 and 2
+    assert str(Rules(counted, tree_of(counted, fine), called)).splitlines() == ["if count <= 1: wait", "otherwise: go"]
+
+
+def test_a_small_policy_reads_as_expected():
+    problem = plain(2)
+    tree = tree_of(problem, (0, 0.5, (1, 0.25, A, B), (0, 0.75, A, (1, 0.5, A, C))))
+    rules = Rules(problem, tree, words(problem, names=["position", "speed"], actions=["left", "stay", "right"]))
+    assert str(rules).splitlines() == [
+        "if position < 0.5 and speed >= 0.25: stay",
+        "if position >= 0.75 and speed >= 0.5: right",
+        "otherwise: left",
+    ]
+    assert rules.markdown().splitlines() == [
+        "|  | if | then |",
+        "| :--- | :--- | :--- |",
+        "| 1 | position < 0.5 and speed >= 0.25 | stay |",
+        "| 2 | position >= 0.75 and speed >= 0.5 | right |",
+        "| 3 | otherwise | left |",
+    ]
+    assert [rule.conditions for rule in rules] == [
+        (("position", None, 0.5), ("speed", 0.25, None)),
+        (("position", 0.75, None), ("speed", 0.5, None)),
+        (),
+    ]
+    assert [(rule.choice, rule.action, rule.share) for rule in rules] == [(1, 1, None), (2, 2, None), (0, 0, None)]
+    assert repr(rules) == "Rules(3 for 'plain')"
+    assert rules.told().startswith("plain: the first line that fits decides.\n\nif position")
+    assert rules.told().endswith("3 rules for 5 leaves of the decision tree, from 0 cells.")
+
+
+def test_steps_along_a_line_need_one_border_each():
+    problem = plain(1)
+    text = str(Rules(problem, tree_of(problem, striped([0, 1, 2, 2])), words(problem, names=["x"])))
+    assert text.splitlines() == ["if x < 0.25: action 0", "if x < 0.5: action 1", "otherwise: action 2"]
+
+
+def test_weighty_boxes_come_first_where_that_changes_nothing():
+    found = cover(tree_of(plain(1), striped([B, A, A, C, B, A, A, A])), 0, NO_WHOLE[1])
+    for weights in np.random.default_rng(0).random((20, len(found.choices))):
+        other = ordered(found, weights)
+        points = np.linspace(0, 1, 64, endpoint=False)
+        for point in points:
+            decided = []
+            for one in (found, other):
+                held = np.flatnonzero((one.low[:, 0] <= point) & (point < one.high[:, 0]))
+                decided.append(one.choices[held[0]] if len(held) else one.otherwise)
+            assert decided[0] == decided[1]
+        free = [k for k in range(len(found.choices)) if (found.choices == found.choices[k]).all()]
+        assert not free or other.choices[0] == found.choices[np.argmax(weights)]
+
+
+def test_numbers_have_as_many_digits_as_tell_them_apart():
+    assert numerals([]) == []
+    assert numerals([1 / 3, 0.25, -0.0]) == ["0.3333", "0.25", "0"]
+    assert numerals([1.00001, 1.00002, 1.00001]) == ["1.00001", "1.00002", "1.00001"]
+    close = [0.1, np.nextafter(0.1, 1.0)]
+    assert [float(text) for text in numerals(close)] == close
+
+
+# Bad input, the command line, the page -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def oil():
+    return spaql.SPAQL("oil", seed=1).learn(100)
+
+
+def test_bad_input_is_one_sentence(oil):
+    with pytest.raises(NotTrainedError, match="has not learned yet"):
+        spaql.SPAQL("oil").explain([0.5])
+    with pytest.raises(NotTrainedError, match="has not learned yet"):
+        spaql.SPAQL("oil").rules()
+    for ask in (lambda: spaql.Random("oil").explain([0.5]), lambda: spaql.Random("oil").rules()):
+        with pytest.raises(ParameterError, match="Random has no partition"):
+            ask()
+    with pytest.raises(ParameterError, match=r"^observation: expected one to explain, got 2; explain them one by one$"):
+        oil.explain([[0.1], [0.2]])
+    with pytest.raises(ParameterError, match="outside the space"):
+        oil.explain([1.5])
+    with pytest.raises(ParameterError, match="outside the space"):
+        oil.explain([np.nan])
+    with pytest.raises(ParameterError, match=r"^step: SPAQL decides alike in every step; leave it out$"):
+        oil.rules(step=2)
+    with pytest.raises(ParameterError, match="step: expected a whole number"):
+        oil.explain([0.5], step=5)
+    with pytest.raises(ParameterError, match="runners_up: expected a whole number"):
+        oil.explain([0.5], runners_up=-1)
+    with pytest.raises(ParameterError, match="names: expected 1 words"):
+        oil.explain([0.5], names=["x", "y"])
+    with pytest.raises(ParameterError, match="actions: expected 1 words"):
+        oil.rules(actions="go")
+    with pytest.raises(ParameterError, match=r"^observation: expected 1 numbers \(position\), got 2$"):
+        member(oil.problem, [0.1, 0.2])
+
+
+def test_far_outside_is_said():
+    agent = spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(5)
+    told = agent.explain([100.0, 0.0, 0.0, 0.0])
+    assert [seen.outside for seen in told.seen] == [True, False, False, False]
+    assert "position is outside its range, and is taken for the end of it." in str(told)
+    assert told.action == agent.predict([100.0, 0.0, 0.0, 0.0])[0]
+    with pytest.raises(ParameterError, match="finite numbers"):
+        agent.explain([np.inf, 0.0, 0.0, 0.0])
+
+
+def test_the_users_own_words_are_used(oil):
+    assert "x < " in str(oil.rules(names=["x"])) or "x >= " in str(oil.rules(names=["x"]))
+    told = oil.explain([0.5], names=["x"], actions=["go to"])
+    assert told.seen[0].name == "x"
+    assert told.words.startswith("go to ")
+
+
+def test_the_command_line(oil, tmp_path, capsys):
+    path = str(oil.save(tmp_path / "oil.spaql"))
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    assert run("explain", path, 0.5)[1] == f"{oil.explain([0.5])}\n"
+    code, out, _ = run("explain", path, 0.5, "--json", "--names", "x")
+    assert (code, json.loads(out)) == (0, oil.explain([0.5], names=["x"]).to_dict())
+    assert run("rules", path)[1] == f"{oil.rules().told()}\n"
+    assert (
+        run("rules", path, "--format", "markdown", "--actions", "go to")[1]
+        == f"{oil.rules(actions=['go to']).markdown()}\n"
+    )
+    target = tmp_path / "new" / "rules.json"
+    assert run("rules", path, "--format", "json", "--out", target)[:2] == (0, f"wrote {target}\n")
+    assert json.loads(target.read_text()) == oil.rules().to_dict()
+    for arguments, sentence in (
+        (("explain", path, -1e-3), "outside the space"),
+        (("explain", path, "-1e-3"), "outside the space"),
+        (("explain", path, 0.5, 0.6), "expected 1 numbers (position), got 2"),
+        (("explain", path, "nan"), "outside the space"),
+        (("explain", path, 0.5, "--step", "-1"), "step: expected a whole number of at least 0"),
+        (("explain", path, 0.5, "--step", "3"), "decides alike in every step"),
+        (("rules", path, "--names", "a,b"), "names: expected 1 words"),
+        (("rules", tmp_path / "none.spaql"), "none.spaql"),
+        (("rules", path, "--out", tmp_path), "cannot be written"),
+    ):
+        code, out, error = run(*arguments)
+        assert (code, out) == (2, "")
+        assert sentence in error
+        assert error.count("\n") == 1
+    with pytest.raises(SystemExit) as stopped:
+        main(["explain", path, "half"])
+    assert stopped.value.code == 2
+    assert "invalid float value: 'half'" in capsys.readouterr().err
+
+
+@pytest.mark.compiled_only
+def test_the_page_on_explaining_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = performed(Path(__file__).parents[1] / "docs" / "explain.md")
+    assert len(namespace["rules"]) >= 2
+    assert "otherwise: " in capsys.readouterr().out

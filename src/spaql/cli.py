@@ -531,12 +531,21 @@ def _say(sentence: str) -> None:
 
 
 def _with_word(arguments: list[str]) -> list[str]:
-    """`train CartPole-v1` as `train gymnasium CartPole-v1`: what is no problem is an id."""
+    """Arguments as the parser takes them: `train CartPole-v1` as `train gymnasium CartPole-v1`, what is no problem."""
     if len(arguments) > 1 and arguments[0] == "train":
         name = arguments[1]
         if not name.startswith("-") and name not in (*_PAPER, *_CONTROL, _GYMNASIUM):
             return ["train", _GYMNASIUM, *arguments[1:]]
+    if arguments[:1] == ["explain"]:  # a number, not an option, whatever argparse thinks of -1e-3
+        return [f" {text}" if _is_negative(text) else text for text in arguments]
     return arguments
+
+
+def _is_negative(text: str) -> bool:
+    try:
+        return text.startswith("-") and float(text) <= 0.0
+    except ValueError:
+        return False
 
 
 def _of_printing(error: OSError) -> bool:

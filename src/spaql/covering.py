@@ -258,6 +258,16 @@ def spare(scene, colour, lows, highs, choices, otherwise, kept):
         kept[rule] = not is_spared(scene, colour, lows, highs, choices, kept, rule, otherwise)
 
 
+@kernel()
+def hold(scene, leaves, lows, highs, holders):
+    """Which box holds each leaf first, into `holders` [leaves]; one more than the last where none does."""
+    for k in range(leaves.shape[0]):
+        box = 0
+        while box < lows.shape[0] and not inside(scene, leaves[k], lows[box], highs[box]):
+            box += 1
+        holders[k] = box
+
+
 class Cover(NamedTuple):
     """Boxes of which the first that holds a state decides, and what is done where none does."""
 
@@ -290,7 +300,8 @@ def cover(tree: Tree, step: int, whole: NDArray[np.bool_]) -> Cover:
     found = [_built(scene, leaves, way) for way in _ways(scene, leaves)]
     if len(leaves) <= PAINTED:
         found += _strokes(scene, leaves, most=min(len(one.choices) for one in found))
-    return min(found, key=lambda one: (len(one.choices), one.conditions))
+    best = min(found, key=lambda one: (len(one.choices), one.conditions))
+    return _tight(scene, leaves, best) if len(leaves) <= BRISK else best
 
 
 def ordered(cover: Cover, weights: Floats) -> Cover:
@@ -336,7 +347,7 @@ def _ways(scene: Scene, leaves: NDArray[np.int64]) -> list[_Way]:
     by_leaves, by_room = (np.argsort(np.argsort(size, kind="stable")) for size in (leaves_of, room_of))
     states = low.shape[1]
     if len(leaves) > BRISK:
-        return [_Way(by_leaves, -volume, 1, 1)]
+        return [_Way(by_leaves, -volume, 1, 2 * states)]
     ways = [_Way(by_leaves, -volume, 1, 2 * states), _Way(by_room, -volume, 1, 2 * states)]
     if len(leaves) > THOROUGH:
         return ways
@@ -375,6 +386,20 @@ def _spared(scene: Scene, low: Floats, high: Floats, choices: NDArray[np.int64],
     kept = np.ones(len(choices), np.bool_)
     spare(scene, scene.choice, low, high, choices, otherwise, kept)
     return Cover(low[kept], high[kept], choices[kept], otherwise)
+
+
+def _tight(scene: Scene, leaves: NDArray[np.int64], cover: Cover) -> Cover:
+    """The same list with its sides drawn in to the leaves that each box is the first to hold; ends of ranges stay."""
+    holders = np.empty(len(leaves), np.int64)
+    hold(scene, leaves, cover.low, cover.high, holders)
+    held = holders < len(cover.choices)
+    low, high = np.full_like(cover.low, np.inf), np.full_like(cover.high, -np.inf)
+    np.minimum.at(low, holders[held], scene.low[leaves[held]])
+    np.maximum.at(high, holders[held], scene.high[leaves[held]])
+    round_ = cover.high > 1.0  # at both ends
+    low = np.where(round_ | (cover.low == 0.0), cover.low, low)
+    high = np.where(round_ | (cover.high == 1.0), cover.high, high)
+    return cover._replace(low=low, high=high)
 
 
 def _built(base: Scene, leaves: NDArray[np.int64], way: _Way) -> Cover:

@@ -113,7 +113,7 @@ def fill(e, one, two, colour):
 def painted(e, penalty, look, lows, highs, choices):
     """Paint until all is right; how many strokes, or -1 if there is not room for all.
 
-    For every stroke up to `look` wrong boxes are tried.  Strokes go into `lows`, `highs` and `choices`, the first first.
+    For every stroke up to `look` wrong boxes are tried.  Strokes go into `lows`, `highs`, `choices`.
     """
     one, two = np.empty(e.low.shape[1]), np.empty(e.low.shape[1])
     count = 0

@@ -363,7 +363,8 @@ class Agent:
         tree, at = self.tree(), self._time(step)
         inherits = "scaling" in self.get_parameters()  # the published agents, who split as published
         called = {"names": names, "actions": actions}
-        return rules_of(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
+        with training.announced("rules", None):
+            return rules_of(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
 
     def _time(self, step: Any) -> int | None:
         """A time step, checked, or None where it makes no difference."""
