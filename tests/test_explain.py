@@ -515,6 +515,14 @@ def test_far_outside_is_said():
         agent.explain([np.inf, 0.0, 0.0, 0.0])
 
 
+def test_actions_are_called_as_the_environment_takes_them():
+    assert words(spaql.GymnasiumProblem(Weather, periodic=["angle"], horizon=10)).actions[3] == "action (1, 1)"
+    agent = AGENTS["published on days"]()
+    told = agent.explain([3, 2])
+    assert told.words == f"action {told.action[0]}"
+    assert told.action.dtype == np.int32
+
+
 def test_the_users_own_words_are_used(oil):
     assert "x < " in str(oil.rules(names=["x"])) or "x >= " in str(oil.rules(names=["x"]))
     told = oil.explain([0.5], names=["x"], actions=["go to"])
