@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import matplotlib
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -25,3 +27,12 @@ def commands(text, language=""):
 def run(block, name, namespace):
     """A block of Python, as part of a page."""
     exec(compile(block, name, "exec"), namespace)
+
+
+def performed(name):
+    """Run every block of Python of a page, in order, in one namespace, which is returned."""
+    matplotlib.use("Agg")
+    namespace: dict[str, object] = {}
+    for block in blocks(page(name)):
+        run(block, name, namespace)
+    return namespace

@@ -1,9 +1,8 @@
 """Every block of Python in docs/guide.md runs, in order, in one namespace."""
 
-import matplotlib
 import pytest
 
-from docs_for_tests import blocks, commands, page, run
+from docs_for_tests import commands, page, performed
 
 GUIDE = page("guide.md")
 
@@ -11,10 +10,7 @@ GUIDE = page("guide.md")
 @pytest.mark.compiled_only
 def test_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    matplotlib.use("Agg")
-    namespace: dict[str, object] = {}
-    for block in blocks(GUIDE):
-        run(block, "guide.md", namespace)
+    namespace = performed("guide.md")
     assert (tmp_path / "run.csv").exists()
     assert (tmp_path / "harbour.spaql").exists()
     assert namespace["fresh"].mean > namespace["chance"].mean

@@ -175,6 +175,22 @@ def _add_agents(commands: Any) -> None:
     _add_env(export)
     export.add_argument("--json", action="store_true", help="print JSON instead of lines")
     export.set_defaults(run=_export)
+    explain = commands.add_parser("explain", help="why a trained agent does what it does for one observation")
+    explain.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file")
+    explain.add_argument("numbers", type=float, nargs="+", metavar="NUMBER", help="the observation, number by number")
+    explain.add_argument("--runners-up", type=int, default=3, metavar="N", help="other actions shown (%(default)s)")
+    explain.add_argument("--json", action="store_true", help="print JSON instead of text")
+    explain.set_defaults(run=_explain)
+    rules = commands.add_parser("rules", help="the policy of a trained agent as a list of rules")
+    rules.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file")
+    rules.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(%(default)s)")
+    rules.add_argument("--out", metavar="FILE", help="write them there instead")
+    rules.set_defaults(run=_rules)
+    for parser in (explain, rules):
+        parser.add_argument("--step", type=int, default=0, help="of agents that change with it (%(default)s)")
+        parser.add_argument("--names", metavar="A,B,...", help="what to call the observed numbers")
+        parser.add_argument("--actions", metavar="A,B,...", help="what to call the actions, or the numbers of one")
+        _add_env(parser)
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:
@@ -440,6 +456,42 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _explain(options: argparse.Namespace) -> int:
+    from spaql.explaining import member
+    from spaql.files import load
+
+    agent = load(options.agent, env=options.env)
+    observation = member(agent.problem, options.numbers)
+    told = agent.explain(observation, step=options.step, runners_up=options.runners_up, **_called(options))
+    print(json.dumps(told.to_dict(), indent=2, allow_nan=False) if options.json else told)
+    return 0
+
+
+def _rules(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from spaql.files import load
+
+    agent = load(options.agent, env=options.env)
+    rules = agent.rules(step=options.step, **_called(options))
+    text = {"text": rules.told, "markdown": rules.markdown, "json": rules.json}[options.format]()
+    if options.out is None:
+        print(text)
+        return 0
+    from spaql import output
+
+    path = Path(options.out)
+    for written in output.write(output.check_folder(path.parent), {path.name: f"{text}\n"}):
+        print(f"wrote {written}")
+    return 0
+
+
+def _called(options: argparse.Namespace) -> dict[str, list[str] | None]:
+    """The user's own words."""
+    given = {"names": options.names, "actions": options.actions}
+    return {what: None if text is None else [word.strip() for word in text.split(",")] for what, text in given.items()}
+
+
 def _control(options: argparse.Namespace) -> int:
     from functools import partial
 
@@ -581,14 +633,23 @@ def _say(sentence: str) -> None:
 
 
 def _with_word(arguments: list[str]) -> list[str]:
-    """`train CartPole-v1` as `train gymnasium CartPole-v1`: what is no problem is an id."""
+    """Arguments as the parser takes them: `train CartPole-v1` as `train gymnasium CartPole-v1`, what is no problem."""
     if len(arguments) > 1 and arguments[0] == "train":
         name = arguments[1]
         if name == "--resume":  # which takes the place of a problem
             return ["train", _RESUME, *arguments[2:]]
         if not name.startswith("-") and name not in (*_PAPER, *_CONTROL, _GYMNASIUM):
             return ["train", _GYMNASIUM, *arguments[1:]]
+    if arguments[:1] == ["explain"]:  # a number, not an option, whatever argparse thinks of -1e-3
+        return [f" {text}" if _is_negative(text) else text for text in arguments]
     return arguments
+
+
+def _is_negative(text: str) -> bool:
+    try:
+        return text.startswith("-") and float(text) <= 0.0
+    except ValueError:
+        return False
 
 
 def _of_printing(error: OSError) -> bool:

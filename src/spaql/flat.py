@@ -237,6 +237,19 @@ class Observations:
 
         return write_parts
 
+    def member(self, row: Floats) -> Any:
+        """An observation with the numbers of a row `[d]`, for `rows`; parts of a Tuple are found by their place."""
+        nested: dict[str | int, Any] = {}
+        for part in self.parts:
+            value = row[part.first : part.first + part.size].reshape(part.shape)
+            if not part.path:
+                return value
+            at = nested
+            for step in part.path[:-1]:
+                at = at.setdefault(step, {})
+            at[part.path[-1]] = value
+        return nested
+
     def rows(self, observation: Any) -> tuple[Floats, bool]:
         """One observation, or many stacked along the first axis of every part, as rows `[n, d]`; whether it was one."""
         columns: list[Floats] = []

@@ -420,12 +420,20 @@ class GymnasiumProblem(Playable):
     def observed(self, observation: Any) -> tuple[Floats, bool]:
         """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
         rows, single = self.observations.rows(observation)
-        with np.errstate(over="ignore", invalid="ignore"):  # as the bridge: far outside is the border, or no turn
-            points = self.states.to_unit(rows)
-            for at in self.periodic:
-                turned = points[:, at] - np.floor(points[:, at])
-                points[:, at] = np.where(np.isfinite(turned), turned, 0.0)
-        return np.clip(points, 0.0, 1.0), single
+        return self.states.placed(rows, self.periodic), single  # as the bridge does
+
+    def flat(self, observation: Any) -> tuple[Floats, bool]:
+        """Observations as their numbers `[n, states]`, as they are; and whether it was one."""
+        return self.observations.rows(observation)
+
+    def member(self, numbers: Floats) -> Any:
+        """The observation that has these numbers `[states]`."""
+        return self.observations.member(numbers)
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which observed numbers are whole ones, `[states]`."""
+        return self.observations.whole
 
     def played(self, actions: Floats, single: bool) -> Any:
         """Actions as the environment takes them."""

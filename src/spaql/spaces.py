@@ -6,6 +6,7 @@ u = (v - low) / (high - low); `Finite` is a set of n actions, numbered from 0, t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,15 @@ class Box:
     def to_unit(self, values: Floats) -> Floats:
         """Values `[..., d]` of this box as unit coordinates."""
         return np.asarray((values - self.low) / (self.high - self.low))
+
+    def placed(self, values: Floats, periodic: Iterable[int] = ()) -> Floats:
+        """Values `[n, d]` in the unit cube: what comes round is turned into it, all else moved to its border."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far outside is the border, or no turn
+            points = self.to_unit(values)
+            for at in periodic:
+                turned = points[:, at] - np.floor(points[:, at])
+                points[:, at] = np.where(np.isfinite(turned), turned, 0.0)
+        return np.clip(points, 0.0, 1.0)
 
     def rows(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
         """One value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` moves it inside.

@@ -71,9 +71,26 @@ class Tree:
     @cached_property
     def thresholds(self) -> Floats:
         """Of inner nodes in the observation's own units, exact; the cut where the number comes round, `[nodes]`."""
-        low, width = self.states.low[self.dims], (self.states.high - self.states.low)[self.dims]
-        found = _least(self.cuts, low, width)
-        return np.where(np.isin(self.dims, self.periodic), self.cuts, found)
+        return np.where(np.isin(self.dims, self.periodic), self.cuts, self.reached(self.dims, self.cuts))
+
+    def reached(self, dims: NDArray[Any], cuts: Floats, turns: Floats | float = 0.0) -> Floats:
+        """The least numbers in the observation's own units that reach cuts `[n]`; in a turn of what comes round."""
+        return _least(cuts, self.states.low[dims], (self.states.high - self.states.low)[dims], turns)
+
+    def nominal(self, dim: int, cuts: Floats, turns: Floats | float = 0.0) -> Floats:
+        """Cuts `[n]` in the observation's own units as a person would write them: rounded, no threshold to the bit."""
+        width = self.states.high[dim] - self.states.low[dim]
+        values = self.states.low[dim] + (turns + cuts) * width
+        return np.where(np.abs(values) < 1e-12 * width, 0.0, values)  # not -2.8e-17
+
+    def first_whole(self, dim: int, cuts: Floats) -> Floats:
+        """The first whole number from each cut `[n]` on; infinite cuts stay so."""
+        if dim in self.periodic:
+            return np.asarray(np.ceil(self.nominal(dim, cuts)))
+        found = cuts.copy()
+        finite = np.isfinite(cuts)
+        found[finite] = np.ceil(self.reached(np.full(finite.sum(), dim), cuts[finite]))
+        return found
 
     @property
     def depth(self) -> int:
@@ -173,13 +190,13 @@ def _pruned(
     )
 
 
-def _least(cuts: Floats, low: Floats, width: Floats) -> Floats:
-    """The least double x with (x - low) / width >= cut, for each of the arrays' entries; the cut is above 0."""
-    below, reached = _rank(low), _rank(np.full_like(low, np.inf))
+def _least(cuts: Floats, low: Floats, width: Floats, turns: Floats | float = 0.0) -> Floats:
+    """The least double x with (x - low) / width - turns >= cut, for each of the arrays' entries."""
+    below, reached = _rank(np.full_like(low, -np.inf)), _rank(np.full_like(low, np.inf))
     for _ in range(64):  # as many bits as there are
         middle = below + (reached - below) // np.uint64(2)
         with np.errstate(over="ignore"):
-            there = (_ranked(middle) - low) / width >= cuts
+            there = (_ranked(middle) - low) / width - turns >= cuts
         below, reached = np.where(there, below, middle), np.where(there, middle, reached)
     return _ranked(reached)
 

@@ -19,9 +19,11 @@ from spaql.callbacks import Callbacks
 from spaql.compiling import records
 from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
+from spaql.explaining import Explanation, explained
 from spaql.partition import Cells, Partition, fill
 from spaql.problems.base import Frame, Playable, World
 from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
+from spaql.rules import Rules, rules_of
 from spaql.spaces import Floats, check_whole
 from spaql.stats import Estimate, mean_interval
 from spaql.tree import Tree, decision_tree
@@ -397,6 +399,74 @@ class Agent:
             names=names,
             actions=actions,
         )
+
+    def explain(
+        self,
+        observation: Any,
+        *,
+        step: int = 0,
+        runners_up: int = 3,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> Explanation:
+        """Why `predict` does what it does for one observation, and what would change it; see `spaql.explaining`.
+
+        Parameters
+        ----------
+        observation
+            One, as `predict` takes it.
+        step
+            Time step, for agents whose policy changes with it.
+        runners_up
+            How many other actions to tell of, at most.
+        names, actions
+            Words for the observed numbers, and for the finite actions or the numbers of an action, if not the usual.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=100)
+        >>> why = agent.explain([0.0])
+        >>> why.action == agent.predict([0.0])[0]
+        array([ True])
+        """
+        tree, at = self.tree(), self._time(step)
+        count = check_whole(runners_up, "runners_up", 0)
+        scaling = self.get_parameters().get("scaling")
+        called = {"names": names, "actions": actions}
+        return explained(
+            self.problem, self._policy(), tree, observation, step=at, scaling=scaling, runners_up=count, **called
+        )
+
+    def rules(
+        self, *, step: int = 0, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
+    ) -> Rules:
+        """The policy as a short list of rules, of which the first that fits decides; see `spaql.rules`.
+
+        Parameters
+        ----------
+        step, names, actions
+            As in `explain`.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> rules = spaql.SPAQL("oil", seed=0).learn(iterations=100).rules()
+        >>> rules[-1].conditions  # of what is done otherwise
+        ()
+        """
+        tree, at = self.tree(), self._time(step)
+        inherits = "scaling" in self.get_parameters()  # the published agents, who split as published
+        called = {"names": names, "actions": actions}
+        with training.announced("rules", None):
+            return rules_of(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
+
+    def _time(self, step: Any) -> int | None:
+        """A time step, checked, or None where it makes no difference."""
+        at = check_whole(step, "step", 0, self.problem.horizon - 1)
+        if at and not self.time_variant:
+            raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
+        return at if self.time_variant else None
 
     def _require_training(self) -> None:
         """Raise where there is nothing learned to ask for."""

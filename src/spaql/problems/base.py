@@ -148,6 +148,21 @@ class Playable(ABC):
     def observed(self, observation: Any) -> tuple[Floats, bool]:
         """One observation or many, checked, as points of the unit cube `[n, states]`; and whether it was one."""
 
+    def flat(self, observation: Any) -> tuple[Floats, bool]:
+        """One observation or many, checked, as their numbers `[n, states]`, as they are; and whether it was one."""
+        self.observed(observation)
+        rows = np.asarray(observation, dtype=float)
+        return np.atleast_2d(rows), rows.ndim <= 1
+
+    def member(self, numbers: Floats) -> Any:
+        """The observation that has these numbers `[states]`."""
+        return numbers
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which observed numbers are whole ones, `[states]`."""
+        return np.zeros(self.states.dimensions, np.bool_)
+
     @abstractmethod
     def played(self, actions: Floats, single: bool) -> Any:
         """Actions `[n, actions]` in the units of `actions` as the environment takes them, one or many."""

@@ -7,11 +7,15 @@ Dict or Tuple are called by the way to them, others by their place, and whoever 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
 from spaql.problems.base import Playable
-from spaql.spaces import Box, Finite
+from spaql.spaces import Box, Finite, Floats
+from spaql.texts import numerals
 
 
 class Words(NamedTuple):
@@ -57,10 +61,26 @@ def words(problem: Playable, names: Sequence[str] | None = None, actions: Sequen
         seen = [f"observation[{place}]" if place.isdecimal() else place for place in places]
     if not done:
         finite = isinstance(problem.actions, Finite)
-        done = [f"action {k}" for k in range(moves)] if finite else [f"action[{k}]" for k in range(moves)]
+        done = _numbered(problem, moves) if finite else [f"action[{k}]" for k in range(moves)]
         if isinstance(problem.actions, Box) and moves == 1:
             done = ["action"]
     return Words(_own(names, "names", seen), _own(actions, "actions", done))
+
+
+def spoken(problem: Playable, called: Words, middles: Floats, actions: NDArray[Any]) -> list[str]:
+    """Actions in words: `middles` [n, actions] in the problem's units, and `actions` [n, ...] as it takes them."""
+    if isinstance(problem.actions, Finite):
+        return [called.actions[int(number)] for number in middles[:, 0]]
+    flat = actions.reshape(len(actions), -1)
+    columns = [column.tolist() for column in flat.T]
+    written = [list(map(str, each)) if flat.dtype.kind in "iu" else numerals(each) for each in columns]
+    return [", ".join(map(" ".join, zip(called.actions, row, strict=True))) for row in zip(*written, strict=True)]
+
+
+def _numbered(problem: Playable, count: int) -> list[str]:
+    """Finite actions by what the environment takes for them."""
+    taken = np.asarray(problem.played(np.arange(count, dtype=float)[:, None], False)).tolist()
+    return [f"action {tuple(one) if isinstance(one, list) else one}" for one in taken]
 
 
 def _own(given: Sequence[str] | None, what: str, usual: list[str]) -> list[str]:

@@ -1,0 +1,576 @@
+"""What `explain` and `rules` say is what `predict` does: just before, at and beyond every border."""
+
+import json
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+
+import spaql
+from docs_for_tests import performed
+from problems_for_tests import box_world, finite_world
+from spaql.cli import main
+from spaql.covering import cover, ordered
+from spaql.errors import NotTrainedError, ParameterError
+from spaql.explaining import member
+from spaql.problems import Box, Finite, Problem
+from spaql.problems.words import words
+from spaql.rules import Rules, visited
+from spaql.texts import numerals
+from spaql.tree import Tree
+from test_tree import Weather
+
+
+class Week(gymnasium.Env):
+    """A day of the week, which comes round, and a level: whole numbers; actions are whole numbers of a Box."""
+
+    observation_space = gymnasium.spaces.MultiDiscrete([7, 12])
+    action_space = gymnasium.spaces.Box(-2, 3, (1,), np.int32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        self.seen = self.np_random.integers([7, 12])
+        return self.seen, {}
+
+    def step(self, action):
+        self.steps += 1
+        day, level = self.seen
+        reward = 1.0 - abs(action[0] - (3 if day in (6, 0) else -2 if level < 5 else 0))
+        self.seen = self.np_random.integers([7, 12])
+        return self.seen, float(reward), False, self.steps == 10, {}
+
+
+class Plane(gymnasium.Env):
+    """Two single-precision numbers to see and two to choose."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        self.seen = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self.seen, {}
+
+    def step(self, action):
+        self.steps += 1
+        reward = 1.0 - abs(float(action[0]) - self.seen[1]) - abs(float(action[1]) + self.seen[0])
+        self.seen = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self.seen, float(reward), False, self.steps == 10, {}
+
+
+AGENTS = {
+    "spaql on oil": lambda: spaql.SPAQL("oil", seed=1).learn(100),
+    "published on ambulance": lambda: spaql.SPAQL.published("ambulance", seed=1, rollouts=2).learn(200),
+    "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(200),
+    "published on a box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(200),
+    "aql with finite actions": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(100),
+    "spaql-ts on a cart": lambda: spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(20),
+    "spaql on an angle": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(200),
+    "published on an angle": lambda: spaql.SPAQL.published(Weather, seed=1, periodic=["angle"], rollouts=1).learn(40),
+    "published on days": lambda: spaql.SPAQL.published(Week, seed=1, periodic=[0], rollouts=1).learn(60),
+    "spaql on a plane": lambda: spaql.SPAQL(Plane, seed=1, horizon=10).learn(100),
+}
+
+
+@pytest.fixture(scope="module", params=AGENTS)
+def agent(request):
+    return AGENTS[request.param]()
+
+
+def many(problem, rows):
+    """Observations of rows of numbers, for `predict`."""
+    if not hasattr(problem, "observations"):
+        return rows
+    parts = {
+        part.path[0] if part.path else "": rows[:, part.first : part.first + part.size].reshape(-1, *part.shape)
+        for part in problem.observations.parts
+    }
+    return parts.get("", parts)
+
+
+def done(agent, rows, step):
+    """What `predict` does at rows of numbers."""
+    return agent.predict(many(agent.problem, rows), state=np.full(len(rows), step) if agent.time_variant else None)[0]
+
+
+def numbers_of(agent, count, step, seed=0):
+    """Rows of numbers to try, half of them on a border of the tree, or the last double below it."""
+    random, tree = np.random.default_rng(seed), agent.tree()
+    states = tree.states
+    rows = states.from_unit(random.random((count, states.dimensions)))
+    if agent.problem.whole.any():
+        rows[:, agent.problem.whole] = np.round(rows[:, agent.problem.whole])
+    for d in np.flatnonzero(~agent.problem.whole):
+        here = np.flatnonzero(tree.dims == d)
+        if len(here):
+            chosen = random.choice(here, count)
+            turns = random.integers(-1, 2, count) if d in tree.periodic else np.zeros(count)
+            exact = tree.reached(np.full(count, d), tree.cuts[chosen], turns)
+            exact = np.where(random.random(count) < 0.5, exact, np.nextafter(exact, -np.inf))
+            rows[:, d] = np.where(random.random(count) < 0.5, exact, rows[:, d])
+    return rows
+
+
+def steps_of(agent):
+    return [0, 3] if agent.time_variant else [0]
+
+
+def test_the_cell_and_its_rivals_are_those_of_the_partition(agent):
+    for step in steps_of(agent):
+        cells = agent.partition.at(step)
+        for row in agent.problem.states.from_unit(
+            np.random.default_rng(5).random((20, agent.problem.states.dimensions))
+        ):
+            told = agent.explain(agent.problem.member(row), step=step, runners_up=10**6)
+            here = np.flatnonzero(((cells.state_low <= row) & (row < cells.state_high)).all(axis=1))
+            assert len(here) == told.relevant == len(told.runners_up) + 1
+            assert told.cell.q == cells.q[here].max()
+            all_told = [told.cell, *told.runners_up]
+            assert [one.q for one in all_told] == sorted(cells.q[here], reverse=True)
+            key = lambda low, high, q, visits, depth: (*low, *high, q, visits, depth)  # noqa: E731
+            expected = {
+                key(cells.action_low[k], cells.action_high[k], cells.q[k], cells.visits[k], cells.depth[k])
+                for k in here
+            }
+            found = {key(one.action_low, one.action_high, one.q, one.visits, one.depth) for one in all_told}
+            assert found == expected
+            assert [one.behind for one in all_told] == [told.cell.q - one.q for one in all_told]
+            np.testing.assert_array_equal(told.action, done(agent, row[None], step)[0])
+
+
+def test_it_breaks_ties_as_the_kernels_do(agent):
+    policy = agent._policy()
+    for step in steps_of(agent):
+        for row in numbers_of(agent, 30, step, seed=3):
+            told = agent.explain(agent.problem.member(row), step=step, runners_up=0)
+            points = agent.problem.states.placed(row[None], agent.tree().periodic)
+            cell = policy.greedy(points, np.array([step]))[0]
+            box = agent.problem.actions.from_unit(policy.forest.boxes[cell])
+            assert (told.cell.action_low, told.cell.action_high) == (tuple(box[0]), tuple(box[1]))
+            assert told.runners_up == ()
+
+
+def test_what_is_said_of_borders_is_what_is_done_there(agent):
+    tree, same = agent.tree(), partial(np.testing.assert_array_equal, strict=False)
+    for step in steps_of(agent):
+        for row in numbers_of(agent, 12, step, seed=7):
+            told = agent.explain(agent.problem.member(row), step=step)
+            same(told.action, done(agent, row[None], step)[0])
+            for d, seen in enumerate(told.seen):
+                assert seen.value == row[d]
+                periodic = d in tree.periodic
+                for border, side, end in (
+                    (seen.below, seen.cell_low, seen.low),
+                    (seen.above, seen.cell_high, seen.high),
+                ):
+                    whole_cell = seen.cell_low == seen.low and seen.cell_high == seen.high
+                    if border is None:
+                        assert side == end or seen.whole
+                        assert not periodic or whole_cell
+                        continue
+                    assert not whole_cell
+                    if not seen.whole:
+                        off = (border.value - side) / (seen.high - seen.low)
+                        assert abs(off - round(off) if periodic else off) < 1e-9
+                        assert abs(border.value - border.beyond) < 1e-9
+                    assert border.distance == abs(border.value - row[d])
+                    same(border.action, done(agent, beside(row, d, [border.beyond]), step)[0])
+                for border, going in ((seen.change_below, -1), (seen.change_above, 1)):
+                    near, far = row[d], row[d] + going * (seen.high - seen.low)
+                    if not periodic:
+                        far = np.clip(far, seen.low, seen.high)
+                    if border is not None:
+                        far = border.beyond
+                        assert (far - near) * going > 0
+                        action = done(agent, beside(row, d, [far]), step)[0]
+                        same(border.action, action)
+                        assert not np.array_equal(action, told.action)
+                        far = far - going if seen.whole else np.nextafter(far, -going * np.inf)
+                    between = np.append(np.linspace(near, far, 100), far)
+                    if seen.whole:
+                        between = np.unique(np.trunc(between - near) + near)
+                    actions = done(agent, beside(row, d, between), step)
+                    same(actions, np.repeat(np.asarray(told.action)[None], len(between), axis=0))
+
+
+def beside(row, d, values):
+    """Rows that differ in one number."""
+    rows = np.repeat(row[None], len(values), axis=0)
+    rows[:, d] = values
+    return rows
+
+
+def test_the_bonus_is_that_of_the_last_visit(agent):
+    told = agent.explain(
+        agent.problem.member(agent.problem.states.from_unit(np.full(agent.problem.states.dimensions, 0.3)))
+    )
+    if isinstance(agent, spaql.SPAQL):
+        assert told.bonus is None
+    else:
+        assert told.bonus == agent.scaling / np.sqrt(told.cell.visits or 1)
+
+
+def test_an_explanation_is_text_and_json(agent):
+    for step in steps_of(agent):
+        row = numbers_of(agent, 1, step)[0]
+        told = agent.explain(agent.problem.member(row), step=step)
+        assert json.loads(json.dumps(told.to_dict(), allow_nan=False)) == told.to_dict()
+        text = str(told)
+        assert told.words in text
+        assert all(seen.name in text for seen in told.seen)
+        assert all(len(line) == len(line.rstrip()) for line in text.splitlines())
+
+
+def test_rules_decide_as_predict_does(agent):
+    for step in steps_of(agent):
+        rules, rows = agent.rules(step=step), numbers_of(agent, 5000, step)
+        expected = done(agent, rows, step)
+        np.testing.assert_array_equal(rules.decide(many(agent.problem, rows)), expected)
+        np.testing.assert_array_equal(rules.decide(agent.problem.member(rows[0])), expected[0])
+        assert len(rules) <= rules.leaves <= rules.cells
+        np.testing.assert_array_equal(decided(json.loads(rules.json()), rows[:300]), expected[:300])
+
+
+def decided(told, rows):
+    """What the rules of a JSON object say at rows of numbers, by nothing but the object."""
+
+    def fits(one, row):
+        number, value = told["numbers"][one["number"]], row[one["number"]]
+        low, high = one["low"], one["high"]
+        if number["periodic"]:
+            turns = (value - number["low"]) / (number["high"] - number["low"])
+            value, (low, high) = turns - np.floor(turns), one["fractions"]
+        above, below = low is None or value >= low, high is None or value < high
+        return (above or below) if None not in (low, high) and low > high else above and below
+
+    return [
+        next(rule["action"] for rule in told["rules"] if all(fits(one, row) for one in rule["conditions"]))
+        for row in rows
+    ]
+
+
+def test_shares_are_of_the_visits(agent):
+    rules = agent.rules()
+    shares = [rule.share for rule in rules]
+    assert sum(shares) == pytest.approx(1.0)
+    assert min(shares) >= 0.0
+    _, weights = visited(agent._policy(), 0, False)
+    assert weights.sum() == pytest.approx(agent.partition.at(0).visits.sum())
+
+
+def test_shares_are_what_points_drawn_from_the_cells_say():
+    agent = spaql.SPAQL("oil", seed=1).learn(100)
+    rules, cells, random = agent.rules(), agent.partition, np.random.default_rng(0)
+    chosen = random.choice(len(cells), 5000, p=cells.visits / cells.visits.sum())
+    points = cells.state_low[chosen] + random.random((5000, 1)) * (cells.state_high - cells.state_low)[chosen]
+    found = np.bincount(rules._first(points), minlength=len(rules)) / 5000
+    np.testing.assert_allclose(found, [rule.share for rule in rules], atol=0.03)
+
+
+def test_inherited_visits_are_shared_out():
+    agent = spaql.AQL("oil", seed=1, rollouts=0).learn(50)
+    _, weights = visited(agent._policy(), 0, True)
+    assert weights.sum() == pytest.approx(50)  # one visit in every episode
+    assert agent.partition.at(0).visits.sum() > 100
+
+
+# Hand-made policies ------------------------------------------------------------------------------------------------
+
+
+def _step(state, action, parameters, random, next_state):
+    for d in range(len(next_state)):
+        next_state[d] = state[d]
+    return 0.0, False
+
+
+def _reset(parameters, random, state):
+    for d in range(len(state)):
+        state[d] = 0.5
+
+
+def plain(states, actions=3):
+    """A problem about the unit cube with finite actions."""
+    size = Box([0.0] * states, [1.0] * states)
+    return Problem(name="plain", step=_step, reset=_reset, states=size, actions=Finite(actions), horizon=2)
+
+
+def tree_of(problem, nested, periodic=()):
+    """The tree that nested tuples (dimension, cut, below, above) say, with numbers of actions for leaves."""
+    dims, cuts, children = [], [], []
+
+    def file(node):
+        if isinstance(node, int):
+            return ~node
+        place = len(dims)
+        dims.append(node[0])
+        cuts.append(node[1])
+        children.append([0, 0])
+        children[place][0] = file(node[2])
+        children[place][1] = file(node[3])
+        return place
+
+    root = file(nested)
+    middles = np.arange(float(problem.actions.count))[:, None]
+    return Tree(
+        states=problem.states,
+        periodic=tuple(periodic),
+        roots=np.array([root], np.int32),
+        dims=np.array(dims, np.int16),
+        cuts=np.array(cuts, float),
+        children=np.array(children, np.int32).reshape(-1, 2),
+        boxes=np.stack([middles, middles], axis=1),
+        middles=middles,
+        actions=problem.played(middles, False),
+    )
+
+
+def striped(colours, low=0.0, high=1.0, dim=0):
+    """Stripes of equal width; as many as a power of two."""
+    if len(colours) == 1:
+        return colours[0]
+    middle, half = 0.5 * (low + high), len(colours) // 2
+    return dim, middle, striped(colours[:half], low, middle, dim), striped(colours[half:], middle, high, dim)
+
+
+def fewest(colours):
+    """The fewest intervals to paint a line of colours with, one over the other (dynamic programming)."""
+    line = [c for k, c in enumerate(colours) if k == 0 or c != colours[k - 1]]
+    best = {}
+    for size in range(1, len(line) + 1):
+        for i in range(len(line) - size + 1):
+            j = i + size - 1
+            best[i, j] = 1 + best.get((i + 1, j), 0)
+            for k in range(i + 1, j + 1):
+                if line[k] == line[i]:
+                    best[i, j] = min(best[i, j], best.get((i, k - 1), 0) + best.get((k + 1, j), 0))
+    return best[0, len(line) - 1]
+
+
+NO_WHOLE = {d: np.zeros(d, bool) for d in (1, 2)}
+A, B, C = range(3)
+PICTURES = {
+    "one colour": (1, A, 1),
+    "two": (1, striped([A, B]), 2),
+    "a stripe": (1, striped([A, B, B, A]), 2),
+    "stripes": (1, striped([A, B, A, B, A, B, A, A]), 4),
+    "nested stripes": (1, striped([A, B, C, B, A, A, A, A]), 3),
+    "steps": (1, striped([A, A, A, B, B, B, C, C]), 3),
+    "a quarter": (2, (0, 0.5, (1, 0.5, A, B), B), 2),
+    "a chessboard": (2, (0, 0.5, (1, 0.5, A, B), (1, 0.5, B, A)), 3),
+    "a cross": (2, (0, 0.5, striped([A, B, B, A], dim=1), (0, 0.75, B, striped([A, B, B, A], dim=1))), 3),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_have_as_few_rules_as_can_be(name):
+    states, nested, least = PICTURES[name]
+    found = cover(tree_of(plain(states), nested), 0, NO_WHOLE[states])
+    assert len(found.choices) + 1 == least
+
+
+@pytest.mark.compiled_only
+def test_lines_have_hardly_more_rules_than_must_be():
+    random, more = np.random.default_rng(0), []
+    for _ in range(200):
+        colours = random.integers(3, size=16).tolist()
+        found = cover(tree_of(plain(1), striped(colours)), 0, NO_WHOLE[1])
+        more.append(len(found.choices) + 1 - fewest(colours))
+    assert min(more) == 0
+    assert max(more) <= 2
+    assert np.mean(more) < 0.5
+
+
+def test_a_number_that_comes_round_has_an_interval_that_does():
+    problem = plain(1)
+    tree = tree_of(problem, striped([B, A, A, A, A, A, A, B]), periodic=[0])
+    assert str(Rules(problem, tree, words(problem, names=["angle"]))).splitlines() == [
+        "if (angle >= 0.875 or angle < 0.125): action 1",
+        "otherwise: action 0",
+    ]
+
+
+def test_whole_numbers_are_told_as_such():
+    problem = Problem(name="plain", step=_step, reset=_reset, states=Box([-0.5], [7.5]), actions=Finite(3), horizon=2)
+
+    class Counted(type(problem)):
+        whole = np.array([True])
+
+    counted = Counted(
+        **{name: getattr(problem, name) for name in ("name", "step", "reset", "states", "actions", "horizon")}
+    )
+    called = words(counted, names=["count"], actions=["wait", "go", "stop"])
+    colours = [A, A, B, C, C, C, A, A]
+    assert str(Rules(counted, tree_of(counted, striped(colours)), called)).splitlines() == [
+        "if count = 2: go",
+        "if 3 <= count <= 5: stop",
+        "otherwise: wait",
+    ]
+    fine = (0, 0.5, (0, 0.3125, (0, 0.28125, A, C), B), B)  # no whole number is between 1.75 and 2
+    assert str(Rules(counted, tree_of(counted, fine), called)).splitlines() == ["if count <= 1: wait", "otherwise: go"]
+
+
+def test_a_small_policy_reads_as_expected():
+    problem = plain(2)
+    tree = tree_of(problem, (0, 0.5, (1, 0.25, A, B), (0, 0.75, A, (1, 0.5, A, C))))
+    rules = Rules(problem, tree, words(problem, names=["position", "speed"], actions=["left", "stay", "right"]))
+    assert str(rules).splitlines() == [
+        "if position < 0.5 and speed >= 0.25: stay",
+        "if position >= 0.75 and speed >= 0.5: right",
+        "otherwise: left",
+    ]
+    assert rules.markdown().splitlines() == [
+        "|  | if | then |",
+        "| :--- | :--- | :--- |",
+        "| 1 | position < 0.5 and speed >= 0.25 | stay |",
+        "| 2 | position >= 0.75 and speed >= 0.5 | right |",
+        "| 3 | otherwise | left |",
+    ]
+    assert [rule.conditions for rule in rules] == [
+        (("position", None, 0.5), ("speed", 0.25, None)),
+        (("position", 0.75, None), ("speed", 0.5, None)),
+        (),
+    ]
+    assert [(rule.choice, rule.action, rule.share) for rule in rules] == [(1, 1, None), (2, 2, None), (0, 0, None)]
+    assert repr(rules) == "Rules(3 for 'plain')"
+    assert rules.told().startswith("plain: the first line that fits decides.\n\nif position")
+    assert rules.told().endswith("3 rules for 5 leaves of the decision tree, from 0 cells.")
+
+
+def test_steps_along_a_line_need_one_border_each():
+    problem = plain(1)
+    text = str(Rules(problem, tree_of(problem, striped([0, 1, 2, 2])), words(problem, names=["x"])))
+    assert text.splitlines() == ["if x < 0.25: action 0", "if x < 0.5: action 1", "otherwise: action 2"]
+
+
+def test_weighty_boxes_come_first_where_that_changes_nothing():
+    found = cover(tree_of(plain(1), striped([B, A, A, C, B, A, A, A])), 0, NO_WHOLE[1])
+    for weights in np.random.default_rng(0).random((20, len(found.choices))):
+        other = ordered(found, weights)
+        points = np.linspace(0, 1, 64, endpoint=False)
+        for point in points:
+            decided = []
+            for one in (found, other):
+                held = np.flatnonzero((one.low[:, 0] <= point) & (point < one.high[:, 0]))
+                decided.append(one.choices[held[0]] if len(held) else one.otherwise)
+            assert decided[0] == decided[1]
+        free = [k for k in range(len(found.choices)) if (found.choices == found.choices[k]).all()]
+        assert not free or other.choices[0] == found.choices[np.argmax(weights)]
+
+
+def test_numbers_have_as_many_digits_as_tell_them_apart():
+    assert numerals([]) == []
+    assert numerals([1 / 3, 0.25, -0.0]) == ["0.3333", "0.25", "0"]
+    assert numerals([1.00001, 1.00002, 1.00001]) == ["1.00001", "1.00002", "1.00001"]
+    close = [0.1, np.nextafter(0.1, 1.0)]
+    assert [float(text) for text in numerals(close)] == close
+
+
+# Bad input, the command line, the page -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def oil():
+    return spaql.SPAQL("oil", seed=1).learn(100)
+
+
+def test_bad_input_is_one_sentence(oil):
+    with pytest.raises(NotTrainedError, match="has not learned yet"):
+        spaql.SPAQL("oil").explain([0.5])
+    with pytest.raises(NotTrainedError, match="has not learned yet"):
+        spaql.SPAQL("oil").rules()
+    for ask in (lambda: spaql.Random("oil").explain([0.5]), lambda: spaql.Random("oil").rules()):
+        with pytest.raises(ParameterError, match="Random has no partition"):
+            ask()
+    with pytest.raises(ParameterError, match=r"^observation: expected one to explain, got 2; explain them one by one$"):
+        oil.explain([[0.1], [0.2]])
+    with pytest.raises(ParameterError, match="outside the space"):
+        oil.explain([1.5])
+    with pytest.raises(ParameterError, match="outside the space"):
+        oil.explain([np.nan])
+    with pytest.raises(ParameterError, match=r"^step: SPAQL decides alike in every step; leave it out$"):
+        oil.rules(step=2)
+    with pytest.raises(ParameterError, match="step: expected a whole number"):
+        oil.explain([0.5], step=5)
+    with pytest.raises(ParameterError, match="runners_up: expected a whole number"):
+        oil.explain([0.5], runners_up=-1)
+    with pytest.raises(ParameterError, match="names: expected 1 words"):
+        oil.explain([0.5], names=["x", "y"])
+    with pytest.raises(ParameterError, match="actions: expected 1 words"):
+        oil.rules(actions="go")
+    with pytest.raises(ParameterError, match=r"^observation: expected 1 numbers \(position\), got 2$"):
+        member(oil.problem, [0.1, 0.2])
+
+
+def test_far_outside_is_said():
+    agent = spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(5)
+    told = agent.explain([100.0, 0.0, 0.0, 0.0])
+    assert [seen.outside for seen in told.seen] == [True, False, False, False]
+    assert "position is outside its range, and is taken for the end of it." in str(told)
+    assert told.action == agent.predict([100.0, 0.0, 0.0, 0.0])[0]
+    with pytest.raises(ParameterError, match="finite numbers"):
+        agent.explain([np.inf, 0.0, 0.0, 0.0])
+
+
+def test_actions_are_called_as_the_environment_takes_them():
+    assert words(spaql.GymnasiumProblem(Weather, periodic=["angle"], horizon=10)).actions[3] == "action (1, 1)"
+    agent = AGENTS["published on days"]()
+    told = agent.explain([3, 2])
+    assert told.words == f"action {told.action[0]}"
+    assert told.action.dtype == np.int32
+
+
+def test_the_users_own_words_are_used(oil):
+    assert "x < " in str(oil.rules(names=["x"])) or "x >= " in str(oil.rules(names=["x"]))
+    told = oil.explain([0.5], names=["x"], actions=["go to"])
+    assert told.seen[0].name == "x"
+    assert told.words.startswith("go to ")
+
+
+def test_the_command_line(oil, tmp_path, capsys):
+    path = str(oil.save(tmp_path / "oil.spaql"))
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    assert run("explain", path, 0.5)[1] == f"{oil.explain([0.5])}\n"
+    code, out, _ = run("explain", path, 0.5, "--json", "--names", "x")
+    assert (code, json.loads(out)) == (0, oil.explain([0.5], names=["x"]).to_dict())
+    assert run("rules", path)[1] == f"{oil.rules().told()}\n"
+    assert (
+        run("rules", path, "--format", "markdown", "--actions", "go to")[1]
+        == f"{oil.rules(actions=['go to']).markdown()}\n"
+    )
+    target = tmp_path / "new" / "rules.json"
+    assert run("rules", path, "--format", "json", "--out", target)[:2] == (0, f"wrote {target}\n")
+    assert json.loads(target.read_text()) == oil.rules().to_dict()
+    for arguments, sentence in (
+        (("explain", path, -1e-3), "outside the space"),
+        (("explain", path, "-1e-3"), "outside the space"),
+        (("explain", path, 0.5, 0.6), "expected 1 numbers (position), got 2"),
+        (("explain", path, "nan"), "outside the space"),
+        (("explain", path, 0.5, "--step", "-1"), "step: expected a whole number of at least 0"),
+        (("explain", path, 0.5, "--step", "3"), "decides alike in every step"),
+        (("rules", path, "--names", "a,b"), "names: expected 1 words"),
+        (("rules", tmp_path / "none.spaql"), "none.spaql"),
+        (("rules", path, "--out", tmp_path), "cannot be written"),
+    ):
+        code, out, error = run(*arguments)
+        assert (code, out) == (2, "")
+        assert sentence in error
+        assert error.count("\n") == 1
+    with pytest.raises(SystemExit) as stopped:
+        main(["explain", path, "half"])
+    assert stopped.value.code == 2
+    assert "invalid float value: 'half'" in capsys.readouterr().err
+
+
+@pytest.mark.compiled_only
+def test_the_page_on_explaining_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = performed("explain.md")
+    assert len(namespace["rules"]) >= 2
+    assert "otherwise: " in capsys.readouterr().out
