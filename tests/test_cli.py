@@ -74,6 +74,7 @@ def test_train_writes_its_folder(capsys, tmp_path, algorithm):
         "partition.csv",
         "partition.png",
         "summary.json",
+        "train.json",
     ]
     summary = json.loads((out_dir / "summary.json").read_text())
     history = list(csv.DictReader((out_dir / "history.csv").read_text().splitlines()))
@@ -145,13 +146,17 @@ def test_unwritable_folder_is_refused_before_training(capsys, tmp_path):
 def test_a_folder_tells_of_one_run(capsys, tmp_path):
     run(capsys, "train", "oil", "--out", tmp_path, *QUICK)
     run(capsys, "train", "oil", "--algorithm", "random", "--out", tmp_path, *QUICK)
-    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["summary.json", "train.json"]
 
 
 def test_a_picture_that_cannot_be_written_leaves_nothing_half_done(capsys, tmp_path):
     (tmp_path / "learning.png").mkdir()
     assert "learning.png" in refused(capsys, "train", "oil", "--out", tmp_path, *QUICK)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.spaql", "learning.png"]  # what was learned stays
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["agent.spaql", "checkpoint.spaql", "learning.png", "train.json"]  # what was learned stays
+    (tmp_path / "learning.png").rmdir()
+    assert run(capsys, "train", "--resume", tmp_path, "--quiet")[0] == 0
+    assert (tmp_path / "learning.png").stat().st_size
 
 
 def test_an_optimum_that_is_not_known_well_is_not_shown(capsys):
@@ -362,13 +367,13 @@ def test_an_old_agent_stays_until_the_new_one_is_there(capsys, tmp_path, monkeyp
     save, seen = spaql.SPAQL.save, []
 
     def watched(agent, path):
-        seen.append(path.exists())
-        written = save(agent, path)
-        return written
+        seen.append((path.name, path.exists()))
+        return save(agent, path)
 
     monkeypatch.setattr(spaql.SPAQL, "save", watched)
     code, out, _ = run(capsys, "train", "oil", "--out", tmp_path, *QUICK, "--json")
-    assert (code, seen) == (0, [True])
+    assert code == 0
+    assert [was_there for name, was_there in seen if name == "agent.spaql"] == [True, True]  # and once with its score
     assert str(tmp_path / "agent.spaql") in json.loads(out)["files"]
 
 

@@ -95,12 +95,12 @@ class Run:
         agent.save(self.folder / ON_ITS_WAY)
         return agent.save(self.folder / AGENT)
 
-    def finish(self, agent: Agent) -> Path:
-        """Keep the agent at the end."""
-        path = agent.save(self.folder / AGENT)
+    def finish(self, agent: Agent) -> None:
+        """Keep the agent at the end, if it has learned anything."""
+        if agent.iterations:
+            agent.save(self.folder / AGENT)
         self._write(finished=True)
         (self.folder / ON_ITS_WAY).unlink(missing_ok=True)
-        return path
 
     def _clean(self) -> None:
         """Remove what a killed process left half-written."""
