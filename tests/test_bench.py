@@ -175,6 +175,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(bench, "_SHIPPED_STATES", 1000)
     monkeypatch.setattr(bench, "REPEATS", 1)
     monkeypatch.setattr(bench, "show", lambda bar: {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96})
+    monkeypatch.setattr(bench, "KEPT", (100, 3, 2000))
     monkeypatch.setattr(bench, "CELLS", (100, 1000))
     monkeypatch.setattr(bench, "DENSE", (2, 3))
     monkeypatch.setattr(bench, "_LEARNING_STEPS", 1000)
@@ -196,6 +197,9 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     assert "worst of 5" in text
     assert "megabytes of a process that learns 10 steps: pendulum 300; one iteration 200" in text
     assert "the page of an agent with 100,000 cells: 5.0 s, 8.0 MB" in text
+    assert [row["agent"] for row in figures["files"]] == ["PublishedSPAQL", "PublishedSPAQL", "SPAQL"]
+    assert [row["cells"] for row in figures["files"]][:2] == [100, 64]
+    assert "the file of PublishedSPAQL with 64 cells: saved in " in text
     assert "\n  Pendulum-v1 " in text
     assert "megabytes" not in bench.text(figures | {"memory": None})
     assert [row["problem"] for row in figures["export"]] == ["ambulance", "cartpole", "pendulum"]

@@ -28,6 +28,9 @@
     without a C compiler.  The aims are 1.5, and 8,000 bytes of tables for the ambulance.
 (l) `show`: seconds of `spaql show`, all of the command but the browser, for an agent that sees four numbers and has
     100,000 cells, and megabytes (10^6 bytes) of the page.  The aims are 10 and 15.
+(m) `files`: milliseconds to save and to load an agent, the least of a few, and bytes of the file per cell: published
+    agents of a thousand and of a million cells in the policy (they keep two partitions), and SPAQL on CartPole, whose
+    file is mostly what it remembers.  The aims, for partitions, are 5 ms for 1,000 cells, 2 s for a million, 80 bytes.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ import gymnasium
 import numpy as np
 from tqdm import tqdm
 
+from spaql import files
 from spaql.agents import AQL, SPAQL, PublishedSPAQL
 from spaql.beyond.control import TASKS
 from spaql.compiling import kernel
@@ -73,6 +77,8 @@ BRIDGED = ("CartPole-v1", "Pendulum-v1")
 LARGE = ("cartpole", "pendulum", "acrobot")
 _LARGE_STEPS = 1_000_000
 SHIPPED = ("ambulance", "cartpole", "pendulum")
+_MANY_CELLS = 100_000
+KEPT = (1000, 10, 50_000)  # cells; depth of a partition of 4^10 cells; steps of SPAQL
 _SHIPPED_STATES = 1_000_000
 _SHOWN_CELLS = 100_000
 # What a process uses at most; on Linux `ru_maxrss` would begin with what its parent uses.
@@ -518,6 +524,36 @@ def show(bar: Any) -> dict[str, Any]:
         return {"cells": agent.arms, "seconds": took[-1], "megabytes": page.stat().st_size / 1e6}
 
 
+def kept(bar: Any) -> list[dict[str, Any]]:
+    """(m)."""
+    agents = [_with(along_policy(KEPT[0])), _with(dense(KEPT[1])), SPAQL("cartpole").learn(total_timesteps=KEPT[2])]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.spaql"
+        for agent in agents:
+            bar(f"a file of {agent.arms:,} cells")
+            times = REPEATS if agent.arms > _MANY_CELLS else 4 * REPEATS  # a short call is more often disturbed
+            calls = partial(agent.save, path), partial(files.load, path)
+            save, load = (min(seconds(call) for _ in range(times)) for call in calls)
+            rows.append(
+                {
+                    "agent": type(agent).__name__,
+                    "cells": agent.arms,
+                    "save_ms": 1e3 * save,
+                    "load_ms": 1e3 * load,
+                    "bytes_per_cell": path.stat().st_size / agent.arms,
+                }
+            )
+    return rows
+
+
+def _with(partition: Partition) -> PublishedSPAQL:
+    """An agent on oil that has learned this partition, and kept it."""
+    agent = PublishedSPAQL("oil", rollouts=1).learn(1)
+    agent._work, agent._kept = partition, partition.copy()
+    return agent
+
+
 def start_times(bar: Any) -> dict[str, float]:
     """(g): wall-clock seconds of whole commands."""
 
@@ -541,7 +577,7 @@ def start_times(bar: Any) -> dict[str, float]:
 
 def measure(progress_bar: bool = True) -> dict[str, Any]:
     """All of it, in a few minutes."""
-    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + len(SHIPPED) + 8
+    parts = 3 * len(paper_problems()) + 2 * len(CONTROL) + len(BRIDGED) + len(LARGE) + len(SHIPPED) + 11
     with tqdm(total=parts, disable=not progress_bar, desc="bench", unit="part") as progress:
 
         def bar(what: str) -> None:
@@ -563,6 +599,7 @@ def measure(progress_bar: bool = True) -> dict[str, Any]:
         figures["memory"] = memory(bar)
         figures["export"] = shipped(bar)
         figures["show"] = show(bar)
+        figures["files"] = kept(bar)
         figures["start"] = start_times(bar)
     return figures
 
@@ -628,6 +665,11 @@ def text(figures: dict[str, Any]) -> str:
     lines.append(
         f"the page of an agent with {shown['cells']:,} cells: {shown['seconds']:.1f} s, {shown['megabytes']:.1f} MB"
     )
+    lines += [
+        f"the file of {row['agent']} with {row['cells']:,} cells: saved in {row['save_ms']:.1f} ms, loaded in "
+        f"{row['load_ms']:.1f} ms, {row['bytes_per_cell']:.0f} bytes per cell"
+        for row in figures["files"]
+    ]
     start = figures["start"]
     lines.append(
         f"seconds: --help {start['help_seconds']:.2f}, a short training {start['train_seconds']:.2f}, "
