@@ -416,7 +416,7 @@ def test_the_comment_tells_what_goes_in_and_out(tmp_path):
     text = trained("a Dict that comes round").export(tmp_path / "policy.c").read_text()
     assert "[0] angle: from -3 to 3, and comes round" in text
     assert "void policy_act(const double observation[4], int action[2])" in text
-    assert "0, 1: action 1" in text
+    assert "0, 1: action (0, 1)" in text
     text = trained("time steps").export(tmp_path / "policy.c").read_text()
     assert "double policy_act(const double observation[1], int step)" in text
     assert "The time step is from 0 to 4" in text

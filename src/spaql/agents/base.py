@@ -19,17 +19,18 @@ from spaql.callbacks import Callbacks
 from spaql.compiling import records
 from spaql.episodes import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.explaining import Explanation, explained
 from spaql.partition import Cells, Partition, fill
 from spaql.problems.base import Frame, Playable, World
 from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
-from spaql.rules import Rules, rules_of
 from spaql.spaces import Floats, check_whole
 from spaql.stats import Estimate, mean_interval
-from spaql.tree import Tree, decision_tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from spaql.explaining import Explanation
+    from spaql.rules import Rules
+    from spaql.tree import Tree
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
 MOST_ROLLOUTS = 1_000_000
@@ -344,6 +345,8 @@ class Agent:
 
     def tree(self) -> Tree:
         """The policy as a decision tree: what `predict` does, and nothing else; see `spaql.tree`."""
+        from spaql.tree import decision_tree  # not before it is asked for; nor are the next two
+
         self._require_training()
         return decision_tree(self.problem, self._policy())
 
@@ -430,6 +433,8 @@ class Agent:
         >>> why.action == agent.predict([0.0])[0]
         array([ True])
         """
+        from spaql.explaining import explained
+
         tree, at = self.tree(), self._time(step)
         count = check_whole(runners_up, "runners_up", 0)
         scaling = self.get_parameters().get("scaling")
@@ -455,6 +460,8 @@ class Agent:
         >>> rules[-1].conditions  # of what is done otherwise
         ()
         """
+        from spaql.rules import rules_of
+
         tree, at = self.tree(), self._time(step)
         inherits = "scaling" in self.get_parameters()  # the published agents, who split as published
         called = {"names": names, "actions": actions}

@@ -7,7 +7,7 @@ the median minimises E|X - a|.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from spaql.problems.base import Frame, World
 from spaql.problems.model import BetaArrivals
 from spaql.rng import Stream
 from spaql.spaces import Box, Finite, Floats, check_whole
-from spaql.tree import Tree
+
+if TYPE_CHECKING:
+    from spaql.tree import Tree
 
 
 class Baseline(Agent):
