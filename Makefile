@@ -39,8 +39,8 @@ docs-look: .venv/.stamp ## Draw the pictures of docs/look.md; the one of the pag
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 	$(BIN)/spaql demo --out results/demo
 
-test: .venv/.stamp ## Run the tests, compiled
-	$(BIN)/python -m pytest
+test: .venv/.stamp ## Run the tests, compiled, on two processors
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 soak: .venv/.stamp ## Kill runs, spoil agent files: the long form of tests that make test runs in a short one
 	SPAQL_SOAK=1 $(BIN)/python -m pytest tests/test_runs.py tests/test_spoiled.py
@@ -58,7 +58,7 @@ bench: .venv/.stamp ## Measure speed
 	$(BIN)/spaql bench
 
 coverage: .venv/.stamp ## Run the tests with the JIT off and measure line and branch coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not compiled_only" \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not compiled_only" \
 		--cov=spaql --cov-report=term-missing --cov-fail-under=85
 
 wheel-test: .venv/.stamp ## Build the wheel and use it in an empty environment

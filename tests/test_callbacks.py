@@ -430,6 +430,16 @@ def test_checkpoints(keep, left, tmp_path):
     assert set(folder.iterdir()) == {*checkpoint.files, folder / "steps-1.spaql"}
 
 
+def test_checkpoints_have_the_names_that_are_asked_for(tmp_path):
+    checkpoint = spaql.callbacks.Checkpoint(20, tmp_path, keep=2, name="run-{}")
+    spaql.SPAQL("oil").learn(20, callback=checkpoint)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run-100.spaql", "run-80.spaql"]
+    assert checkpoint.files == [tmp_path / "run-80.spaql", tmp_path / "run-100.spaql"]
+    for name in (5, "", "a/b"):
+        with pytest.raises(ParameterError, match="name: expected that of a file"):
+            spaql.callbacks.Checkpoint(20, tmp_path, name=name)
+
+
 @pytest.mark.parametrize("name", ["SPAQL", "CartPole"])
 def test_a_checkpoint_goes_on_where_it_was_written(name, tmp_path):
     agent, checkpoint = AGENTS[name](), Checkpoint(25, tmp_path / "checkpoints")

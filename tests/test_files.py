@@ -4,9 +4,11 @@ import dataclasses
 import hashlib
 import io
 import json
+import os
 import random
 import sys
 import threading
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -15,10 +17,13 @@ import numpy as np
 import pytest
 
 import spaql
-from spaql.errors import AgentFileError, ParameterError, SpaqlError
+from spaql.compiling import records
+from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
+from spaql.memory import PENDING
 from spaql.opening import described
 from spaql.problems import PROBLEMS, Box, Problem
 from spaql.sketches import drawn, sketched
+from spaql.training import ROW
 
 MAKERS = {
     "spaql": lambda problem: spaql.SPAQL(problem, seed=3),
@@ -137,7 +142,71 @@ def test_what_is_no_agent_file_is_refused(tmp_path, how):
         spaql.load(path)
 
 
+def lying(method):
+    """A small file whose head says that it is small, and is not."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as archive:
+        archive.writestr("agent.json", bytes(64 << 20))
+    packed = bytearray(data.getvalue())
+    for mark, place in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        at = packed.index(mark) + place
+        packed[at : at + 4] = (100).to_bytes(4, "little")
+    return bytes(packed)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_is_larger_than_it_says_is_not_unpacked(tmp_path, method):
+    path = tmp_path / "agent.spaql"
+    path.write_bytes(lying(method))
+    tracemalloc.start()
+    try:
+        with pytest.raises(AgentFileError, match=r"agent\.spaql: "):
+            spaql.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_room_that_a_file_asks_for_is_not_given_at_once(tmp_path):
+    for agent in (spaql.SPAQL("oil").learn(5), spaql.SPAQL.published("oil", rollouts=1).learn(5)):
+        path = agent.save(tmp_path / "agent.spaql")
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        room = io.BytesIO()
+        np.save(room, np.array([12_000_000, 12_000_000]))
+        head = json.loads(members["agent.json"])
+        head["arrays"]["work-room"] = {"bytes": room.tell(), "sha256": hashlib.sha256(room.getvalue()).hexdigest()}
+        members |= {"agent.json": json.dumps(head).encode(), "work-room.npy": room.getvalue()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+        assert spaql.load(path)._work.allocated < 1 << 20
+
+
+def test_links_are_followed_and_devices_left_alone(tmp_path):
+    agent = spaql.SPAQL("oil", seed=1).learn(5)
+    (tmp_path / "link.spaql").symlink_to(tmp_path / "target.spaql")
+    agent.save(tmp_path / "link.spaql")
+    assert (tmp_path / "link.spaql").is_symlink()
+    assert spaql.load(tmp_path / "target.spaql").iterations == 5
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.spaql")
+        with pytest.raises(OutputError, match="no plain file"):
+            agent.save(tmp_path / "pipe.spaql")
+    (tmp_path / "folder.spaql").mkdir()
+    with pytest.raises(OutputError, match="a folder"):
+        agent.save(tmp_path / "folder.spaql")
+    for call in (agent.save, spaql.load, agent.export):
+        for name in ("x" * 300 + ".c", "a\0b.c"):
+            with pytest.raises(SpaqlError):
+                call(tmp_path / name)
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "checkpoint.spaql").touch()
+    with pytest.raises(AgentFileError, match="spaql train --resume goes on with it"):
+        spaql.load(tmp_path / "begun")
     with pytest.raises(AgentFileError, match="there is no such file"):
         spaql.load(tmp_path / "nothing.spaql")
 
@@ -209,6 +278,48 @@ def test_on_an_environment_too_it_goes_on_exactly(tmp_path, kind, env):
         agent = spaql.load(agent.learn(iterations).save(tmp_path / "agent.spaql"), None if env is not Gusts else env)
     assert agent.save(tmp_path / "a.spaql").read_bytes() == whole.save(tmp_path / "b.spaql").read_bytes()
     np.testing.assert_array_equal(agent.evaluate(3).returns, whole.evaluate(3).returns)
+
+
+class OldStyle(gymnasium.Env):
+    """Draws from a generator of its own, made of the seed of each reset, and knows nothing of `np_random`."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.random = random.Random(seed)
+        self.left = self.random.randrange(3, 9)
+        return np.array([self.random.uniform(-1, 1)]), {}
+
+    def step(self, action):
+        self.left -= 1
+        seen = self.random.uniform(-1, 1)
+        return np.array([seen]), float((seen > 0) == action), self.left == 0, False, {}
+
+
+def test_an_environment_without_np_random_goes_on_exactly_too(tmp_path):
+    whole = spaql.SPAQL(OldStyle, seed=1, horizon=20).learn(40)
+    agent = spaql.SPAQL(OldStyle, seed=1, horizon=20)
+    for iterations in (3, 17, 20):
+        agent = spaql.load(agent.learn(iterations).save(tmp_path / "agent.spaql"), OldStyle)
+    assert agent.save(tmp_path / "a.spaql").read_bytes() == whole.save(tmp_path / "b.spaql").read_bytes()
+
+
+def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
+    """As Ctrl-C can leave it: its index is not up to date."""
+    agent = spaql.SPAQL("pendulum", seed=0)
+    agent.prepare()
+    rows, waiting = records(1000, ROW), False
+    while not waiting:  # as `learn`, but without making room when a revision asks for it
+        agent.iterate(rows, 2**60)
+        waiting = bool(agent._memory.counts[PENDING])
+        agent._history.append(rows[: agent.finished - agent.iterations].copy())
+        if not waiting:
+            agent.make_room(1000 * 200)
+    again = spaql.load(agent.save(tmp_path / "agent.spaql"))
+    assert again.save(tmp_path / "again.spaql").read_bytes() == (tmp_path / "agent.spaql").read_bytes()
+    np.testing.assert_array_equal(again.learn(20).history, agent.learn(20).history)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,15 @@ def named(data):
 def bomb(data):
     parts = members(data)
     name = dice.choice(list(parts))
+    if dice.random() < 0.5:  # one that says that it is small
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", dice.choice((8, 12, 14))) as archive:
+            archive.writestr("agent.json", bytes(100 << 20))
+        data = bytearray(out.getvalue())
+        for mark, place in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+            at = data.index(mark) + place
+            data[at : at + 4] = (100).to_bytes(4, "little")
+        return bytes(data)
     return packed(parts | {name: parts[name] + bytes(dice.choice((1 << 20, 40 << 20, 300 << 20)))}, right=False)
 
 
@@ -200,7 +209,6 @@ for number in range(count):
     print(number, name, how.__name__, file=sys.stderr)
     faulthandler.dump_traceback_later(20, exit=True)
     begun = time.perf_counter()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         again = spaql.load(path)
     except AgentFileError as error:
@@ -210,7 +218,7 @@ for number in range(count):
     except SpaqlError as error:
         raise AssertionError(f"{type(error)} {error}")
     slowest = max(slowest, time.perf_counter() - begun)
-    most = max(most, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    most = max(most, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)
     if again is not None:
         kept += 1
         try:
@@ -221,7 +229,7 @@ for number in range(count):
                 action = np.asarray(again.predict(AGENTS[name][1])[0], float)
                 assert np.isfinite(action).all() and (action >= 0).all() and (action <= 3).all(), action
                 if how is array and name != "sky":
-                    again.learn(3)
+                    again.learn(30)  # through a revision
                     again.evaluate(2)
         except SpaqlError as error:  # such as an observation of another shape, which the file may ask for
             assert how is head, error

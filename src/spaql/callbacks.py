@@ -270,7 +270,9 @@ class Checkpoint(_Regular):
     ) -> None:
         super().__init__(every)
         self.folder = Path(folder)
-        self.name = name
+        if not isinstance(name, str) or not name or os.path.basename(name) != name:
+            raise ParameterError(f"name: expected that of a file, such as {CHECKPOINT!r}, got {name!r:.80}")
+        self.name = name if Path(name).suffix else f"{name}{Path(CHECKPOINT).suffix}"
         self.keep = None if keep is None else check_whole(keep, "keep", 1)
         self.files: list[Path] = []
 

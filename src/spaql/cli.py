@@ -297,6 +297,8 @@ def _train(options: argparse.Namespace) -> int:
         if options.out is None:
             raise ParameterError("--checkpoint-every: needs --out, the folder to keep the agent in")
     agent = _agent(options)
+    if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, "agent.spaql")):
+        _say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would go on with it")
     run = Run.begin(options.out, options.arguments) if options.out is not None else None
     if not options.quiet:
         for found in agent.diagnose(**length):
@@ -320,9 +322,11 @@ def _resume(options: argparse.Namespace) -> int:
     done, least = agent.iterations, 1
     if name == "total_timesteps":
         done, least = agent.steps_taken, agent.steps_per_iteration
+    unit, left = "steps" if name == "total_timesteps" else "iterations", asked - done
     if not begun.quiet:
-        _say(f"goes on after {done:,} of {asked:,} {'steps' if name == 'total_timesteps' else 'iterations'}")
-    return _trained(begun, agent, {name: asked - done} if asked - done >= least else {}, run)
+        begins = "goes on after" if left >= least else "nothing is left to learn and it is only scored: it has"
+        _say(f"{begins} {done:,} of {asked:,} {unit}")
+    return _trained(begun, agent, {name: left} if left >= least else {}, run)
 
 
 def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
@@ -481,8 +485,8 @@ def _rules(options: argparse.Namespace) -> int:
     from spaql import output
 
     path = Path(options.out)
-    for written in output.write(output.check_folder(path.parent), {path.name: f"{text}\n"}):
-        print(f"wrote {written}")
+    output.replace(path, f"{text}\n".encode())
+    print(f"wrote {path}")
     return 0
 
 

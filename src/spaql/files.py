@@ -14,8 +14,6 @@ import hashlib
 import io
 import json
 import os
-import re
-import threading
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -25,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql import output
 from spaql._version import __version__
 from spaql.agents import ALGORITHMS, Agent
-from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
+from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.opening import described, reopened
-from spaql.output import check_folder
 from spaql.problems.base import Playable
 from spaql.spaces import Finite
 
@@ -40,7 +38,7 @@ _LARGEST_HEAD = 4 << 20
 _MOST_MEMBERS = 100
 # What a file may unpack to: arrays shrink to a tenth or so, and a file that claims much more was made to harm.
 _SMALL, _RATIO = 32 << 20, 100
-_DRAFT = re.compile(r"\..+\.(\d+)-\d+\.part")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DAMAGE = (  # all that reading something else than an agent's file can raise
     zipfile.BadZipFile,
     zlib.error,
@@ -83,18 +81,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         members |= {f"{name}.npy": array for name, array in packed.items()}
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 1)
-    check_folder(target.parent)
-    draft = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
-    try:
-        with open(draft, "wb") as file:
-            file.write(data.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    except OSError as error:
-        raise OutputError(f"{str(target)!r} cannot be written: {error.strerror or error}; choose another") from None
-    finally:
-        draft.unlink(missing_ok=True)
+    output.replace(target, data.getbuffer())
     return target
 
 
@@ -115,9 +102,9 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         Where it is no agent file, or a damaged or newer one.
     """
     source = _path(path, "load")
-    if source.is_dir():
+    if os.path.isdir(source):
         source = source / f"agent{SUFFIX}"
-    elif not source.suffix and not source.exists():
+    elif not source.suffix and not os.path.exists(source):
         source = source.with_suffix(SUFFIX)  # as `save` has named it
     try:
         with zipfile.ZipFile(source) as archive:
@@ -127,9 +114,13 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
                 raise AgentFileError(f"{source}: it does not hold the arrays that it names, and nothing else")
             arrays = {name: _array(archive, name, entry, source) for name, entry in head["arrays"].items()}
     except FileNotFoundError:
-        raise AgentFileError(
-            f"{source}: there is no such file; agent.save writes one, and so does spaql train --out"
-        ) from None
+        begun = os.path.exists(source.with_name("checkpoint.spaql"))
+        how = (
+            "a run was begun there: spaql train --resume goes on with it"
+            if begun
+            else ("agent.save writes one, and so does spaql train --out")
+        )
+        raise AgentFileError(f"{source}: there is no such file; {how}") from None
     except _DAMAGE as error:
         if isinstance(error, SpaqlError):
             raise
@@ -137,25 +128,11 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     return _agent(head, arrays, env, source)
 
 
-def clean(folder: Path) -> None:
-    """Remove what killed processes left half-written in a folder."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        draft = _DRAFT.fullmatch(path.name)
-        if draft and not _alive(int(draft[1])):
-            path.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, PermissionError)
-    return True
-
-
 def _check_sizes(archive: zipfile.ZipFile, source: Path) -> None:
     """Refuse what is packed so that a small file would fill the memory."""
     members = archive.infolist()
+    if any(member.compress_type not in _METHODS or member.flag_bits & 1 for member in members):
+        raise AgentFileError(f"{source}: it is packed or encrypted in another way than agent files are")
     unpacked, packed = sum(member.file_size for member in members), os.path.getsize(source)
     if len(members) > _MOST_MEMBERS or unpacked > max(_SMALL, _RATIO * packed):
         raise AgentFileError(
@@ -164,7 +141,7 @@ def _check_sizes(archive: zipfile.ZipFile, source: Path) -> None:
 
 
 def _path(path: Any, what: str) -> Path:
-    if isinstance(path, str | os.PathLike) and os.fspath(path):
+    if isinstance(path, str | os.PathLike) and os.fspath(path) and "\0" not in str(path):
         return Path(path)
     raise ParameterError(f"{what}: expected the path of a file, got {path!r:.80}")
 
@@ -173,7 +150,7 @@ def _head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     info = archive.getinfo(_HEAD)
     if info.file_size > _LARGEST_HEAD:
         raise AgentFileError(f"{source}: its {_HEAD} is too large to be one")
-    head = json.loads(archive.read(info))
+    head = json.loads(_bytes(archive, info))
     version = head.get("format")
     if not isinstance(version, int) or version < 1:
         raise AgentFileError(f"{source}: this is no agent file of spaql")
@@ -185,11 +162,20 @@ def _head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     return dict(head)
 
 
+def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """What a member holds, but never more than it says; its checksum is seen to at its end."""
+    with archive.open(info) as member:
+        data = member.read(info.file_size)
+        if len(data) != info.file_size or member.read(1):
+            raise zipfile.BadZipFile("a part is not as long as it says")
+    return data
+
+
 def _array(archive: zipfile.ZipFile, name: str, entry: Mapping[str, Any], source: Path) -> NDArray[Any]:
     info = archive.getinfo(f"{name}.npy")
     if info.file_size != entry["bytes"]:
         raise AgentFileError(f"{source}: its array {name!r} is not as long as it says")
-    data = archive.read(info)
+    data = _bytes(archive, info)
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise AgentFileError(f"{source}: its array {name!r} is damaged")
     loaded: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
@@ -213,7 +199,7 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
     algorithm, about, parameters = (head.get(name) for name in ("algorithm", "problem", "parameters"))
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise AgentFileError(f"{source}: it holds an agent of the kind {algorithm!r}, which this spaql does not know")
-    if not isinstance(parameters, dict) or not isinstance(about, dict):
+    if not isinstance(parameters, dict) or not isinstance(about, dict) or parameters.get("seed") != head.get("seed"):
         raise AgentFileError(f"{source}: its {_HEAD} does not tell of an agent and a problem")
     try:
         opened = reopened(about, env, head.get("seed"), str(source))
@@ -228,7 +214,7 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
         agent = ALGORITHMS[algorithm](opened, **parameters)
         agent.restore(arrays, head["numbers"])
         agent.remember(head.get("score"))
-    except (ArithmeticError, AttributeError, LookupError, SpaqlError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, SpaqlError, TypeError, ValueError) as error:
         raise AgentFileError(f"{source}: its parts do not fit together ({_line(error)})") from None
     return agent
 

@@ -316,7 +316,7 @@ class GymnasiumProblem(Playable):
         """The function that compiled code calls for a step or a reset; what it tells is a status."""
         read, write = self.moves.reader(self._action), self.observations.writer(self._seen)
         reward: Any = self._reward.data  # quicker to write to
-        play, restart = self.env.step, self.env.reset
+        play, restart, inside = self.env.step, self.env.reset, self.env.unwrapped
         numbers = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.bool_))  # as most rewards are
 
         def move(what: int) -> int:
@@ -339,7 +339,9 @@ class GymnasiumProblem(Playable):
                 if self._left_off is not None:
                     state, self._left_off = self._left_off, None
                     _start(restart, _seed_of(state))  # for what draws from generators of its own
-                    self.env.unwrapped.np_random.bit_generator.state = state
+                    inside.np_random.bit_generator.state = state
+                elif seed is None and _generator(inside) is None:  # it goes on with what a file cannot hold
+                    seed = _drawn(self._seeds)
                 write(_start(restart, seed))
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
@@ -503,25 +505,22 @@ class GymnasiumProblem(Playable):
         The latter is Gymnasium's `np_random`, of which the next episode is drawn unless a seed stands ready for it.
         """
         state, seed = self._left_off, self._next_seed
-        if seed is None and self._env is not None:
-            random = getattr(self._env.unwrapped, "_np_random", None)
-            if isinstance(random, np.random.Generator) and isinstance(random.bit_generator, np.random.PCG64):
-                state = random.bit_generator.state
+        if seed is None and state is None and self._env is not None:
+            random = _generator(self._env.unwrapped)
+            state = None if random is None else random.bit_generator.state
         return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": seed, "generator": state}
 
     def go_on(self, progress: Mapping[str, Any]) -> None:
         """Go on where `progress` was told, so that no start of an episode comes twice.
 
-        With the state of its generator an environment that draws from no other goes on exactly; else with the next
-        seed.
+        An environment that draws from Gymnasium's `np_random` alone goes on exactly, and so does one that has none,
+        as every episode of it begins with a seed; one that remembers more from episode to episode does not.
         """
         self.seed = check_whole(progress["seed"], "seed", 0, LARGEST_SEED)
         self._seeds.bit_generator.state = progress["seeds"]
         unused, state = progress["next"], progress.get("generator")
         if state is not None:
             np.random.PCG64(0).state = state  # a ValueError, TypeError or LookupError if it is none
-        elif unused is None:
-            unused = _drawn(self._seeds)
         self._next_seed = None if unused is None else check_whole(unused, "next", 0)
         self._left_off = state
 
@@ -553,6 +552,13 @@ class GymnasiumProblem(Playable):
 def _drawn(random: np.random.Generator) -> int:
     """A seed for an environment."""
     return int(random.integers(_SEEDS))
+
+
+def _generator(inside: Any) -> np.random.Generator | None:
+    """The generator behind an environment's `np_random`, without its wrappers, if JSON can hold its state."""
+    random = getattr(inside, "_np_random", None)
+    fits = isinstance(random, np.random.Generator) and isinstance(random.bit_generator, np.random.PCG64)
+    return random if fits else None
 
 
 def _seed_of(state: Mapping[str, Any]) -> int:

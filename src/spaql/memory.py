@@ -149,6 +149,7 @@ def check_memory(
     most = choices - 1 if choices else 1.0
     files = memory.files[:used]
     leaves = forest.nodes["child"][:nodes] == NONE
+    numbers = (*memory, *ledger._replace(value=ledger.value[:nodes][leaves]))  # above them may be no cell, so no value
     within = [
         _within(files[:, CELL], 0, cells),
         _within(files[:, ORIGIN], 0, nodes),
@@ -160,9 +161,40 @@ def check_memory(
         bool(((done >= 0.0) & (done <= most)).all()) and (not choices or np.array_equal(done, np.floor(done))),
         bool(np.isfinite(facts[:, reward]).all()),
         all(np.array_equal(ledger.edges[:nodes, k], boxes[k]) for k in range(2)),
+        all(bool(np.isfinite(array).all()) for array in numbers if array.dtype.kind == "f"),
+        0 <= memory.counts[NEXT] <= scheduled(used, rule) and memory.counts[PENDING] in (0, 1),
+        0 <= memory.counts[TOLD] <= memory.counts[SPLITS],
     ]
     if not all(within) or not _chained(files, forest.cells["visits"][:cells], ledger.ends[:cells]):
         raise ValueError("a memory whose files lead nowhere")
+    if not _coded(forest, memory, ledger, rule, boxes):
+        raise ValueError("a memory that is not counted as it is")
+
+
+def _coded(
+    forest: Forest, memory: Memory, ledger: Ledger, rule: Rule, boxes: tuple[NDArray[Any], NDArray[Any]]
+) -> bool:
+    """Whether the quarters that experiences lie in, and how many in each, are those of their cells' boxes."""
+    used, cells = int(memory.counts[USED]), int(forest.used[1])
+    cell = memory.files[:used, CELL]
+    node = forest.cells["node"][:cells][cell]
+    codes, tally, at = np.zeros(used, np.int64), np.zeros((cells, bins(rule))), 0
+    quarters = []
+    for d in range(rule.sides):
+        a = d - rule.states
+        low, high = (ends[node, d] if a < 0 else forest.boxes[cell, k, a] for k, ends in enumerate(boxes))
+        width, x = high - low, memory.facts[:used, d]
+        part = sum((x >= low + share * width).astype(np.int64) for share in (0.25, 0.5, 0.75))
+        quarters.append(part)
+        codes |= part << (2 * d)
+        np.add.at(tally, (cell, at + part), 1.0)
+        at += 4
+    for s in range(rule.states):
+        for d in range(rule.states, rule.sides):
+            np.add.at(tally, (cell, at + (quarters[s] & 2) + (quarters[d] >> 1)), 1.0)
+            at += 4
+    same = np.array_equal(np.where(codes < 1 << 31, codes, codes - (1 << 32)), memory.files[:used, CODE])
+    return same and np.array_equal(tally, ledger.tally[:cells, : bins(rule)])
 
 
 def _within(numbers: NDArray[np.int32], least: int, above: int) -> bool:

@@ -258,7 +258,13 @@ def _environment(about: Mapping[str, Any], env: Any, seed: int, where: str) -> G
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
             raise AgentFileError(f"{where}: what it says of its spaces is damaged ({error})") from None
     else:
-        made = GymnasiumProblem(make if env is None else env, **ranges)
+        try:
+            made = GymnasiumProblem(make if env is None else env, **ranges)
+        except ParameterError as error:
+            if "is no observed number" not in str(error):
+                raise
+            shown = str(error).rpartition("there are ")[2]
+            raise ParameterError(f"env: {where} saw {', '.join(about['names'])}, and this shows {shown}") from None
     if env is None:
         made.module = str(about["id"] or "").rpartition(":")[0]
         _recipes[made] = {name: about[name] for name in _RECIPE if name in about}
@@ -326,9 +332,13 @@ def _compiled(about: Mapping[str, Any], given: Any, seed: int, where: str) -> Pl
         for name, value in about["arguments"].items()
     }
     try:
-        return PROBLEMS[about["maker"]](**arguments)
+        problem = PROBLEMS[about["maker"]](**arguments)
     except (TypeError, SpaqlError) as error:
         raise AgentFileError(f"{where}: its problem {about['maker']!r} cannot be made ({error})") from None
+    told = described(problem)
+    if any(told[name] != about[name] for name in ("name", "horizon", "actions", "states") if name in about):
+        raise AgentFileError(f"{where}: what it says of its problem {about['maker']!r} is not so")
+    return problem
 
 
 class Absent(Plain):

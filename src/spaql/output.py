@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from spaql.errors import OutputError
 FIGURES = "figures"  # the subfolder for pictures
 #: what a file holds; a function draws its figure when its turn comes, so that not all of them are in memory at once
 Content = str | bytes | Figure | Callable[[], Figure]
+_DRAFT = re.compile(r"\..+\.\d+-\d+\.part")  # of `replace`
 _LEFT_BEHIND = re.compile(re.escape(figures.PART) + r"(\d+-.+|[0-9a-f]{32}\.tmp)")
 
 
@@ -39,8 +41,35 @@ def clean(folder: Path) -> None:
     """Remove what a killed process left half-written; only for who knows that no other process is writing there."""
     for place in (folder, folder / FIGURES):
         for path in place.iterdir() if place.is_dir() else ():
-            if _LEFT_BEHIND.fullmatch(path.name):
+            if _LEFT_BEHIND.fullmatch(path.name) or _DRAFT.fullmatch(path.name):
                 path.unlink(missing_ok=True)
+
+
+def replace(target: Path, data: bytes | memoryview) -> None:
+    """Write a file, all of it or nothing: under another name first, and on the disk before it takes the other's place.
+
+    A link is followed, so that it stays one; what is neither a file nor missing, such as a device, is refused.
+    """
+    check_folder(target.parent)
+    try:
+        place = Path(os.path.realpath(target))
+        if place.exists() and not place.is_file():
+            kind = "a folder" if place.is_dir() else "no plain file"
+            raise OutputError(f"{str(target)!r} cannot be written: it is {kind}; choose another")
+        draft = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            with open(draft, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, place)
+        finally:
+            with contextlib.suppress(OSError):  # no error here may hide the one above
+                draft.unlink()
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"{str(target)!r} cannot be written: {error.strerror or error}; choose another") from None
 
 
 def write(

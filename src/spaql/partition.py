@@ -90,6 +90,7 @@ class Partition:
         count = actions.count if isinstance(actions, Finite) else 1
         splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
         self._children = splits
+        self._claimed: tuple[int, int] | None = None  # room that it had before it was in a file
         self.forest = self._allocate(steps, steps * count)
         self._plant(float(initial), count)
 
@@ -139,7 +140,7 @@ class Partition:
         """An independent copy."""
         twin = Partition.__new__(Partition)
         twin.states, twin.actions, twin.steps, twin._children = self.states, self.actions, self.steps, self._children
-        twin.forest = Forest._make(array.copy() for array in self.forest)
+        twin._claimed, twin.forest = self._claimed, Forest._make(array.copy() for array in self.forest)
         return twin
 
     @property
@@ -175,6 +176,9 @@ class Partition:
 
     def _enlarge(self, nodes: int, cells: int) -> None:
         """Hold at least so many nodes and cells."""
+        if self._claimed is not None:  # only now; arrays are tidied as they grow, so it must be the same
+            self.hold(*self._claimed)
+            self._claimed = None
         old = self.forest
         if nodes <= len(old.nodes) and cells <= len(old.cells):
             return
@@ -187,7 +191,7 @@ class Partition:
         """All that is in use, for a file."""
         nodes, cells, _ = (int(n) for n in self.forest.used)
         return {
-            "room": np.array([len(self.forest.nodes), len(self.forest.cells)]),  # arrays are tidied as they grow
+            "room": np.array(self._claimed or (len(self.forest.nodes), len(self.forest.cells))),
             "used": self.forest.used,
             "nodes": self.forest.nodes[:nodes],
             "links": self.forest.links[:nodes],
@@ -196,21 +200,27 @@ class Partition:
             "grid": self.forest.grid,
         }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become the partition of these arrays, of the same spaces; a ValueError where they do not fit."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]], ranked: bool = True) -> None:
+        """Become the partition of these arrays, of the same spaces; a ValueError where they do not fit.
+
+        `ranked` says whether its index is to be up to date.
+        """
         nodes, cells, states = (int(n) for n in arrays["used"])
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
             raise ValueError("a partition of other spaces")
         room = [int(n) for n in arrays["room"]]
         if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
             raise ValueError("a partition with more room than it can need")
-        new = self._allocate(*room)
+        for name, length in (("nodes", nodes), ("links", nodes), ("cells", cells), ("boxes", cells)):
+            if len(arrays[name]) != length:
+                raise ValueError(f"{name} of another length")  # before room is made for them
+        new = self._allocate(nodes, cells)
         new.used[:] = arrays["used"]
         rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
         for name, count in rows.items():
             fill(getattr(new, name)[:count], arrays[name], name)
-        _check(new, self.steps, self.actions)
-        self.forest = new
+        _check(new, self.steps, self.actions, ranked)
+        self.forest, self._claimed = new, (room[0], room[1])
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
@@ -268,13 +278,14 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _check(forest: Forest, roots: int, actions: Actions) -> None:
+def _check(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
     nodes, cells, _ = (int(n) for n in forest.used)
     forest = forest._replace(
         nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
     )
-    fits = _is_tree(forest, roots) and _is_filed(forest) and _is_ranked(forest)
+    fits = _is_tree(forest, roots) and _is_filed(forest) and (not ranked or _is_ranked(forest))
+    fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
     low, high = forest.boxes[:, 0], forest.boxes[:, 1]
     most = actions.count - 1 if isinstance(actions, Finite) else 1.0
     fits = fits and bool(((low >= 0.0) & (low <= high) & (high <= most)).all())

@@ -20,7 +20,7 @@ from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.callbacks import Checkpoint
 from spaql.errors import ParameterError
-from spaql.files import clean, load
+from spaql.files import load
 
 FORMAT = 1
 ASKED, ON_ITS_WAY, AGENT = "train.json", "checkpoint.spaql", "agent.spaql"
@@ -49,7 +49,7 @@ class Run:
     def begin(cls, folder: str | os.PathLike[str], arguments: Sequence[str]) -> Self:
         """A new run in a folder; the agent of an earlier one stays until this one has its own."""
         run = cls(output.check_folder(folder), tuple(arguments))
-        run._clean()
+        output.clean(run.folder)
         (run.folder / ON_ITS_WAY).unlink(missing_ok=True)  # before it is said what the next one will be of
         run._write(finished=False)
         return run
@@ -76,7 +76,7 @@ class Run:
         except (LookupError, TypeError, ValueError) as error:
             raise ParameterError(f"--resume {folder}: its {ASKED} cannot be read ({error}); train anew") from None
         run = cls(output.check_folder(folder), tuple(arguments), finished)
-        run._clean()
+        output.clean(run.folder)
         return run
 
     def agent(self) -> Agent | None:
@@ -101,11 +101,6 @@ class Run:
             agent.save(self.folder / AGENT)
         self._write(finished=True)
         (self.folder / ON_ITS_WAY).unlink(missing_ok=True)
-
-    def _clean(self) -> None:
-        """Remove what a killed process left half-written."""
-        output.clean(self.folder)
-        clean(self.folder)
 
     def _write(self, finished: bool) -> None:
         told = {"format": FORMAT, "spaql": __version__, "arguments": list(self.arguments), "finished": finished}

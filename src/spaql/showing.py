@@ -22,12 +22,11 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spaql import pages
+from spaql import output, pages
 from spaql.agents import Agent
 from spaql.agents.diagnosis import environment_of
 from spaql.charts import PALETTE, Chart, Series
 from spaql.errors import ParameterError
-from spaql.output import check_folder, write
 from spaql.portraits import sight_of
 from spaql.problems.words import Words, words
 from spaql.recording import steps_of
@@ -123,7 +122,8 @@ def show(agents: Sequence[Agent], path: str | os.PathLike[str], *, seed: int = 0
     """Write the page of one agent or two, whole or not at all; the path."""
     target = Path(path)
     text = page(agents, seed=seed)
-    return write(check_folder(target.parent), {target.name: text})[0]
+    output.replace(target, text.encode())
+    return target
 
 
 def beside(*agents: str | os.PathLike[str]) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spaql.tree import Tree
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
+STEPS = ("training_steps", "selection_steps", "monitoring_steps")
 MOST_ROLLOUTS = 1_000_000
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
@@ -79,10 +80,16 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     return as_problem(problem, seed, **environment)
 
 
-def check_counts(finished: int, history: NDArray[np.void], steps: Iterable[int], streams: NDArray[np.uint64]) -> None:
+def check_counts(finished: int, history: NDArray[np.void], steps: Sequence[int], streams: NDArray[np.uint64]) -> None:
     """A ValueError where counters cannot be, or a stream would only ever give zeros."""
-    if finished != len(history) or not all(0 <= count < training.MOST_STEPS for count in steps):
+    taken = sum(steps)
+    told = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
+    if finished != len(history) or not all(0 <= count < training.MOST_STEPS for count in steps) or told > taken:
         raise ValueError("counters that do not tell of its history")
+    for name in history.dtype.names or ():
+        column = history[name]
+        if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
+            raise ValueError("a history that cannot be")
     if not streams.any(axis=-1).all():
         raise ValueError("a stream of zeros")
 

@@ -301,7 +301,6 @@ class PublishedSPAQL(Trained):
         super().restore(arrays, numbers)
         self._work.restore(within(arrays, "work-"))
         self._kept.restore(within(arrays, "kept-"))
-        self._kept.match(self._work)
         fill(self._mood.numbers, arrays["mood-numbers"], "mood-numbers")
         fill(self._mood.counts, arrays["mood-counts"], "mood-counts")
         fill(self._streams, arrays["streams"], "streams")

@@ -412,6 +412,7 @@ class SPAQL(Trained):
         """The partition, the memory and its ledger, counters, streams, history."""
         work, used = self._work.arrays(), int(self._memory.counts[USED])
         nodes, cells, _ = (int(n) for n in self._work.forest.used)
+        work["room"] = np.array([nodes, cells])  # as nothing is tidied here, room makes no difference
         arrays = {f"work-{name}": array for name, array in work.items()}
         for name, array in self._memory._asdict().items():
             arrays[f"memory-{name}"] = array if name == "counts" else array[:used]
@@ -423,9 +424,14 @@ class SPAQL(Trained):
     def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Become what `state` told; see `Agent.restore`."""
         super().restore(arrays, numbers)
-        self._work.restore(within(arrays, "work-"))
+        counts = np.zeros(5, np.int64)
+        fill(counts, arrays["memory-counts"], "memory-counts")
+        used = int(counts[USED])
+        if len(arrays["memory-facts"]) != used:
+            raise ValueError("a memory of another length")  # before room is made for it
+        self._work.restore(within(arrays, "work-"), ranked=not counts[PENDING])
+        self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
-        used = int(arrays["memory-counts"][USED])
         memory, ledger = allocate(self._rule, max(used, 2 * self.problem.horizon)), open_ledger(self._rule, *room)
         rows = dict.fromkeys(PER_EXPERIENCE, used)
         rows |= dict.fromkeys(PER_NODE, int(self._work.forest.used[0]))

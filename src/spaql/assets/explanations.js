@@ -63,7 +63,7 @@ function explain(element, agent, step, values) {
   const found = explanationOf(agent, step, values);
   const facts = [`Q ${number(found.q, 5)}`, count(found.visits, "visit"), `halved ${count(found.depth, "time")}`];
   if (found.bonus !== null) {
-    facts.push(found.bonus === Infinity ? "never visited, so no bonus spent" : `bonus left ${number(found.bonus, 3)}`);
+    facts.push(`bonus left ${number(found.bonus, 3)}`);
   }
   const parts = [
     make("p", "done", actionText(agent, found.cell)),

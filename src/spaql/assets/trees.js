@@ -103,7 +103,7 @@ function leafAt({ nodes }, step, point) {
 
 const greedyAt = (agent, step, point) => agent.chosen[leafAt(agent, step, point)];
 
-/** All cells relevant to a point, by falling Q, the one that decides first. */
+/** All cells relevant to a point, by falling Q, the one that decides first; of equal ones those met first. */
 function relevantAt({ nodes, cells, chosen }, step, point) {
   const found = [];
   let at = step;
@@ -113,7 +113,7 @@ function relevantAt({ nodes, cells, chosen }, step, point) {
     at = nodes.child[at] + (point[nodes.dim[at]] >= nodes.cut[at] ? 1 : 0);
   }
   const first = chosen[at];
-  return found.sort((a, b) => (b === first) - (a === first) || cells.q[b] - cells.q[a] || a - b);
+  return found.sort((a, b) => (b === first) - (a === first) || cells.q[b] - cells.q[a]);
 }
 
 // ---- What layers show
@@ -278,7 +278,7 @@ function explanationOf(agent, step, values) {
   });
   return {
     cell, borders, q: cells.q[cell], visits: cells.visits[cell], depth: cells.depth[cell],
-    bonus: bonus === null ? null : cells.visits[cell] > 0 ? bonus / Math.sqrt(cells.visits[cell]) : Infinity,
+    bonus: bonus === null ? null : bonus / Math.sqrt(Math.max(cells.visits[cell], 1)),
     others: others.map((other) => ({ cell: other, q: cells.q[other], behind: cells.q[cell] - cells.q[other] })),
   };
 }

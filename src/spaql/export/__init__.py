@@ -90,13 +90,15 @@ def export(
     else:
         content = _OTHERS[suffix](policy)
     data = content.encode("ascii") if isinstance(content, str) else content
-    [written] = output.write(output.check_folder(target.parent), {target.name: data})
-    return Exported(written, len(data), policy, to_c.table_bytes(policy) if suffix in _C else None)
+    output.replace(target, data)
+    return Exported(target, len(data), policy, to_c.table_bytes(policy) if suffix in _C else None)
 
 
 def _target(path: object) -> Path:
     try:
         target = Path(os.fspath(path))  # type: ignore[call-overload]
+        if "\0" in str(target):
+            raise TypeError("no name of a file")
     except TypeError:
         raise ParameterError(f"export: expected the path of a file, got {path!r:.80}") from None
     if target.suffix.lower() not in SUFFIXES:
