@@ -25,7 +25,7 @@ def test_the_commands_of_the_guide_run(tmp_path, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")
     lines = commands(GUIDE)
-    assert len(lines) == 3
+    assert len(lines) == 5
     for command in lines:
         arguments = [*command.split()[1:]]
         if arguments[0] == "evaluate":

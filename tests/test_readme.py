@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,10 @@ def test_the_studies_of_beyond_were_made_by_this_version():
 def test_the_study_in_the_docs_was_made_by_this_version():
     assert STUDY["study"].endswith(f"spaql {__version__}.")
     assert STUDY["study"].startswith("The whole study")
+
+
+def test_every_room_is_in_the_plan():
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = [row.split("|") for row in (ROOT / "docs" / "design.md").read_text().splitlines() if row.startswith("| ")]
+    plan = [set(re.findall(r"`(\w+)`", row[2])) for row in rows if row[1].strip().isdecimal()]
+    assert plan == [set(re.findall(r"\w+", layer)) for layer in layers]

@@ -366,7 +366,13 @@ def _drawn(subject: Subject) -> dict[str, Any]:
         "name": _name(agent),
         "algorithm": _algorithm(agent),
         "states": [
-            {"name": name, "low": float(states.low[d]), "high": float(states.high[d]), "periodic": d in periodic}
+            {
+                "name": name,
+                "low": float(states.low[d]),
+                "high": float(states.high[d]),
+                "periodic": d in periodic,
+                "whole": bool(problem.whole[d]),
+            }
             for d, name in enumerate(subject.words.states)
         ],
         "actions": {

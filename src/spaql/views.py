@@ -121,11 +121,18 @@ class Sight:
         return sorted(np.argsort(-self.influence, kind="stable")[:2].tolist())
 
     def usual(self) -> Floats:
-        """The middle of where it has been: the median of each observed number over the visits, in the unit cube."""
+        """The middle of where it has been: the median of each observed number over the visits, in the unit cube.
+
+        Of whole numbers, the nearest that can be.
+        """
         low, high = self._low[self._leaves], self._high[self._leaves]
-        if not self._mass.sum() > 0.0:
-            return np.full(low.shape[1], 0.5)
-        return np.array([_median(low[:, d], high[:, d], self._mass) for d in range(low.shape[1])])
+        middle = np.full(low.shape[1], 0.5)
+        if self._mass.sum() > 0.0:
+            middle = np.array([_median(low[:, d], high[:, d], self._mass) for d in range(low.shape[1])])
+        states, whole = self.problem.states, self.problem.whole
+        least, most = np.ceil(states.low), np.floor(states.high)
+        nearest = states.to_unit(np.clip(np.rint(states.from_unit(middle)), least, most))
+        return np.where(whole, nearest, middle)
 
     def of_cells(self, layer: str, cells: NDArray[np.integer], number: int = 0) -> Floats:
         """What a layer shows of cells, `[n]`; not `visits`, which belongs to places.

@@ -184,16 +184,19 @@ def _rewards(case: Case) -> Iterator[Diagnosis]:
 
 
 def _clipped(case: Case) -> Iterator[Diagnosis]:
-    states = case.agent.problem.states
+    problem = case.agent.problem
+    states, names = problem.states, getattr(problem, "names", None)
     for d in range(states.dimensions):
+        called = f"state {d}" if names is None else f"observed number {names[d]!r}"
+        widen = "`states`" if names is None else f"its range, by bounds={{{names[d]!r}: (low, high)}}"
         for edge, at in (("lower", states.low[d]), ("upper", states.high[d])):
             share = float(np.mean(case.probe.following[:, d] == at)) if len(case.probe.following) else 0.0
             if share > _MANY:
                 yield Diagnosis(
                     "states-clipped",
-                    f"{100 * share:.0f}% of the states met lie exactly on the {edge} border of state {d}, at {at:g}",
+                    f"{100 * share:.0f}% of the states met lie exactly on the {edge} border of {called}, at {at:g}",
                     "if they were cut off there, situations that differ look alike, and the agent learns their mean",
-                    "Widen `states`, unless the border is a real wall",
+                    f"Widen {widen}, unless the border is a real wall",
                 )
 
 

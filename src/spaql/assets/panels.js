@@ -62,8 +62,8 @@ function slider(text, { min, max, step, value, say, onInput }) {
 
 /** Ranges of the observed numbers over all agents of a panel. */
 function rangesOver(agents) {
-  return agents[0].states.map(({ name, periodic }, d) => ({
-    name, periodic,
+  return agents[0].states.map(({ name, periodic, whole }, d) => ({
+    name, periodic, whole,
     low: Math.min(...agents.map((agent) => agent.states[d].low)),
     high: Math.max(...agents.map((agent) => agent.states[d].high)),
   }));
@@ -163,13 +163,14 @@ function buildSlices(panel) {
     slices.append(panel.stepSlider.box);
   }
   if (setting.mode === "projection") return;
-  ranges.forEach(({ name, low, high }, d) => {
+  ranges.forEach(({ name, low, high, whole }, d) => {
     if (ranges.length === 1 || setting.dims.includes(d)) return;
     const made = slider(`${name}, fixed at`, {
       min: 0, max: SLIDER_STEPS, step: 1, value: share(panel, d),
       say: () => number(setting.point[d], 3),
       onInput: (value) => {
-        setting.point[d] = low + (value / SLIDER_STEPS) * (high - low);
+        const at = low + (value / SLIDER_STEPS) * (high - low);
+        setting.point[d] = whole ? Math.min(Math.max(Math.round(at), Math.ceil(low)), Math.floor(high)) : at;
         refresh(panel);
       },
     });
