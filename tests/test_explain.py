@@ -390,6 +390,7 @@ def test_a_number_that_comes_round_has_an_interval_that_does():
         "if (angle >= 0.875 or angle < 0.125): action 1",
         "otherwise: action 0",
     ]
+    assert "comes round, from 0 to 1." in Rules(problem, tree, words(problem, names=["angle"])).told()
 
 
 def test_whole_numbers_are_told_as_such():

@@ -124,6 +124,9 @@ class Rules(Sequence[Rule]):
         leaves = f"{self.leaves:,} lea{'f' if self.leaves == 1 else 'ves'}"
         shares = "; on the right, of all visits, the share that it decides" if self[0].share is not None else ""
         head = f"{self.problem.name}{step}: the first line that fits decides{shares}."
+        states = self._tree.states
+        for d in self._tree.periodic:  # or a number from another turn would be read wrongly
+            head += f"  {self.names[d]} comes round, from {states.low[d]:.4g} to {states.high[d]:.4g}."
         return f"{head}\n\n{self}\n\n{len(self):,} rules for {leaves} of the decision tree, from {cells}."
 
     def __str__(self) -> str:
