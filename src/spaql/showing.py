@@ -26,7 +26,7 @@ from spaql import output, pages
 from spaql.agents import Agent
 from spaql.agents.diagnosis import environment_of
 from spaql.charts import PALETTE, Chart, Series
-from spaql.errors import ParameterError
+from spaql.errors import ParameterError, SpaqlError
 from spaql.portraits import sight_of
 from spaql.problems.words import Words, words
 from spaql.recording import steps_of
@@ -146,7 +146,8 @@ def _subject(agent: Agent, seed: int, found: Words) -> Subject:
         episode = _played(agent, seed)
     except Exception as error:  # whatever an environment may raise: what was learned can be shown all the same
         first = (str(error).splitlines() or [""])[0]
-        missing = f"The environment could not be played ({type(error).__name__}: {first}), so that "
+        reason = first if isinstance(error, SpaqlError) else f"{type(error).__name__}: {first}"
+        missing = f"The environment could not be played ({reason}), so that "
         missing += "the diagnosis may be incomplete and there is no episode."
     return Subject(agent, found, sight, warnings, episode, missing)
 
