@@ -306,6 +306,7 @@ def test_an_environment_without_np_random_goes_on_exactly_too(tmp_path):
     assert agent.save(tmp_path / "a.spaql").read_bytes() == whole.save(tmp_path / "b.spaql").read_bytes()
 
 
+@pytest.mark.compiled_only
 def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
     """As Ctrl-C can leave it: its index is not up to date."""
     agent = spaql.SPAQL("pendulum", seed=0)
@@ -757,6 +758,7 @@ def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
         spaql.load(edited(path, f"{trees[0]}{name}", edit))
 
 
+@pytest.mark.compiled_only
 @pytest.mark.parametrize("kind", ["spaql", "published"])
 def test_long_trained_agents_are_not_refused(tmp_path, kind):
     for problem in ("wild", "cartpole", "pendulum"):
