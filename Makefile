@@ -24,6 +24,7 @@ families: .venv/.stamp ## SPAQL on random problems: the family it is reported on
 control: .venv/.stamp ## SPAQL and the published agents on classic control
 	$(BIN)/spaql control --out results/control
 
+# docs/control.md also has rows of Stable-Baselines3: for these, spaql control --with-sb3 --out results/control (hours).
 docs-study: paper ablation families control ## Put tables, findings and some figures of all studies into docs/study
 	cp results/paper/tables.md results/paper/tables.csv results/paper/findings.json docs/study/
 	cp results/ablation/ablation.md results/ablation/ablation.json docs/study/
