@@ -287,6 +287,7 @@ def _agent(options: argparse.Namespace) -> Any:
 
 
 def _train(options: argparse.Namespace) -> int:
+    from spaql.files import AGENT
     from spaql.runs import Run
     from spaql.spaces import check_whole
 
@@ -297,7 +298,7 @@ def _train(options: argparse.Namespace) -> int:
         if options.out is None:
             raise ParameterError("--checkpoint-every: needs --out, the folder to keep the agent in")
     agent = _agent(options)
-    if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, "agent.spaql")):
+    if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
         _say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would go on with it")
     run = Run.begin(options.out, options.arguments) if options.out is not None else None
     if not options.quiet:
@@ -332,6 +333,7 @@ def _resume(options: argparse.Namespace) -> int:
 def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
     """Train for so long, or not at all; judge, write and print."""
     from spaql import output, results
+    from spaql.files import AGENT
 
     seconds, stopped, kept = None, False, []
     callback = run.checkpoint(options.checkpoint_every) if run and options.checkpoint_every else None
@@ -351,7 +353,7 @@ def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], ru
     result = results.judge(
         options.algorithm, agent, seconds=seconds, episodes=options.episodes, progress_bar=not options.quiet
     )
-    known = [name for name in results.FILES if not kept or name != results.AGENT]
+    known = [name for name in results.FILES if not kept or name != AGENT]
     written = [] if run is None else [*output.write(run.folder, results.files_of(result), known), *kept]
     if run is not None and not stopped:
         run.finish(agent)

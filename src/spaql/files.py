@@ -33,6 +33,7 @@ from spaql.spaces import Finite
 
 FORMAT = 2
 SUFFIX = ".spaql"
+AGENT, ON_ITS_WAY = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
 _HEAD = "agent.json"
 _LARGEST_HEAD = 4 << 20
 _MOST_MEMBERS = 100
@@ -103,7 +104,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     """
     source = _path(path, "load")
     if os.path.isdir(source):
-        source = source / f"agent{SUFFIX}"
+        source = source / AGENT
     elif not source.suffix and not os.path.exists(source):
         source = source.with_suffix(SUFFIX)  # as `save` has named it
     try:
@@ -114,7 +115,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
                 raise AgentFileError(f"{source}: it does not hold the arrays that it names, and nothing else")
             arrays = {name: _array(archive, name, entry, source) for name, entry in head["arrays"].items()}
     except FileNotFoundError:
-        begun = os.path.exists(source.with_name("checkpoint.spaql"))
+        begun = os.path.exists(source.with_name(ON_ITS_WAY))
         how = (
             "a run was begun there: spaql train --resume goes on with it"
             if begun

@@ -21,6 +21,7 @@ from spaql import figures
 from spaql.agents import Agent, Diagnosis, Evaluation, Trained
 from spaql.callbacks import Callbacks
 from spaql.exact import Optimum, optimum
+from spaql.files import AGENT
 from spaql.spaces import Box
 from spaql.texts import aligned
 
@@ -218,7 +219,6 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
 
 
 #: what a run can leave in its folder
-AGENT = "agent.spaql"
 FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
 
 

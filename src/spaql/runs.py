@@ -20,10 +20,10 @@ from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.callbacks import Checkpoint
 from spaql.errors import ParameterError
-from spaql.files import load
+from spaql.files import AGENT, ON_ITS_WAY, load
 
 FORMAT = 1
-ASKED, ON_ITS_WAY, AGENT = "train.json", "checkpoint.spaql", "agent.spaql"
+ASKED = "train.json"
 _LARGEST = 1 << 20
 
 
