@@ -12,7 +12,7 @@ import pytest
 import spaql
 from spaql import experiment
 from spaql.errors import ParameterError, StoreError
-from spaql.experiment import Run, execute, grid, perform
+from spaql.experiment import Run, execute, from_specification, grid, kind_of
 from spaql.store import Store
 
 OIL = {"survey": "laplace", "sharpness": 10}
@@ -83,55 +83,28 @@ def test_grid(iterations, count):
     assert at.size <= count
 
 
-def test_one_and_many_threads_store_the_same(tmp_path):
-    runs = [run(seed, points=4) for seed in range(12)]
-    found = []
-    for threads in (1, 3):
-        with Store(tmp_path / f"{threads}.sqlite", code="test") as store:
-            perform(runs, store, threads=threads)
-            found.append([(store.scalars([each.id]), store.arrays(each.id)["own"].tolist()) for each in runs])
-    assert found[0] == found[1]
+def test_a_run_is_made_again_from_its_specification():
+    first = run(seed=2**64 - 1, points=3, watch=(0,), environment={"bounds": {"seed": [0, 1]}})
+    again = from_specification(first.specification)
+    assert (again.id, again.specification, again.seed) == (first.id, first.specification, first.seed)
+    assert again.watch == (0,)
 
 
-def test_only_what_is_missing_is_done(tmp_path):
-    seen = []
-    with Store(tmp_path / "runs.sqlite", code="test") as store:
-        perform([run(seed) for seed in range(5)], store, threads=2)
-        perform([run(seed) for seed in range(8)], store, threads=2, finished=lambda each: seen.append(each.seed))
-        assert len(store) == 8
-    assert sorted(seen) == [5, 6, 7]
-
-
-def test_a_run_that_fails_is_named_and_the_others_are_kept(tmp_path):
-    runs = [run(seed) for seed in range(6)]
-    runs.insert(3, run(seed=3, parameters={"scaling": -1.0}))
-    with Store(tmp_path / "runs.sqlite", code="test") as store:
-        with pytest.raises(ParameterError, match=r"spaql-published\(scaling=-1.0\) on oil\(.*seed 3: scaling"):
-            perform(runs, store, threads=1)
-        kept = store.scalars(each.id for each in runs)
-        assert {each.id for each in runs[:3]} <= set(kept)
-        assert runs[3].id not in kept
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interruption_stores_what_is_finished(tmp_path, error):
-    seen = []
-
-    def stop(each):
-        seen.append(each.id)
-        if len(seen) == 5:
-            raise error
-
-    with Store(tmp_path / "runs.sqlite", code="test") as store:
-        with pytest.raises(error):
-            perform([run(seed) for seed in range(40)], store, threads=2, finished=stop)
-        assert set(seen) <= set(store.scalars(run(seed).id for seed in range(40)))
-        assert len(store) < 40
+def test_runs_of_one_kind_differ_in_their_seeds_only():
+    first = run(parameters={"scaling": 0.5, "seed": 3}, watch=(0, 1))
+    for seed in (0, 7, 2**64 - 1):
+        other = first.with_seed(seed)
+        assert other.id == run(seed=seed, parameters={"scaling": 0.5, "seed": 3}, watch=(0, 1)).id
+        assert other.kind == first.kind == kind_of(other.specification)
+        assert other.cost == first.cost
+    assert run(iterations=21).kind != run().kind
 
 
 def test_names_that_do_not_exist():
-    with pytest.raises(ParameterError, match="problem: 'gas' is not one of oil, ambulance"):
+    with pytest.raises(ParameterError, match="gas"):
         execute(Run("gas", {}, "aql", {}, 0, 1, 2))
+    with pytest.raises(ParameterError, match=r"problem 'nowhere:Gas-v0': there is no module 'nowhere' here; start in"):
+        execute(Run("nowhere:Gas-v0", {}, "aql", {}, 0, 1, 2))
     with pytest.raises(ParameterError, match="algorithm: 'dqn' is not one of"):
         execute(run(algorithm="dqn"))
 

@@ -36,3 +36,11 @@ class OutputError(SpaqlError, OSError):
 
 class StoreError(SpaqlError, OSError):
     """A store of finished runs that cannot be used; nothing in it is lost."""
+
+
+class EngineError(SpaqlError, RuntimeError):
+    """Workers that cannot be had, or computers that cannot be reached; finished runs are kept."""
+
+
+class StudyError(SpaqlError, ValueError):
+    """A study file, or a part of it, that says what cannot be done."""

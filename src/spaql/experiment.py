@@ -1,20 +1,23 @@
-"""Runs as data, and the engine that performs them: threads, a bounded window, results stored as they come.
+"""Runs as data: what decides a run's numbers, its id, and how it is carried out.
 
 A `Run` says everything that decides its numbers and nothing else, so that its id, a hash of that, finds it again:
-in another process, after an interruption, with any number of threads.  A sweep is a sequence of runs; `perform` does
-those that the store does not have.
+in another process, on another machine, after an interruption, on any engine.  `execute` trains and scores one;
+`spaql.running` does many.
+
+The problem of a run is one of three: the name of a built-in problem; the id of a Gymnasium environment, with the module
+that registers it where that is not Gymnasium itself ("my_module:Tank-v0"); or a function of a module that makes a
+problem or an environment ("my_module:make_tank").  Neither the code of such a module nor its version is part of the id.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import importlib
 import json
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +28,10 @@ from numpy.typing import NDArray
 
 from spaql._version import __version__
 from spaql.agents import ALGORITHMS, Agent, Trained
-from spaql.errors import ParameterError, SpaqlError
+from spaql.errors import ParameterError
 from spaql.problems import PROBLEMS, Problem
-from spaql.store import Record, Store
+from spaql.problems.base import Playable
+from spaql.store import Record
 
 # What computes a run's numbers: where any of these changes, so may the numbers.
 _NUMERICS = (
@@ -50,8 +54,8 @@ _NUMERICS = (
     "stats.py",
     "training.py",
 )
-_COMMIT_SECONDS = 0.25
-_WINDOW = 4  # runs handed out per thread: enough that none waits, few enough that stopping is quick
+_NOMINAL_HORIZON = 200  # of environments that nobody asked yet; only for how much work a run may be
+_STAND_IN = {"spaql-ts": {"reference": [0.5], "radius": 1.0}}  # parameters of algorithms that cannot do without
 
 FRAME = np.dtype(
     [
@@ -85,7 +89,7 @@ class Run:
     Attributes
     ----------
     problem, arguments
-        Name of a built-in problem and its keywords.
+        Name of a built-in problem, id of a Gymnasium environment or "module:function", and its keywords.
     algorithm, parameters
         Name of an algorithm (`spaql.agents.ALGORITHMS`) and its keywords, without the seed.
     seed
@@ -103,6 +107,8 @@ class Run:
     budgets
         Instead of iterations: environment steps, training and selection together, that are spent one after the other;
         at each of them the policy is scored on `episodes` fresh ones.
+    environment
+        How an agent is to see a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`, as agents take them.
     """
 
     problem: str
@@ -117,12 +123,36 @@ class Run:
     moment_episodes: int = 0
     watch: tuple[int, ...] = ()
     budgets: tuple[int, ...] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_seed(self, seed: int) -> Run:
+        """The same run with another seed; much quicker than making it anew."""
+        other = copy.copy(self)
+        _ = self._around, self.cost  # what does not depend on the seed is worked out once
+        other.__dict__.update(self.__dict__)
+        for name in ("specification", "id"):
+            other.__dict__.pop(name, None)
+        other.__dict__["seed"] = seed
+        return other
+
+    @cached_property
+    def _around(self) -> tuple[str, str]:
+        """The specification before and behind the seed."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seed"}
+        texts = {name: f'"{name}":{_text(value)}' for name, value in sorted(values.items())}
+        before, behind = (",".join(t for n, t in texts.items() if (n < "seed") is first) for first in (True, False))
+        return f'{{{before},"seed":', f",{behind}}}"
 
     @cached_property
     def specification(self) -> str:
         """All of the above as JSON with sorted keys; 1 and 1.0 are the same number."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return json.dumps(_canonical(values), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        before, behind = self._around
+        return f"{before}{int(self.seed)}{behind}"
+
+    @property
+    def kind(self) -> str:
+        """What runs that differ in their seeds only have in common: the specification without the seed."""
+        return "".join(self._around)
 
     @cached_property
     def id(self) -> str:
@@ -136,16 +166,39 @@ class Run:
         ]
         return f"{words[0]} on {words[1]}, seed {self.seed}"
 
+    @property
+    def compiled(self) -> bool:
+        """Whether its problem is compiled, as far as its name tells."""
+        return self.problem in PROBLEMS
+
     @cached_property
     def cost(self) -> int:
         """Environment steps that it is going to take, or nearly: what progress is counted in."""
-        horizon = problem_of(self).horizon
+        said = self.environment.get("horizon", _NOMINAL_HORIZON)
+        horizon = problem_of(self).horizon if self.compiled else int(said)
         if self.budgets:
             return self.budgets[-1] + len(self.budgets) * self.episodes * horizon
         usual = 20 if self.algorithm in ("aql", "spaql-published", "spaql-ts") else 0
         rollouts = int(self.parameters.get("rollouts", usual)) if self.iterations else 0
         episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
         return episodes * horizon
+
+
+def from_specification(text: str) -> Run:
+    """The run of a specification."""
+    values = json.loads(text)
+    values |= {name: tuple(values[name]) for name in ("watch", "budgets")}
+    return Run(**values)
+
+
+def kind_of(specification: str) -> str:
+    """The `kind` of the run of a specification, without reading all of it."""
+    before, _, behind = specification.rpartition('"seed":')
+    return f'{before}"seed":{behind.lstrip("0123456789")}'
+
+
+def _text(value: Any) -> str:
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _canonical(value: Any) -> Any:
@@ -161,22 +214,57 @@ def _canonical(value: Any) -> Any:
 
 
 def problem_of(run: Run) -> Problem:
-    """The run's problem; the same object for every run of it."""
-    if run.problem not in PROBLEMS:
+    """The run's problem, where it is compiled; the same object for every run of it."""
+    if not run.compiled:
         raise ParameterError(f"problem: {run.problem!r} is not one of {', '.join(PROBLEMS)}")
-    return _problem(run.problem, tuple(sorted(run.arguments.items())))
+    return _problem(run.problem, _text(run.arguments))
 
 
 @cache
-def _problem(name: str, arguments: tuple[tuple[str, Any], ...]) -> Problem:
-    return PROBLEMS[name](**dict(arguments))
+def _problem(name: str, arguments: str) -> Problem:
+    return PROBLEMS[name](**json.loads(arguments))
 
 
 def agent_of(run: Run) -> Agent:
     """The run's agent, untrained."""
     if run.algorithm not in ALGORITHMS:
         raise ParameterError(f"algorithm: {run.algorithm!r} is not one of {', '.join(ALGORITHMS)}")
-    return ALGORITHMS[run.algorithm](problem_of(run), seed=run.seed, **run.parameters)
+    make = partial(ALGORITHMS[run.algorithm], seed=run.seed, **run.parameters)
+    if run.compiled:
+        return make(problem_of(run), **run.environment)
+    options = dict(run.environment)
+    if isinstance(options.get("bounds"), Mapping):  # keys of JSON are text, places of numbers are not
+        options["bounds"] = {_place(name): ends for name, ends in options["bounds"].items()}
+    options["periodic"] = [_place(name) for name in options.get("periodic", ())]
+    foreign = _foreign(run.problem, _text(run.arguments))
+    return make(foreign, **({} if isinstance(foreign, Playable) else options))
+
+
+def _place(name: Any) -> Any:
+    return int(name) if isinstance(name, str) and name.isdecimal() else name
+
+
+@cache
+def _foreign(name: str, arguments: str) -> Any:
+    """What an agent takes as its problem: a problem of the user's own, an id, or a function that makes environments."""
+    given = json.loads(arguments)
+    module, _, attribute = name.rpartition(":")
+    if module:
+        try:
+            found = getattr(importlib.import_module(module), attribute, None)
+        except ModuleNotFoundError as error:
+            raise ParameterError(
+                f"problem {name!r}: there is no module {error.name!r} here; start in its folder, put that on "
+                "PYTHONPATH, or install it"
+            ) from None
+        if callable(found):
+            made = found(**given)
+            return made if isinstance(made, Playable) else partial(found, **given)
+    if not given:
+        return name
+    import gymnasium
+
+    return partial(gymnasium.make, name, **given)
 
 
 def seed_at(*place: Any) -> int:
@@ -194,16 +282,17 @@ def grid(iterations: int, count: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([even, equal_factors]).round().astype(np.int64))
 
 
-def execute(run: Run) -> Record:
-    """Train, score, and keep what the run asks for."""
+def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
+    """Train, score, and keep what the run asks for; `check` is called about ten times a second and may raise."""
     agent = agent_of(run)
+    learn = partial(agent.learn, callback=None if check is None else lambda _: check(), progress_bar=False)
     if run.budgets:
-        return _spend(agent, run)
+        return _spend(agent, run, learn)
     arrays: dict[str, NDArray[Any]] = {}
     fresh, arms, cells, played = [], [], [], []
     moments = grid(run.iterations, run.moments)
     for moment in moments:
-        agent.learn(int(moment) - agent.iterations, progress_bar=False)
+        learn(int(moment) - agent.iterations)
         if run.moment_episodes:
             fresh.append(agent.evaluate(run.moment_episodes).mean)
             arms.append(agent.arms)
@@ -212,7 +301,7 @@ def execute(run: Run) -> Record:
             cells.append(look[0])
             played.append(look[1])
     if run.iterations > agent.iterations:
-        agent.learn(run.iterations - agent.iterations, progress_bar=False)
+        learn(run.iterations - agent.iterations)
     if fresh:
         arrays |= {
             "moment": moments.astype(np.int32),
@@ -226,13 +315,13 @@ def execute(run: Run) -> Record:
     return Record(_scalars(agent, run.episodes), arrays)
 
 
-def _spend(agent: Agent, run: Run) -> Record:
+def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
     """Spend budgets of environment steps one after the other; NaN where one is too small for a single iteration."""
     fresh, arms, steps = [], [], []
     for budget in run.budgets:
         left = budget - agent.training_steps - agent.selection_steps
         if isinstance(agent, Trained) and left >= agent.steps_per_iteration:
-            agent.learn(total_timesteps=left, progress_bar=False)
+            learn(total_timesteps=left)
         ready = agent.iterations > 0 or not isinstance(agent, Trained)
         fresh.append(agent.evaluate(run.episodes).mean if ready else np.nan)
         arms.append(agent.arms)
@@ -303,81 +392,12 @@ def _look(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     return rows, played
 
 
-@dataclass
-class _Batch:
-    """Finished runs on their way into the store."""
-
-    store: Store
-    runs: list[tuple[Run, Record]] = field(default_factory=list)
-    since: float = field(default_factory=time.monotonic)
-
-    def save(self) -> None:
-        if self.runs:
-            self.store.add((run.id, run.specification, record) for run, record in self.runs)
-        self.runs, self.since = [], time.monotonic()
-
-
-def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
-    """Compile or load what the runs need, once for each algorithm, before threads ask for it all at once."""
-    for run in {run.algorithm: run for run in runs}.values():
-        agent = agent_of(run).prepare(progress_bar)
-        if run.iterations or (run.budgets and isinstance(agent, Trained)):
+def prepare(algorithms: Iterable[str], progress_bar: bool | None) -> None:
+    """Compile or load what runs of these algorithms need, before several ask for it at once."""
+    for name in dict.fromkeys(algorithms):
+        if name not in ALGORITHMS:
+            raise ParameterError(f"algorithm: {name!r} is not one of {', '.join(ALGORITHMS)}")
+        agent = ALGORITHMS[name](PROBLEMS["ambulance"](), **_STAND_IN.get(name, {})).prepare(progress_bar)
+        if isinstance(agent, Trained):
             agent.learn(1, progress_bar=False)
         agent.evaluate(2, progress_bar=progress_bar)
-
-
-def perform(
-    runs: Sequence[Run], store: Store, *, threads: int, finished: Callable[[Run], object] = lambda run: None
-) -> None:
-    """Do the runs that the store does not have, in threads; whatever finishes is stored within a moment.
-
-    Ctrl-C, or a run that fails, stops it: runs under way are finished and stored, and the exception is raised.
-
-    Parameters
-    ----------
-    runs
-        What to do; handed out in this order.
-    store
-        Where results go.
-    threads
-        How many work at once; the results do not depend on it.
-    finished
-        Called with each run that finished.
-    """
-    done = store.scalars(run.id for run in runs)
-    waiting = deque(run for run in runs if run.id not in done)
-    under_way: dict[Future[Record], Run] = {}
-    batch = _Batch(store)
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            while waiting or under_way:
-                while waiting and len(under_way) < _WINDOW * threads:
-                    run = waiting.popleft()
-                    under_way[pool.submit(execute, run)] = run
-                ready, _ = wait(under_way, timeout=_COMMIT_SECONDS, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    run = under_way.pop(future)
-                    batch.runs.append((run, _outcome(future, run)))
-                    finished(run)
-                if time.monotonic() - batch.since > _COMMIT_SECONDS:
-                    batch.save()
-        except BaseException:
-            for future in under_way:
-                future.cancel()
-            wait([future for future in under_way if not future.cancelled()])
-            batch.runs += [
-                (run, future.result())
-                for future, run in under_way.items()
-                if not future.cancelled() and future.exception() is None
-            ]
-            batch.save()
-            raise
-    batch.save()
-
-
-def _outcome(future: Future[Record], run: Run) -> Record:
-    """The record, or what went wrong and in which run."""
-    try:
-        return future.result()
-    except SpaqlError as error:
-        raise type(error)(f"{run}: {error}") from error

@@ -1,15 +1,18 @@
-"""The store of finished runs: one SQLite file, in which a run is there whole or not at all.
+"""The store of runs: one SQLite file, in which a run is there whole or not at all.
 
-Two tables: `runs` (id, specification and scalars as JSON) and `arrays` (run, name, and the array as the bytes of a
-.npy file, deflated), each row with a digest of all it says, checked whenever it is read.  The id is the hash of the
-specification, so that a finished run is found again whatever else the study has become, and never stored twice.
-Everything that one `add` brings is one transaction: a process may be killed at any moment, and what was added before
-stays.
+Tables: `runs` (id, specification and scalars as JSON, the seconds it took), `arrays` (run, name, and the array as the
+bytes of a .npy file, deflated), and `failures` (runs that could not be done: what happened, and how often they were
+tried), each row with a digest of all it says, checked whenever it is read; the seconds are no result and have none.
+The id is the hash of the specification, so that a finished run is found again whatever else the study has become, and
+never stored twice.  A run that succeeds after all is no failure any more.  `progress` is one row of JSON, what the
+process that does the runs last said of its study.  Everything that one `add` brings is one transaction: a process may
+be killed at any moment, and what was added before stays.
 
 Beside the file stand its write-ahead log, as long as it is open or where its process was killed, and a lock: whoever
 moves the store moves all that begins with its name.  One process writes at a time; the system frees its lock when it
-ends, however it ends.  `PRAGMA user_version` is the version of this format.  `about` says which code computed the
-runs, because results of two versions of an algorithm must not meet in one table.
+ends, however it ends.  Any number may read meanwhile (`Store.reading`).  `PRAGMA user_version` is the version of this
+format.  `about` says which code computed the runs, because results of two versions of an algorithm must not meet in
+one table.
 """
 
 from __future__ import annotations
@@ -33,13 +36,19 @@ from numpy.typing import NDArray
 
 from spaql.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
 _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
 _SCHEMA = """
     CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE runs (
-        id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL, digest TEXT NOT NULL
-    ) WITHOUT ROWID;
+        id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL, seconds REAL NOT NULL,
+        digest TEXT NOT NULL
+    );
+    CREATE TABLE failures (
+        id TEXT PRIMARY KEY, specification TEXT NOT NULL, kind TEXT NOT NULL, message TEXT NOT NULL,
+        attempts INTEGER NOT NULL, digest TEXT NOT NULL
+    );
+    CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL);
     CREATE TABLE arrays (
         run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, name)
     ) WITHOUT ROWID;
@@ -49,10 +58,40 @@ _QUESTIONS = 500  # values bound at once; SQLite takes at most 999 in its older 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What a finished run leaves: numbers by name, and arrays by name."""
+    """What a finished run leaves: numbers by name, arrays by name, and how long it took."""
 
     scalars: Mapping[str, float | int | None]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run could not be done.
+
+    Attributes
+    ----------
+    kind
+        One of "error", "nan", "time-out", "memory" and "killed".
+    message
+        What happened, in a line.
+    attempts
+        How often the run was tried.
+    """
+
+    kind: str
+    message: str
+    attempts: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A finished run as the store has it."""
+
+    id: str
+    specification: str
+    scalars: Mapping[str, float | int | None]
+    seconds: float
 
 
 class Store:
@@ -74,7 +113,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, code: str) -> None:
         self.path = Path(path)
-        self._lock = FileLock(str(self.path) + ".lock")
+        self._lock: FileLock | None = FileLock(str(self.path) + ".lock")
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -96,15 +135,33 @@ class Store:
             self._lock.release()
             raise
 
+    @classmethod
+    def reading(cls, path: str | os.PathLike[str]) -> Self:
+        """A store that is only read, whoever writes to it meanwhile and whatever code filled it."""
+        store = cls.__new__(cls)
+        store.path, store._lock = Path(path), None
+        if not store.path.is_file():
+            raise StoreError(f"{store._name} is not there; name the folder of a study")
+        with store._sentences():
+            where = store.path.resolve().as_uri()
+            store._connection = sqlite3.connect(f"{where}?mode=ro", uri=True, isolation_level=None)
+        try:
+            with store._sentences():
+                store._check_format()
+        except BaseException:
+            store._connection.close()
+            raise
+        return store
+
     @property
     def _name(self) -> str:
         return f"the store {str(self.path)!r}"
 
-    def _open(self, code: str) -> None:
-        """Check whose file it is, and make the tables where it is new."""
+    def _check_format(self) -> bool:
+        """Whether the file is empty; else it must be a store of this format."""
         ask = self._connection.execute
         ours, version = (ask(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        empty = ask("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        empty = bool(ask("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0)
         if not empty and ours != _APPLICATION:
             raise StoreError(f"{self._name} is a database of something else; choose another folder")
         if not empty and version != FORMAT:
@@ -112,6 +169,12 @@ class Store:
                 f"{self._name} has format {version}, and this version of spaql reads format {FORMAT}; "
                 "use the version that made it, or choose another folder"
             )
+        return empty
+
+    def _open(self, code: str) -> None:
+        """Check whose file it is, and make the tables where it is new."""
+        ask = self._connection.execute
+        empty = self._check_format()
         if not empty and ask("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self._damaged("its pages do not fit together")
         ask("PRAGMA journal_mode = WAL")
@@ -154,20 +217,53 @@ class Store:
         except (sqlite3.DatabaseError, ValueError, zlib.error, EOFError) as error:
             raise self._damaged(str(error)) from None
 
-    def add(self, entries: Iterable[tuple[str, str, Record]]) -> None:
-        """Store finished runs, each as (id, specification, record), all of them in one transaction."""
+    @property
+    def code(self) -> str:
+        """What identifies the code that computed the runs."""
+        with self._sentences():
+            found = self._connection.execute("SELECT value FROM about WHERE key = 'code'").fetchone()
+        return str(found[0]) if found else "unknown"
+
+    def add(
+        self,
+        entries: Iterable[tuple[str, str, Record]],
+        *,
+        failed: Iterable[tuple[str, str, Failure]] = (),
+        progress: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store what became of runs, all of it in one transaction.
+
+        Parameters
+        ----------
+        entries
+            Finished runs, each as (id, specification, record).
+        failed
+            Runs that could not be done, as (id, specification, failure); of one that is here already the last counts.
+        progress
+            What to say of the study from now on; None leaves it.
+        """
         runs, arrays = [], []
         for key, specification, record in entries:
-            said = key, specification, json.dumps(record.scalars, allow_nan=False)
-            runs.append((*said, _digest(*said)))
+            said = key, specification, json.dumps(dict(record.scalars), allow_nan=False)
+            runs.append((*said, float(record.seconds), _digest(*said)))
             for name, array in record.arrays.items():
                 held = key, name, _packed(array)
                 arrays.append((*held, _digest(*held)))
+        failures = []
+        for key, specification, failure in failed:
+            told = key, specification, failure.kind, failure.message, failure.attempts
+            failures.append((*told, _digest(*map(str, told))))
         with self._sentences():
+            many = self._connection.executemany
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?)", runs)
-                self._connection.executemany("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?, ?)", arrays)
+                many("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", runs)
+                many("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?, ?)", arrays)
+                many("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)", failures)
+                many("DELETE FROM failures WHERE id = ?", [run[:1] for run in runs])
+                if progress is not None:
+                    said_now = json.dumps(dict(progress), allow_nan=False)
+                    self._connection.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (said_now,))
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -178,6 +274,37 @@ class Store:
         with self._sentences():
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
 
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """What was last said of the study, or None."""
+        with self._sentences():
+            found = self._connection.execute("SELECT value FROM progress").fetchone()
+            return None if found is None else dict(json.loads(found[0]))
+
+    def finished(self) -> set[str]:
+        """Ids of all finished runs."""
+        with self._sentences():
+            return {key for (key,) in self._connection.execute("SELECT id FROM runs")}
+
+    def failures(self) -> dict[str, tuple[str, Failure]]:
+        """Specification and failure of the runs that could not be done, by id."""
+        found = {}
+        with self._sentences():
+            for *told, digest in self._connection.execute("SELECT * FROM failures ORDER BY rowid"):
+                if _digest(*map(str, told)) != digest:
+                    raise ValueError(f"failure of run {told[0]} is not what was stored")
+                found[told[0]] = told[1], Failure(*told[2:])
+        return found
+
+    def rows(self) -> Iterator[Row]:
+        """All finished runs, in the order in which they were stored."""
+        with self._sentences():
+            for key, specification, scalars, seconds, digest in self._connection.execute(
+                "SELECT * FROM runs ORDER BY rowid"
+            ):
+                self._check(key, specification, scalars, digest)
+                yield Row(key, specification, json.loads(scalars), seconds)
+
     def scalars(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Scalars by id, of those of the runs that are here."""
         wanted = list(keys)
@@ -186,11 +313,17 @@ class Store:
             for first in range(0, len(wanted), _QUESTIONS):
                 some = wanted[first : first + _QUESTIONS]
                 marks = ",".join("?" * len(some))
-                for *said, digest in self._connection.execute(f"SELECT * FROM runs WHERE id IN ({marks})", some):
-                    if _digest(*said) != digest:
-                        raise ValueError(f"run {said[0]} is not what was stored")
-                    found[said[0]] = json.loads(said[2])
+                for key, specification, scalars, _, digest in self._connection.execute(
+                    f"SELECT * FROM runs WHERE id IN ({marks})", some
+                ):
+                    self._check(key, specification, scalars, digest)
+                    found[key] = json.loads(scalars)
         return found
+
+    @staticmethod
+    def _check(key: str, specification: str, scalars: str, digest: str) -> None:
+        if _digest(key, specification, scalars) != digest:
+            raise ValueError(f"run {key} is not what was stored")
 
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """Arrays of one run by name; empty where it has none or is not here."""
@@ -205,7 +338,8 @@ class Store:
     def close(self) -> None:
         """Close the file and let others use it."""
         self._connection.close()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self

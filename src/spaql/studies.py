@@ -1,13 +1,14 @@
 """A study in a folder: many runs, each done once, under one bar; Ctrl-C stops it and the next call goes on.
 
-`opened` gives a `Study`, which knows nothing of what is studied: it performs runs, hands out what they said by groups
-of agents, counts what this call cost, and writes files all at once.
+`opened` gives a `Study`, which knows nothing of what is studied: it performs runs on an engine, hands out what they
+said by groups of agents, counts what this call cost, and writes files all at once.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -22,17 +23,21 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from spaql.engines import Engine, Threads, processors
 from spaql.episodes import simulate
-from spaql.experiment import Run, code, perform, prepare, problem_of
+from spaql.errors import StudyError
+from spaql.experiment import Run, code, prepare, problem_of
 from spaql.output import FIGURES, Content, check_folder, clean, write
 from spaql.problems import Problem
 from spaql.rng import Purpose, stream
-from spaql.store import Store
+from spaql.running import Tally, perform
+from spaql.store import Failure, Store
 from spaql.training import shown
 
 STORE = "runs.sqlite"
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 Floats = NDArray[np.float64]
+EngineFor = Callable[[Sequence[Run]], Engine]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +83,8 @@ class Study:
         Where results are and go.
     threads
         How many runs at once; None for one per processor.  The results do not depend on it.
+    engine
+        Makes the engine for some runs, instead of threads; the results do not depend on it either.
     progress_bar
         Whether to show progress; None shows it on a terminal.
     check
@@ -89,11 +96,13 @@ class Study:
         store: Store,
         *,
         threads: int | None = None,
+        engine: EngineFor | None = None,
         progress_bar: bool | None = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = store
-        self.threads = threads or _processors()
+        self.threads = threads or processors()
+        self._engine: EngineFor = engine or (lambda runs: Threads(self.threads))
         self._visible = shown(progress_bar)
         self._check = check
         self._bar: Any = None
@@ -104,7 +113,7 @@ class Study:
 
     def prepare(self, runs: Iterable[Run]) -> None:
         """Compile what these runs need; the clock of `cost` begins behind it."""
-        prepare(runs, self._visible)
+        prepare((run.algorithm for run in runs), self._visible)
         self._started = time.perf_counter(), time.process_time()
 
     def expect(self, cost: int) -> None:
@@ -116,17 +125,34 @@ class Study:
             self._bar.total = cost
             self._bar.refresh()
 
+    def attempt(self, runs: Sequence[Run], *, retry_failed: bool = False) -> Tally:
+        """Do the runs that the store does not have; some may fail, and are kept with what happened to them."""
+        return self._perform(runs, retry_failed, self._failed)
+
     def perform(self, runs: Sequence[Run]) -> None:
-        """Do the runs that the store does not have."""
-        done = self.store.scalars(run.id for run in runs)
+        """Do the runs that the store does not have, all of them: the first that fails stops the study."""
+
+        def stop(run: Run, failure: Failure) -> None:
+            raise StudyError(f"{run}: {failure.message}")
+
+        self._perform(runs, True, stop)
+        self.load(runs)
+
+    def _perform(self, runs: Sequence[Run], retry_failed: bool, failed: Callable[[Run, Failure], object]) -> Tally:
         if self._bar is not None:
+            done = self.store.finished()
             before = sum(run.cost for run in runs if run.id in done)
             self._bar.n += before
             self._bar.initial += before  # the rate is that of this call alone
             self._bar.refresh()
-        todo = [run for run in runs if run.id not in done]
-        perform(todo, self.store, threads=self.threads, finished=self._finished)
-        self.load(runs)
+        return perform(
+            runs,
+            self.store,
+            self._engine(runs),
+            retry_failed=retry_failed,
+            finished=self._finished,
+            failed=failed,
+        )
 
     def complete(self, runs: Iterable[Run]) -> Cost:
         """A study whose runs are all known: do each once, the longest first, so that no thread is left with one."""
@@ -138,8 +164,15 @@ class Study:
 
     def _finished(self, run: Run) -> None:
         self._runs += 1
-        self._steps[problem_of(run)] += run.cost
+        if run.compiled:
+            self._steps[problem_of(run)] += run.cost
         if self._bar is not None:
+            self._bar.update(run.cost)
+        self._check()
+
+    def _failed(self, run: Run, failure: Failure) -> None:
+        if self._bar is not None:
+            self._bar.write(f"spaql: failed: {run}: {failure.message}", file=sys.stderr)
             self._bar.update(run.cost)
         self._check()
 
@@ -181,14 +214,18 @@ class Study:
 
 @contextmanager
 def opened(
-    folder: str | os.PathLike[str], *, threads: int | None = None, progress_bar: bool | None = None
+    folder: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    engine: EngineFor | None = None,
+    progress_bar: bool | None = None,
 ) -> Iterator[Study]:
     """The study of a folder, made where it is missing; see `Study` for the parameters."""
     path = check_folder(folder)
     check_folder(path / FIGURES)
     with _heard() as check, Store(path / STORE, code=code()) as store:
         clean(path)
-        study = Study(store, threads=threads, progress_bar=progress_bar, check=check)
+        study = Study(store, threads=threads, engine=engine, progress_bar=progress_bar, check=check)
         try:
             yield study
         finally:
@@ -222,13 +259,6 @@ def _heard() -> Iterator[Callable[[], None]]:
         raise
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 def _simulation_seconds(steps: Counter[Problem], threads: int) -> float:

@@ -1,0 +1,65 @@
+"""Engines: where runs are done; `engine` chooses one by its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from spaql.engines.base import Again, Engine, Outcome
+from spaql.engines.processes import Processes
+from spaql.engines.threads import Threads
+from spaql.errors import ParameterError
+from spaql.experiment import Run
+
+ENGINES = ("threads", "processes", "dask")
+
+
+def engine(
+    name: str | None,
+    runs: Sequence[Run],
+    *,
+    workers: int | None = None,
+    timeout: float | None = None,
+    address: str | None = None,
+) -> Engine:
+    """The engine for some runs.
+
+    Parameters
+    ----------
+    name
+        One of `ENGINES`; None takes threads where all problems are compiled, and processes where not.
+    runs
+        What will be asked of it.
+    workers
+        Runs at once; None for one per processor, and for all that a cluster has.
+    timeout
+        Seconds that a run may take; None for as long as it likes.
+    address
+        Of the scheduler of a Dask cluster; None starts one on this machine.
+    """
+    if name is None:
+        name = "dask" if address is not None else "threads" if all(run.compiled for run in runs) else "processes"
+    if name not in ENGINES:
+        raise ParameterError(f"engine: {name!r} is not one of {', '.join(ENGINES)}")
+    if address is not None and name != "dask":
+        raise ParameterError(f"address: only dask has one; leave it out, or choose --engine dask instead of {name}")
+    if name == "threads":
+        return Threads(workers or processors(), timeout)
+    algorithms = sorted({run.algorithm for run in runs})
+    if name == "processes":
+        return Processes(workers or processors(), timeout, algorithms)
+    from spaql.engines.cluster import Dask  # an extra
+
+    isolated = not all(run.compiled for run in runs)
+    return Dask(address, workers=workers, timeout=timeout, algorithms=algorithms, isolated=isolated)
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+__all__ = ["ENGINES", "Again", "Engine", "Outcome", "Processes", "Threads", "engine", "processors"]

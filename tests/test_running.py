@@ -1,0 +1,291 @@
+"""Many runs on every engine: the same results to the last bit, each once, and none lost whatever happens to workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from spaql.engines import Processes, Threads, engine
+from spaql.engines.base import Again, Engine, Outcome, attempt
+from spaql.errors import EngineError, ParameterError, StudyError
+from spaql.experiment import Run
+from spaql.running import perform
+from spaql.store import Failure, Record, Store
+from spaql.studies import opened
+
+OIL = {"survey": "laplace", "sharpness": 10}
+
+
+def run(seed=0, **changes):
+    settings = {"algorithm": "spaql-published", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
+    return Run("oil", OIL, seed=seed, **settings | changes)
+
+
+def foreign(seed=0, algorithm="spaql", **arguments):
+    return Run("unreliable:Unreliable-v0", arguments, algorithm, {}, seed, 4, 2)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        yield store
+
+
+def contents(store, runs):
+    found = store.scalars(each.id for each in runs)
+    arrays = [{name: array.tolist() for name, array in store.arrays(each.id).items()} for each in runs]
+    return [found.get(each.id) for each in runs], arrays
+
+
+# All engines -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.compiled_only
+def test_every_engine_stores_the_same(tmp_path):
+    runs = [run(seed, points=4) for seed in range(12)] + [foreign(seed) for seed in range(4)]
+    found = []
+    for number, engine in enumerate((Threads(1), Threads(3), Processes(2))):
+        with Store(tmp_path / f"{number}.sqlite", code="test") as store:
+            tally = perform(runs, store, engine)
+            assert (tally.total, tally.done, tally.failed) == (16, 16, 0)
+            found.append(contents(store, runs))
+    assert found[0] == found[1] == found[2]
+    assert None not in found[0][0]
+
+
+def test_only_what_is_missing_is_done(store):
+    seen = []
+    perform([run(seed) for seed in range(5)], store, Threads(2))
+    tally = perform(
+        [run(seed) for seed in range(8)] * 2, store, Threads(2), finished=lambda each: seen.append(each.seed)
+    )
+    assert sorted(seen) == [5, 6, 7]
+    assert (tally.total, tally.done, len(store)) == (8, 8, 8)
+    assert tally.complete
+
+
+def test_a_run_that_fails_is_kept_with_its_message_and_the_others_go_on(store):
+    runs = [run(seed) for seed in range(6)]
+    runs.insert(3, run(seed=33, parameters={"scaling": -1.0}))
+    told = []
+    tally = perform(runs, store, Threads(2), failed=lambda each, failure: told.append((each.seed, failure.message)))
+    assert (tally.done, tally.failed) == (6, 1)
+    [(seed, message)] = told
+    assert seed == 33
+    assert message.startswith("scaling: ")
+    [(specification, failure)] = store.failures().values()
+    assert '"seed":33' in specification
+    assert failure == Failure("error", message, 1)
+    tried = []
+    again = perform(runs, store, Threads(2), failed=lambda each, failure: tried.append(each))
+    assert (tried, again.failed) == ([], 1)  # not without being asked to
+    perform(runs, store, Threads(2), retry_failed=True, failed=lambda each, failure: tried.append(each))
+    assert len(tried) == 1
+
+
+def test_a_failure_that_succeeds_is_none_any_more(store):
+    first = run()
+    store.add((), failed=[(first.id, first.specification, Failure("error", "the pump broke"))])
+    assert perform([first], store, Threads(1)).failed == 1
+    assert perform([first], store, Threads(1), retry_failed=True).done == 1
+    assert store.failures() == {}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_stores_what_is_finished(store, error):
+    seen = []
+
+    def stop(each):
+        seen.append(each.id)
+        if len(seen) == 5:
+            raise error
+
+    with pytest.raises(error):
+        perform([run(seed) for seed in range(40)], store, Threads(2), finished=stop)
+    assert set(seen) <= store.finished()
+    assert len(store) < 40
+    assert store.progress["state"] == "stopped"
+    perform([run(seed) for seed in range(40)], store, Threads(2))
+    assert len(store) == 40
+
+
+@pytest.mark.compiled_only
+def test_an_interruption_does_not_wait_for_a_long_run(store):
+    long = run(iterations=50_000_000)
+
+    def stop(each):
+        raise KeyboardInterrupt
+
+    began = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        perform([long, run()], store, Threads(2), finished=stop)
+    assert threading.active_count() == began  # the long one heard it and ended
+    assert store.finished() == {run().id}
+
+
+def test_a_study_that_needs_all_its_runs_stops_at_the_first_that_fails(tmp_path):
+    with opened(tmp_path, threads=1) as study:
+        with pytest.raises(StudyError, match=r"spaql-published\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
+            study.perform([run(0), run(seed=3, parameters={"scaling": -1.0}), *[run(seed) for seed in range(9, 99)]])
+        assert run(0).id in study.store.finished()
+        assert len(study.store) < 60
+
+
+def test_what_is_said_of_progress(store):
+    perform([run(seed) for seed in range(3)], store, Threads(2))
+    said = store.progress
+    assert (said["state"], said["total"], said["done"], said["failed"], said["running"]) == ("over", 3, 3, 0, 0)
+    assert (said["engine"], said["workers"], said["seconds_left"]) == ("threads", 2, 0.0)
+
+
+# An engine that loses what it is given ---------------------------------------------------------------------------
+
+
+class Forgetful(Engine):
+    """Does runs where it is asked for results; loses some of them, and says some twice."""
+
+    name, chunk_seconds, workers = "forgetful", 1e9, 3
+
+    def __init__(self, lose):
+        self.lose, self.chunks, self.seen = lose, [], []
+
+    def __enter__(self):
+        return self
+
+    def submit(self, chunk):
+        self.seen.append([each.seed for each in chunk])
+        self.chunks.append(chunk)
+
+    def collect(self, timeout):
+        if not self.chunks:
+            return []
+        chunk = self.chunks.pop(0)
+        return [
+            Outcome(each, self.lose(each, chunk) or Record({"fresh": 1.0}, {}, 0.01)) for each in chunk for _ in "ab"
+        ]
+
+    def close(self):
+        pass
+
+
+def test_a_run_that_ends_its_worker_three_times_is_a_failure(store):
+    def lose(each, chunk):
+        return Failure("killed", "its process was ended") if each.seed == 3 else None
+
+    engine = Forgetful(lose)
+    tally = perform([run(seed) for seed in range(9)], store, engine)
+    assert (tally.done, tally.failed) == (8, 1)
+    [(_, failure)] = store.failures().values()
+    assert failure == Failure("killed", "its process was ended; it was tried 3 times", 3)
+    assert engine.seen.count([3]) >= 2
+    assert sum(chunk.count(3) for chunk in engine.seen) == 3
+
+
+def test_a_run_that_was_lost_is_done_again_and_alone_where_it_is_suspected(store):
+    losses = {2: [Again(), Again(alone=True)], 3: [Again()] * 5}
+
+    def lose(each, chunk):
+        waiting = losses.get(each.seed)
+        return waiting.pop() if waiting else None
+
+    engine = Forgetful(lose)
+    assert perform([run(seed) for seed in range(30)], store, engine).done == 30
+    assert [2] in engine.seen
+    assert any(len(chunk) > 1 for chunk in engine.seen)
+
+
+# Processes and what they survive ---------------------------------------------------------------------------------
+
+
+@pytest.mark.compiled_only
+def test_whatever_an_environment_does_the_others_go_on(store):
+    hows = ("raises", "exits", "leaves", "killed", "nan", "memory", "hangs")
+    bad = {how: foreign(how=how, always=True, algorithm="random") for how in hows}
+    good = [foreign(seed, algorithm="random") for seed in range(6)]
+    runs = [*bad.values(), *good]
+    tally = perform(runs, store, Processes(2, timeout=1.5, algorithms=["random"]))
+    assert (tally.done, tally.failed) == (6, 7)
+    failures = store.failures()
+    told = {how: failures[each.id][1] for how, each in bad.items()}
+    assert told["raises"].kind == "error"
+    assert "RuntimeError: the pump broke (unreliable.py, line" in told["raises"].message
+    assert told["exits"] == Failure("killed", "its process exited with code 3; it was tried 3 times", 3)
+    assert told["leaves"] == Failure("error", "it asked the interpreter to exit (4)")
+    assert told["killed"].kind == "killed"
+    assert "ended by SIGKILL" in told["killed"].message
+    assert told["nan"].kind == "error"
+    assert "gave the reward nan" in told["nan"].message
+    assert told["memory"] == Failure("memory", "not enough memory")
+    assert told["hangs"] == Failure("time-out", "it took longer than 1.5 s")
+
+
+@pytest.mark.compiled_only
+def test_a_worker_that_dies_once_costs_no_run(store, tmp_path):
+    runs = [
+        foreign(seed, "random", how="exits", always=True, once=str(tmp_path / "once"), times=2) for seed in range(8)
+    ]
+    assert perform(runs, store, Processes(2)).done == 8
+
+
+@pytest.mark.compiled_only
+def test_processes_end_with_their_engine(store):
+    engine = Processes(2)
+    with engine:
+        children = [child._process for child in engine._children]
+    assert all(child.poll() is not None for child in children)
+
+
+def test_a_worker_that_cannot_begin(store, monkeypatch):
+    monkeypatch.setattr("sys.executable", "false")
+    with pytest.raises(EngineError, match="worker process: 3 ended before they had begun"):
+        perform([run()], store, Processes(1))
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(EngineError, match="worker process: it cannot be started: No such file"):
+        perform([run()], store, Processes(1))
+
+
+# Threads that do not hear ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["learns", "hangs"])
+def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
+    monkeypatch.setattr("spaql.engines.threads._GRACE", 0.2)
+    end = threading.Event()
+
+    def execute(each, check):
+        if each.seed == 5:
+            while not end.wait(0.01):
+                if how == "learns":
+                    check()
+        return Record({"fresh": 1.0}, {"x": np.arange(3)})
+
+    monkeypatch.setattr("spaql.engines.base.execute", execute)
+    tally = perform([run(seed) for seed in range(9)], store, Threads(1, timeout=0.2))
+    end.set()
+    assert (tally.done, tally.failed) == (8, 1)
+    [(specification, failure)] = store.failures().values()
+    assert '"seed":5' in specification
+    assert failure == Failure("time-out", "it took longer than 0.2 s")
+    while any(thread.name == "spaql run" for thread in threading.enumerate()):
+        time.sleep(0.01)
+
+
+def test_a_score_that_is_no_number_is_a_failure(monkeypatch):
+    monkeypatch.setattr("spaql.engines.base.execute", lambda each, check: Record({"arms": 3, "fresh": float("inf")}))
+    assert attempt(run()) == Failure("nan", "its 'fresh' is inf, which is no finite number")
+
+
+# Choosing one ------------------------------------------------------------------------------------------------------
+
+
+def test_the_engine_follows_the_problems():
+    assert engine(None, [run()]).name == "threads"
+    assert engine(None, [run(), foreign()]).name == "processes"
+    assert engine("threads", [foreign()], workers=3).workers == 3
+    with pytest.raises(ParameterError, match="engine: 'mpi' is not one of threads, processes, dask"):
+        engine("mpi", [run()])
+    with pytest.raises(ParameterError, match="address: only dask has one; leave it out"):
+        engine("threads", [run()], address="tcp://127.0.0.1:8786")
