@@ -2,8 +2,8 @@
 
 Numba's own cache decides freshness from the file that holds a function, so an edit in a *callee's* file would go
 unnoticed.  Here the cache folder carries a hash of every source file that a kernel could depend on: any edit there, any
-other version of Numba or Python, is a new folder.  The folder is `$NUMBA_CACHE_DIR/spaql-<hash>` where that variable is set, else
-`<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
+other version of Numba or Python, is a new folder.  It is `$NUMBA_CACHE_DIR/spaql-<hash>` where that variable is set,
+else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
 
 With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
 """
@@ -32,8 +32,10 @@ from numpy.typing import NDArray
 _KEPT_DAYS = 30
 #: rooms that no module with kernels imports; what bench compiles for itself, Numba's own cache looks after
 APART = frozenset(
-    ["beyond", "bench", "cli", "demo", "engines", "experiment", "export", "figures", "files", "output", "paper"]
-    + ["recording", "report", "results", "running", "runs", "showing", "store", "studies", "sweeps", "tuning"]
+    [
+        *("beyond", "bench", "cli", "demo", "engines", "experiment", "export", "figures", "files", "output", "paper"),
+        *("recording", "report", "results", "running", "runs", "showing", "store", "studies", "sweeps", "tuning"),
+    ]
 )
 _READY: set[str] = set()  # what this process has used already
 
