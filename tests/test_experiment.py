@@ -125,6 +125,6 @@ def test_the_code_is_known_by_its_sources(monkeypatch, tmp_path):
     assert before == experiment.code()
     with Store(tmp_path / "runs.sqlite", code=before):
         pass
-    monkeypatch.setattr(experiment, "_NUMERICS", (*experiment._NUMERICS, "cli.py"))
+    monkeypatch.setattr(experiment, "_NUMERICS", (*experiment._NUMERICS, "cli/*.py"))
     with pytest.raises(StoreError, match="was filled by other code"):
         Store(tmp_path / "runs.sqlite", code=experiment.code())

@@ -251,7 +251,7 @@ class _Maker:
             )
         views = {view: entry[view] for view in _VIEWS if view in entry}
         if views and name in PROBLEMS:
-            raise StudyError(f"{where}: {next(iter(views))} is for Gymnasium environments; {name} takes arguments only")
+            raise StudyError(f"{where}: {next(iter(views))} is for Gymnasium environments; {name} takes arguments")
         sizes = {size: self.told[size] for size in _SIZES if size in self.told}
         own = {size: entry[size] for size in _SIZES if size in entry}
         if "steps" in own or "iterations" in own:
