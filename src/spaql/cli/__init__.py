@@ -6,6 +6,7 @@ after Ctrl-C.  Everything heavy is imported inside the commands, so that `--help
     train       train, and go on with a run
     agents      evaluate, show, export, explain, rules
     studies     demo, paper, ablation, families, control
+    sweeps      sweep: studies of one's own
     bench       bench
     parsing     what they share
 
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Sequence
 
 from spaql._version import __version__
-from spaql.cli import agents, bench, studies, train
+from spaql.cli import agents, bench, studies, sweeps, train
 from spaql.cli.parsing import Parser, say
 from spaql.errors import SpaqlError
 
@@ -31,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="spaql", description="Reinforcement learning with a policy you can read.")
     parser.add_argument("--version", action="version", version=f"spaql {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=Parser)
-    for group in (train, agents, studies, bench):
+    for group in (train, agents, studies, sweeps, bench):
         group.add(commands)
     return parser
 
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
     parser = _parser()
-    words = agents.reworded(train.reworded(sys.argv[1:] if arguments is None else list(arguments)))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    for group in (train, agents, sweeps):
+        words = group.reworded(words)
     options = parser.parse_args(words)
     options.arguments, options.parser = words[1:], parser
     try:

@@ -246,8 +246,8 @@ class _Maker:
         name = _text(entry, "problem", where)
         if name not in PROBLEMS and not any(mark in name for mark in "-:/"):
             raise StudyError(
-                f"{where}: {name!r} is no built-in problem ({', '.join(PROBLEMS)}), no Gymnasium id such as Tank-v0 and "
-                "no module:function"
+                f"{where}: {name!r} is no built-in problem ({', '.join(PROBLEMS)}), no Gymnasium id such as Tank-v0, "
+                "and no module:function"
             )
         views = {view: entry[view] for view in _VIEWS if view in entry}
         if views and name in PROBLEMS:
