@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib
+import importlib.metadata
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -36,19 +37,24 @@ from spaql.store import Record
 # What computes a run's numbers: where any of these changes, so may the numbers.
 _NUMERICS = (
     "agents/*.py",
+    "bridge.py",
     "callbacks.py",
     "compiling.py",
     "episodes.py",
     "experiment.py",
+    "flat.py",
+    "gymnasium_problem.py",
     "kernels.py",
     "loggers.py",
     "memory.py",
     "merging.py",
+    "opening.py",
     "partition.py",
     "pinning.py",
     "planning.py",
     "problems/*.py",
     "rng.py",
+    "sketches.py",
     "spaces.py",
     "splitting.py",
     "stats.py",
@@ -75,7 +81,8 @@ PLAYED = np.dtype([("iteration", np.int32), ("step", np.int32), ("from", np.floa
 
 def code() -> str:
     """Version of the library and a hash of the code that computes runs, ours and what compiles it."""
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
+    versions = numba.__version__, llvmlite.__version__, np.__version__, importlib.metadata.version("gymnasium")
+    digest = hashlib.sha256(" ".join(versions).encode())
     root = Path(__file__).parent
     for path in sorted(path for pattern in _NUMERICS for path in root.glob(pattern)):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
