@@ -58,7 +58,7 @@ import numpy as np
 
 from spaql.agents import ALGORITHMS, Trained
 from spaql.errors import SpaqlError, StudyError
-from spaql.experiment import Run, agent_of, seed_at
+from spaql.experiment import Run, agent_of, problem_of, seed_at
 from spaql.problems import PROBLEMS
 from spaql.rng import LARGEST_SEED
 
@@ -264,6 +264,10 @@ class _Maker:
             if name in PROBLEMS:
                 allowed = list(inspect.signature(PROBLEMS[name]).parameters)
                 _keys(arguments, allowed, f"{where}.arguments of {name}")
+                try:
+                    problem_of(frame)
+                except SpaqlError as error:
+                    raise StudyError(f"{where}: {error}") from None
             yield _called(str(entry.get("label", name)), varied), frame, sizes
 
     @staticmethod
