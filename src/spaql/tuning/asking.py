@@ -1,8 +1,8 @@
 """Optuna: which parameters to try next, its file in the study's folder, and which parameters matter.
 
 For each batch of trials a new sampler (TPE) is seeded from the study's seed and the number of the batch, is shown all
-earlier trials, and is asked for the whole batch.  So the same file gives the same trials, whatever happened on the way; only another version of Optuna may
-ask otherwise, and then trials that its file has are kept.
+earlier trials, and is asked for the whole batch.  So the same file gives the same trials, whatever happened on
+the way; only another version of Optuna may ask otherwise, and then trials that its file has are kept.
 
 The file, `optuna.sqlite`, is Optuna's own storage, so that optuna-dashboard reads it.  Trials are written when they are
 finished, each in one transaction of SQLite: kill -9 leaves all of a trial or nothing, and never one that seems to run.

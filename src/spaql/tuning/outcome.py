@@ -192,8 +192,8 @@ class Outcome:
         plan, failed, stopped = self.search.plan, self.count(FAILED), self.count(STOPPED)
         said = [
             f"{len(self.trials) - 1} of {plan.trials} trials are finished, and the defaults: {self.count(COMPLETE)} "
-            f"had all {plan.seeds} seeds, {stopped} were stopped as clearly behind, {failed} failed. Stopping early saved "
-            f"{self.saved_runs:,} of {self.planned_runs:,} runs."
+            f"had all {plan.seeds} seeds, {stopped} were stopped as clearly behind, {failed} failed. Stopping early "
+            f"saved {self.saved_runs:,} of {self.planned_runs:,} runs."
         ]
         if self.winner is None or self.tuning_score is None:
             return [*said, "No trial has had all its seeds without a failure, so there is no winner."]

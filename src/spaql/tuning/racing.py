@@ -1,16 +1,17 @@
 r"""When a trial is clearly behind the best: racing on intervals, not on one number.
 
 Trials of a batch get a few seeds first, then twice as many, and so on up to all of them.  After each stage but the last
-there is a look: with :math:`d` the trial's value minus that of the best so far (`spaql.stats.combination`), the trial is stopped where the upper end of a one-sided interval for :math:`d` lies below
-zero.  The best so far is whoever has the highest mean: among trials that had all their seeds, and those of its batch
-that have come as far as it has.
+there is a look: with :math:`d` the trial's value minus that of the best so far (Welch, as
+`spaql.stats.combination` has it), the trial is stopped where the upper end of a one-sided interval for :math:`d` lies
+below zero.  The best so far is whoever has the highest mean: among trials that had all their seeds, and those of its
+batch that have come as far as it has.
 
 That best is itself chosen by noisy numbers, out of all trials so far, and there are several looks.  So the chance of a
 wrong stop, :math:`\alpha = 1 - \text{confidence}`, is shared by all of them (Bonferroni): with :math:`L` looks and
 :math:`m` trials that it might be compared with, each look has the level :math:`\alpha / (L m)`.  Whatever trial is
 chosen as the best, the one that is truly best is then stopped with a chance of at most :math:`\alpha`, as far as means
-of so few runs are normal.  Trials to come do not count in :math:`m`, so that a tuning can go on for longer without changing what
-has been decided.
+of so few runs are normal.  Trials to come do not count in :math:`m`, so that a tuning can go on for longer without
+changing what has been decided.
 
 The value of a trial is its mean score; with several problems the mean over problems of
 :math:`(\bar x - \bar x_0) / s_0`, where :math:`\bar x_0` and :math:`s_0` are mean and deviation of the runs with

@@ -257,9 +257,9 @@ def _method(outcome: Outcome) -> list[str]:
     said = [
         f"Optuna's TPE sampler chose {plan.batch} trials at a time. Each had {first} seeds on each problem at first, "
         f"then twice as many, and so on up to {plan.seeds}. After each of these stages but the last, a trial was "
-        "stopped where the interval of the difference between its mean and the best so far lay below zero (Welch). Its level "
-        f"is such that the truly best trial is stopped with a chance of at most {1 - plan.confidence:.0%}, over all "
-        "looks and all trials that it might be compared with, as far as means are normal.",
+        "stopped where the interval of the difference between its mean and the best so far lay below zero (Welch). Its "
+        f"level is such that the truly best trial is stopped with a chance of at most {1 - plan.confidence:.0%}, over "
+        "all looks and all trials that it might be compared with, as far as means are normal.",
         f"The winner is the best mean among trials that had all {plan.seeds} seeds. It and the defaults were then "
         f"scored by {plan.fresh_seeds} agents each on every problem, whose seeds no trial had met.",
     ]
