@@ -210,7 +210,7 @@ class Outcome:
         return [*said, self._against_default(self.comparisons[-1])]
 
     def _on_fresh_seeds(self, score: Estimate, bias: Estimate) -> str:
-        known = "surely too high" if bias.low > 0 else "not to be told from the noise"
+        known = "more than noise explains" if bias.low > 0 else "no more than noise explains"
         if bias.high < 0:
             known = "the wrong way round: the tuning was unlucky"
         return f"On {self.search.plan.fresh_seeds} fresh seeds it scores {score}: a tuning bias of {bias}, {known}."

@@ -46,14 +46,17 @@ def history(outcome: Outcome) -> Chart:
         _points(_LABELS[state], [each for each in outcome.trials if each.state == state], outcome, state)
         for state in (STOPPED, COMPLETE)
     ]
-    best, at, found = None, [], []
+    best: float | None = None
+    at: list[float] = []
+    found: list[float] = []
     for each in outcome.trials:
         value = outcome.values.get(each.number)
-        if each.state == COMPLETE and value is not None:
-            best = value.mean if best is None else max(best, value.mean)
-        if best is not None:
-            at.append(float(each.number))
-            found.append(best)
+        ahead = each.state == COMPLETE and value is not None and (best is None or value.mean > best)
+        for height in (best, value.mean) if ahead and value is not None else (best,):  # a step up where it is better
+            if height is not None:
+                at.append(float(each.number))
+                found.append(height)
+                best = height
     line = Series("best so far", at, found, look=_LOOKS["best"])
     drawn = tuple(each for each in (line, *series) if len(each.x))
     failed = outcome.count(FAILED)
@@ -70,8 +73,9 @@ def importance(outcome: Outcome) -> Chart | None:
         return None
     names, shares = list(outcome.importance), list(outcome.importance.values())
     series = Series("share", names, shares, look=_LOOKS[COMPLETE], style="points")
+    levels = (Level("none", 0.0, look="random"),)
     return Chart(
-        "Which parameter matters", "parameter", "share", (series,), (Level("none", 0.0, look="random"),), "category"
+        "Which parameter matters", "parameter", "share", (series,), levels, "category", outcome.importance_note
     )
 
 
