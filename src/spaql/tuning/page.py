@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from spaql import figures as drawing
@@ -28,10 +29,9 @@ def files(outcome: Outcome, *, figures: bool) -> dict[str, Content]:
         }
         found[BEST] = _json(best)
     if figures:
-        found[HISTORY] = lambda: drawing.chart(history(outcome))
-        chart = importance(outcome)
-        if chart is not None:
-            found[IMPORTANCE] = lambda: drawing.chart(chart)
+        for name, chart in ((HISTORY, history(outcome)), (IMPORTANCE, importance(outcome))):
+            if chart is not None:
+                found[name] = partial(drawing.chart, chart)
     return found
 
 

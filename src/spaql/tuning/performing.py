@@ -133,7 +133,8 @@ class _Tuning:
         """A batch of trials, stage by stage."""
         plan = self.search.plan
         measure = Measure.by(self.trials[0].scores or None, len(self.search.problems))
-        finished = {each.number: each.scores for each in self.trials if each.state == COMPLETE}
+        first = 0 if self.search.defaults is not None else 1  # defaults outside the ranges do not take part
+        finished = {each.number: each.scores for each in self.trials[first:] if each.state == COMPLETE}
         stages = racing.stages(plan.first_seeds, plan.seeds)
         chance = racing.level(plan.confidence, len(stages) - 1, batch * plan.batch)
         over: dict[int, Trial] = {}

@@ -32,7 +32,7 @@ def content(outcome: Outcome) -> dict[str, Any]:
         "subtitle": f"{search.algorithm.algorithm} on {', '.join(search.problems)}",
         "verdict": outcome.words(),
         "tables": [_two_numbers(outcome), *_against_default(outcome), _trials(outcome)],
-        "charts": [_history_entry(outcome), *_scores_entry(outcome), *_importance_entry(outcome), *_slices(outcome)],
+        "charts": [*_history_entry(outcome), *_scores_entry(outcome), *_importance_entry(outcome), *_slices(outcome)],
         "method": _method(outcome),
     }
 
@@ -40,8 +40,8 @@ def content(outcome: Outcome) -> dict[str, Any]:
 # Charts --------------------------------------------------------------------------------------------------------------
 
 
-def history(outcome: Outcome) -> Chart:
-    """Values of trials with their intervals, in their order, and the best so far."""
+def history(outcome: Outcome) -> Chart | None:
+    """Values of trials with their intervals, in their order, and the best so far; None where all failed."""
     series = [
         _points(_LABELS[state], [each for each in outcome.trials if each.state == state], outcome, state)
         for state in (STOPPED, COMPLETE)
@@ -51,14 +51,15 @@ def history(outcome: Outcome) -> Chart:
     found: list[float] = []
     for each in outcome.trials:
         value = outcome.values.get(each.number)
-        ahead = each.state == COMPLETE and value is not None and (best is None or value.mean > best)
-        for height in (best, value.mean) if ahead and value is not None else (best,):  # a step up where it is better
-            if height is not None:
-                at.append(float(each.number))
-                found.append(height)
-                best = height
+        if each.state == COMPLETE and value is not None:
+            best = value.mean if best is None else max(best, value.mean)
+        if best is not None:
+            at.append(float(each.number))
+            found.append(best)
     line = Series("best so far", at, found, look=_LOOKS["best"])
     drawn = tuple(each for each in (line, *series) if len(each.x))
+    if not drawn:
+        return None
     failed = outcome.count(FAILED)
     sure = f"{outcome.search.plan.confidence:.0%}"
     note = f"Points are means over seeds, bars their {sure} intervals; trial 0 is the defaults."
@@ -152,14 +153,13 @@ def _entry(slug: str, chart: Chart, sentence: str, number: str = "", meaning: st
     }
 
 
-def _history_entry(outcome: Outcome) -> dict[str, Any]:
-    return _entry(
-        "history",
-        history(outcome),
-        "Each trial is a choice of parameters. Where its interval lies clearly below the best, it is stopped early.",
-        f"{outcome.saved_runs:,}",
-        f"of {outcome.planned_runs:,} runs saved by stopping",
-    )
+def _history_entry(outcome: Outcome) -> list[dict[str, Any]]:
+    chart = history(outcome)
+    if chart is None:
+        return []
+    sentence = "Each trial is a choice of parameters; one that is clearly behind the best is stopped early."
+    number = f"{outcome.saved_runs:,}"
+    return [_entry("history", chart, sentence, number, f"of {outcome.planned_runs:,} runs saved by stopping")]
 
 
 def _scores_entry(outcome: Outcome) -> list[dict[str, Any]]:
@@ -176,9 +176,11 @@ def _importance_entry(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _slices(outcome: Outcome) -> list[dict[str, Any]]:
+    drawn = {name: slice_of(outcome, name) for name in outcome.search.algorithm.ranges}
     return [
-        _entry(f"slice-{at}", slice_of(outcome, name), f"Trials by their {name}; the other parameters differ too.")
-        for at, name in enumerate(outcome.search.algorithm.ranges)
+        _entry(f"slice-{at}", chart, f"Trials by their {name}; the other parameters differ too.")
+        for at, (name, chart) in enumerate(drawn.items())
+        if chart.series
     ]
 
 
