@@ -452,6 +452,7 @@ def test_command(tmp_path, file, fake, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["complete"]
     assert len(told["trials"]) == 6
+    assert len(told_to_optuna(folder)) == 11  # those beyond are kept
     file.write_text(file.read_text().replace("trials = 10", "trials = 0"))
     assert main(["tune", str(file), "--out", str(folder)]) == 2
     assert "study.toml': tune.trials: expected" in capsys.readouterr().err

@@ -117,11 +117,11 @@ class Asker:
             }
 
     def write(self, trials: Sequence[Trial], values: Mapping[int, Estimate]) -> None:
-        """Make the file say what these trials were."""
+        """Make the file say what these trials were; what it says of later ones stays."""
         with self._sentences():
             wanted = self._frozen(trials, values)
             there = self._study.get_trials(deepcopy=False)
-            if [_told(each) for each in there] != [_told(each) for each in wanted[: len(there)]]:
+            if any(_told(one) != _told(other) for one, other in zip(there, wanted, strict=False)):
                 self._anew()
                 there = []
             for each in wanted[len(there) :]:

@@ -102,15 +102,15 @@ class _Tuning:
         self.trials.append(self.default())
         for batch, first in enumerate(range(1, plan.trials + 1, plan.batch), 1):
             numbers = range(first, min(first + plan.batch, plan.trials + 1))
-            now = self.now()
             if all(number in known for number in numbers):
                 asked = [known[number] for number in numbers]
             else:
-                asked = self.asker.ask(batch, len(numbers), now.trials, now.values)
+                before = Outcome(self.search, self.trials)
+                asked = self.asker.ask(batch, len(numbers), before.trials, before.values)
+            stored = len(self.study.store)
             self.trials += self.race(batch, dict(zip(numbers, asked, strict=True)))
-            now = self.now()
-            self.asker.write(now.trials, now.values)
-            self.write(now)
+            if len(self.study.store) > stored:  # else it has been told before, or will be at the end
+                self.write(self.now())
         outcome = self.scored(self.now())
         self.write(outcome, figures=True)
         return outcome
@@ -213,4 +213,5 @@ class _Tuning:
 
     def write(self, outcome: Outcome, *, figures: bool = False) -> None:
         """The files of the outcome; figures take a while and come at the end."""
+        self.asker.write(outcome.trials, outcome.values)
         self.study.write(page.files(outcome, figures=figures), page.FILES)

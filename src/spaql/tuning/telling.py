@@ -13,6 +13,7 @@ from spaql.stats import Estimate
 from spaql.tuning.outcome import COMPLETE, FAILED, STOPPED, Outcome, Trial
 from spaql.tuning.search import label
 
+_IMPORTANCE = "How much each parameter has to do with being among the best trials."
 _LABELS = {COMPLETE: "had all seeds", STOPPED: "stopped as clearly behind"}
 _LOOKS = {COMPLETE: "spaql", STOPPED: "random", "best": "optimum", "default": "aql", "winner": "spaql published"}
 
@@ -172,7 +173,7 @@ def _scores_entry(outcome: Outcome) -> list[dict[str, Any]]:
 
 def _importance_entry(outcome: Outcome) -> list[dict[str, Any]]:
     chart = importance(outcome)
-    return [] if chart is None else [_entry("importance", chart, outcome.importance_note)]
+    return [] if chart is None else [_entry("importance", chart, _IMPORTANCE)]
 
 
 def _slices(outcome: Outcome) -> list[dict[str, Any]]:
@@ -201,15 +202,15 @@ def _two_numbers(outcome: Outcome) -> dict[str, Any]:
     if outcome.winner is not None:
         fresh = "not yet" if outcome.fresh_score is None else str(outcome.fresh_score)
         bias = "" if outcome.bias is None else str(outcome.bias)
-        rows.append(_row(outcome.shown(outcome.winner), str(outcome.tuning_score), fresh, bias, bold=True))
+        rows.append(_row("winner", str(outcome.tuning_score), fresh, bias, bold=True))
     if 0 in outcome.values and outcome.winner is not outcome.default:
         fresh = str(outcome.comparisons[-1].default) if outcome.fresh else "not yet"
         rows.append(_row("defaults", str(outcome.values[0]), fresh, ""))
     return _table(
         "The winner, twice scored",
-        ("parameters", f"in tuning, {plan.seeds} seeds", f"on {plan.fresh_seeds} fresh seeds", "tuning bias"),
+        ("", f"in tuning, {plan.seeds} seeds", f"on {plan.fresh_seeds} fresh seeds", "tuning bias"),
         rows,
-        f"{plan.confidence:.0%} intervals in brackets. The one in tuning knows nothing of the choice among trials.",
+        f"{plan.confidence:.0%} intervals in brackets. That of the winner in tuning knows nothing of the choice.",
     )
 
 
