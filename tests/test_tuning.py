@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import docs_for_tests
 import spaql
 from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
@@ -219,7 +221,7 @@ def test_saved_runs_are_those_not_done(tmp_path, fake):
 
 def test_the_best_of_pure_noise_is_told_as_such(tmp_path, monkeypatch):
     installed(monkeypatch, noise=1.0, quality=lambda parameters: 5.0)
-    outcome = spaql.tune(study(tune={"trials": 40, "seeds": 4, "fresh_seeds": 400}), tmp_path)
+    outcome = spaql.tune(study(tune={"trials": 30, "seeds": 4, "fresh_seeds": 400, "batch": 10}), tmp_path)
     assert outcome.tuning_score.mean > 5.6
     assert outcome.fresh_score.mean == pytest.approx(5.0, abs=0.15)
     assert outcome.fresh_score.low < 5.0 < outcome.fresh_score.high
@@ -259,6 +261,8 @@ def test_several_problems_count_alike(tmp_path, monkeypatch):
     assert outcome.values[0].mean == pytest.approx(0.0, abs=1e-12)
     assert [each.problem for each in outcome.comparisons] == ["oil", "ambulance", "all problems"]
     assert len(outcome.to_dict()["trials"][3]["scores"]) == 2
+    assert outcome.importance is None
+    assert "fewer than 10" in (tmp_path / page.PAGE).read_text()  # says the page of importance
 
 
 def test_fresh_episodes_and_metric(tmp_path, fake):
@@ -372,12 +376,6 @@ def test_choices(tmp_path, fake):
     assert outcome.search.defaults == {"scaling": 0.5, "splits_before_reset": 2}
 
 
-def test_few_trials_say_nothing_of_importance(tmp_path, fake):
-    outcome = spaql.tune(study(tune={"trials": 2}), tmp_path)
-    assert outcome.importance is None
-    assert "fewer than 10" in (tmp_path / page.PAGE).read_text()
-
-
 def test_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ParameterError, match=r"spaql\[tune\]"):
@@ -419,9 +417,11 @@ def test_a_table_that_is_none():
         Search.of({**study(), "tune": 3})
 
 
-def test_the_example_can_be_read():
+def test_the_example_is_that_of_the_page():
     search = Search.of(Path(__file__).parents[1] / "examples" / "studies" / "tune.toml")
     assert search.defaults == {"scaling": 0.5, "rollouts": 20, "heat_decay": 0.8}
+    (block,) = docs_for_tests.blocks(docs_for_tests.page("tuning.md"), "toml")
+    assert tomllib.loads(block) == search.description.told
 
 
 # Command line and files ----------------------------------------------------------------------------------------------
