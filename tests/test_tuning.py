@@ -458,6 +458,19 @@ def test_command(tmp_path, file, fake, capsys):
     assert "study.toml': tune.trials: expected" in capsys.readouterr().err
 
 
+def test_the_page_draws_its_charts(tmp_path, fake, driver):
+    import browsers
+
+    spans = {"scaling": {"low": 0.01, "high": 4.0, "log": True}, "splits_before_reset": {"choices": [1, 2]}}
+    spaql.tune(study(algorithm={"random": spans}), tmp_path)
+    reader = browsers.Reader(driver, (tmp_path / page.PAGE).as_uri())
+    reader.open()
+    reader.run("dispatchEvent(new Event('beforeprint'))")  # draws what is out of sight too
+    reader.wait(lambda: reader.run("return document.querySelectorAll('figure .main-svg').length") >= 5)
+    assert reader.run("return document.querySelectorAll('figure[data-finding]').length") == 5
+    assert reader.complaints() == []
+
+
 def test_stopped_by_hand(tmp_path, file, fake, monkeypatch, capsys):
     folder = tmp_path / "out"
 

@@ -170,6 +170,9 @@ class _Tuning:
         """The outcome with scores of the winner and of the defaults on fresh seeds."""
         if outcome.winner is None:
             return outcome
+        if not outcome.winner.number:  # then both are the same runs
+            self.saved_cost += self.fresh_cost
+            self.expect()
         runs = {"winner": self.search.fresh_runs(outcome.winner.values), "default": self.search.fresh_runs({})}
         self.perform([run for each in runs.values() for many in each for run in many])
         found: dict[str, Sequence[Floats]] = {}
@@ -188,7 +191,9 @@ class _Tuning:
         self.study.expect(trials + 2 * self.fresh_cost - self.saved_cost)
 
     def perform(self, runs: list[Run]) -> None:
-        self.study.attempt(sorted(runs, key=lambda run: -run.cost), retry_failed=self.retry_failed)
+        """Do runs, the longest first."""
+        unique = {run.id: run for run in runs}.values()
+        self.study.attempt(sorted(unique, key=lambda run: -run.cost), retry_failed=self.retry_failed)
 
     def scores(self, runs: Sequence[Sequence[Run]]) -> tuple[tuple[Floats, ...] | None, str]:
         """Scores by problem; None, and what happened, where a run failed."""
