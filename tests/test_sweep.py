@@ -161,8 +161,8 @@ def test_the_example_of_the_paper_is_the_paper():
         ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\].arguments of oil: 'depth' is not known"),
         ('"oil"', '"oil"\narguments = { survey = "deep" }', r"problems\[1\]: survey: expected one of laplace"),
         (
-            '"oil"',
-            '"oil"\n[[problems]]\nproblem = "oil"\ngrid = {sharpness = [1]}',
+            "[[algorithms]]",
+            '[[problems]]\nproblem = "oil"\ngrid = { sharpness = [1] }\n[[algorithms]]',
             "problems: two are called 'oil, sh",
         ),
         ("grid = { sharpness = [1, 10] }", "grid = { sharpness = 1 }", "grid.sharpness: expected a list of values"),

@@ -83,7 +83,7 @@ def sweep(
     with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
         told = json.dumps({**described.told, "name": described.name}, indent=1, default=str)
         replace(performed.store.path.parent / STUDY, f"{told}\n".encode())
-        performed.prepare(runs)
+        performed.prepare(performed.missing(runs, retry_failed=retry_failed))
         performed.expect(sum(run.cost for run in runs))
         return performed.attempt(runs, retry_failed=retry_failed)
 
