@@ -11,7 +11,6 @@ problem or an environment ("my_module:make_tank").  Neither the code of such a m
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import importlib
 import importlib.metadata
@@ -134,12 +133,11 @@ class Run:
 
     def with_seed(self, seed: int) -> Run:
         """The same run with another seed; much quicker than making it anew."""
-        other = copy.copy(self)
         _ = self._around, self.cost  # what does not depend on the seed is worked out once
-        other.__dict__.update(self.__dict__)
+        other = object.__new__(Run)
+        other.__dict__.update(self.__dict__, seed=seed)
         for name in ("specification", "id"):
             other.__dict__.pop(name, None)
-        other.__dict__["seed"] = seed
         return other
 
     @cached_property
