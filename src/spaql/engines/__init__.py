@@ -10,6 +10,7 @@ from spaql.engines.processes import Processes
 from spaql.engines.threads import Threads
 from spaql.errors import ParameterError
 from spaql.experiment import Run
+from spaql.spaces import check_number, check_whole
 
 ENGINES = ("threads", "processes", "dask")
 
@@ -37,6 +38,10 @@ def engine(
     address
         Of the scheduler of a Dask cluster; None starts one on this machine.
     """
+    if workers is not None:
+        check_whole(workers, "workers", 1, 100_000)
+    if timeout is not None:
+        check_number(timeout, "run_timeout", least=0.0, above=True)
     if name is None:
         name = "dask" if address is not None else "threads" if all(run.compiled for run in runs) else "processes"
     if name not in ENGINES:

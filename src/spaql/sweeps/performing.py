@@ -15,7 +15,6 @@ from typing import Any
 from spaql import engines
 from spaql.output import check_folder, replace
 from spaql.running import Tally
-from spaql.spaces import check_number, check_whole
 from spaql.studies import opened
 from spaql.sweeps.description import Description
 
@@ -73,10 +72,6 @@ def sweep(
     Tally(total=6, done=6, failed=0)
     """
     described = as_description(study)
-    if workers is not None:
-        check_whole(workers, "workers", 1, 100_000)
-    if run_timeout is not None:
-        check_number(run_timeout, "run_timeout", least=0.0, above=True)
     chosen = partial(engines.engine, engine, workers=workers, timeout=run_timeout, address=address)
     chosen([group.first for group in described.groups])  # a wrong name is told before anything is written
     with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
