@@ -373,19 +373,28 @@ def _told(error: BaseException) -> str:
     return said if isinstance(error, OSError) and said else f"{type(error).__name__}{': ' if said else ''}{said}"
 
 
+_NOISE = threading.Lock()  # of the two below
+_listeners = 0
+_levels: list[tuple[logging.Logger, int]] = []
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Dask and what is below it write about connections; we say it in a sentence."""
-    loggers = [
-        logging.getLogger(name)
-        for name in list(logging.root.manager.loggerDict)
-        if name.partition(".")[0] in ("distributed", "tornado", "asyncio")
-    ]
-    before = [(logger, logger.level) for logger in loggers if logger.level != logging.NOTSET or "." not in logger.name]
-    for logger, _ in before:
-        logger.setLevel(logging.CRITICAL + 1)
+    """Without what Dask and what is below it write about connections, as long as any engine is open: we say it."""
+    global _listeners
+    with _NOISE:
+        _listeners += 1
+        if _listeners == 1:
+            for name, logger in list(logging.root.manager.loggerDict.items()):
+                if name.partition(".")[0] in ("distributed", "tornado", "asyncio") and isinstance(logger, logging.Logger):
+                    _levels.append((logger, logger.level))
+                    logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for logger, level in before:
-            logger.setLevel(level)
+        with _NOISE:
+            _listeners -= 1
+            if not _listeners:
+                for logger, level in _levels:
+                    logger.setLevel(level)
+                _levels.clear()
