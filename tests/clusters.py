@@ -1,4 +1,4 @@
-"""A real Dask cluster on the loopback address, for tests: a scheduler and workers, each a process that can be killed."""
+"""A real Dask cluster on the loopback address, for tests: a scheduler and workers, processes that can be killed."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Cluster:
                 stderr=log,
             )
 
-    def start(self, workers=True):
-        """Start what is not running."""
+    def start(self, workers=None):
+        """Start what is not running: the scheduler, and workers up to so many."""
         if self.scheduler is None or self.scheduler.poll() is not None:
             self.scheduler = self._begun("scheduler", "--port", str(self.port), "--idle-timeout", "600")
-        for place, worker in enumerate(self.workers):
-            if workers and (worker is None or worker.poll() is not None):
+        for place, worker in enumerate(self.workers[:workers]):
+            if worker is None or worker.poll() is not None:
                 self.workers[place] = self._begun(
                     "worker",
                     *(self.address, "--nthreads", "1", "--no-nanny", "--memory-limit", "0", "--death-timeout", "30"),

@@ -215,6 +215,7 @@ class Dask(Engine):
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # of its pages about itself; any free port
                 memory_limit=None,
                 silence_logs=logging.CRITICAL,
                 asynchronous=True,
@@ -373,6 +374,7 @@ def _told(error: BaseException) -> str:
     return said if isinstance(error, OSError) and said else f"{type(error).__name__}{': ' if said else ''}{said}"
 
 
+_NOISY = ("distributed", "tornado", "asyncio")
 _NOISE = threading.Lock()  # of the two below
 _listeners = 0
 _levels: list[tuple[logging.Logger, int]] = []
@@ -385,10 +387,10 @@ def _quiet() -> Iterator[None]:
     with _NOISE:
         _listeners += 1
         if _listeners == 1:
-            for name, logger in list(logging.root.manager.loggerDict.items()):
-                if name.partition(".")[0] in ("distributed", "tornado", "asyncio") and isinstance(logger, logging.Logger):
-                    _levels.append((logger, logger.level))
-                    logger.setLevel(logging.CRITICAL + 1)
+            names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _NOISY]
+            _levels.extend((logger, logger.level) for logger in map(logging.getLogger, names))
+            for logger, _ in _levels:
+                logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
