@@ -28,7 +28,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
@@ -51,6 +51,7 @@ _PAUSE = 0.2  # seconds between two looks, and between two at the connection
 _COUNTING = 1.0  # seconds between two countings of workers
 _ALONE = 3.0  # seconds without workers before somebody should know
 _GOODBYE = 0.8  # seconds in which a cluster may be left politely
+_SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/cluster.md
 _SAME = ("python", "dask", "distributed", "msgpack", "cloudpickle", "tornado", "numpy")
 _KEPT = "finished runs are kept, and the same command goes on with the others"
 
@@ -73,7 +74,7 @@ class Dask(Engine):
     """
 
     name = "dask"
-    chunk_seconds = 1.0
+    chunk_seconds = 1.0  # at least; see `_counted`
 
     def __init__(
         self,
@@ -239,7 +240,7 @@ class Dask(Engine):
             try:
                 client = Client(self._address, timeout=_TRY, asynchronous=True, set_as_default=False, name="spaql")
                 await client
-                self._threads = sum((await client.nthreads()).values())
+                self._counted(await client.nthreads())
             except Exception as error:
                 if client is not None:
                     await _closed(client)
@@ -262,8 +263,8 @@ class Dask(Engine):
                 seen = time.monotonic()
             if time.monotonic() - counted > _COUNTING:
                 with contextlib.suppress(OSError, TimeoutError):
-                    found = await asyncio.wait_for(self._client.nthreads(), _TRY)
-                    counted, self._threads = time.monotonic(), sum(found.values())
+                    self._counted(await asyncio.wait_for(self._client.nthreads(), _TRY))
+                    counted = time.monotonic()
                 if self._threads:
                     seen, told = time.monotonic(), False
                 elif not told and time.monotonic() - seen > _ALONE:
@@ -271,6 +272,11 @@ class Dask(Engine):
                     told = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _PAUSE)
+
+    def _counted(self, threads: Mapping[str, int]) -> None:
+        """Keep how many there are; many must ask for work less often, or the scheduler cannot keep up."""
+        self._threads = sum(threads.values())
+        self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
     async def _come_back(self) -> None:
         """Connect again, for a while; chunks wait meanwhile."""
