@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spaql.agents import AQL, PublishedSPAQL
-from spaql.bench import paper_problems, seconds
+from spaql.bench.learning import paper_problems
+from spaql.bench.timing import seconds
 from spaql.compiling import borrow, kernel
 from spaql.kernels import assign, best, lend
 from spaql.problems import Box, Problem

@@ -1,6 +1,7 @@
 """The benchmark runs, and what it measures is what it says; its figures are not asserted, clocks are noisy."""
 
 import json
+from importlib import import_module
 
 import gymnasium
 import numpy as np
@@ -8,21 +9,23 @@ import pytest
 
 from spaql import bench, kernels
 from spaql.agents import SPAQL, PublishedSPAQL
+from spaql.bench import bridged, learning, partitions, processes, shipping, timing
 from spaql.cli import main
+from spaql.errors import ParameterError
 from spaql.problems import PROBLEMS, oil
 from spaql.problems.control import GYMNASIUM
 from spaql.rng import stream
 
 
 def test_paper_has_twelve_problems():
-    names = [problem.name for problem, _ in bench.paper_problems()]
+    names = [problem.name for problem, _ in learning.paper_problems()]
     assert len(set(names)) == 12
-    assert [iterations for _, iterations in bench.paper_problems()] == [5000] * 6 + [2000] * 6
+    assert [iterations for _, iterations in learning.paper_problems()] == [5000] * 6 + [2000] * 6
 
 
 @pytest.mark.parametrize("cells", [100, 1000])
 def test_partition_along_a_policy_has_the_asked_size(cells):
-    partition = bench.along_policy(cells)
+    partition = partitions.along_policy(cells)
     assert cells - 3 <= len(partition) <= cells
     view = partition.view()
     near = np.abs(0.5 * (view.action_low + view.action_high) - 0.2 - 0.3 * (view.state_low + view.state_high)).ravel()
@@ -30,12 +33,12 @@ def test_partition_along_a_policy_has_the_asked_size(cells):
 
 
 def test_dense_partition_is_even():
-    assert (bench.dense(3).view().depth == 3).all()
+    assert (partitions.dense(3).view().depth == 3).all()
 
 
 def test_learning_steps_keep_the_index_true():
-    partition = bench.along_policy(300)
-    bench.learning_steps(partition.forest, 200, 1.0, stream(0, 0), np.zeros((1, 1)), np.zeros((1, 1)))
+    partition = partitions.along_policy(300)
+    partitions.learning_steps(partition.forest, 200, 1.0, stream(0, 0), np.zeros((1, 1)), np.zeros((1, 1)))
     view = partition.view()
     for x in np.linspace(0.0, 1.0, 65):
         cell = kernels.best(partition.forest, 0, np.array([[x]]), 0)
@@ -46,16 +49,16 @@ def test_learning_steps_keep_the_index_true():
 def test_simulation_plays_as_many_steps_as_training():
     problem = oil()
     agent = PublishedSPAQL(problem).learn(10)
-    _, steps, _ = bench._simulation(problem, 10 * 21)()
+    _, steps, _ = learning._simulation(problem, 10 * 21)()
     assert steps == agent.training_steps + agent.selection_steps - 100  # the score of the untrained agent
-    assert bench._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps
+    assert learning._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps
 
 
 def test_without_a_compiler_exports_are_not_timed(monkeypatch):
-    monkeypatch.setattr(bench, "CONTROL", (("pendulum", "Pendulum-v1", 400),))
-    monkeypatch.setattr(bench, "SHIPPED", ("pendulum",))
-    monkeypatch.setattr(bench, "compiler", lambda: None)
-    [row] = bench.shipped(lambda what: None)
+    monkeypatch.setattr(learning, "CONTROL", (("pendulum", "Pendulum-v1", 400),))
+    monkeypatch.setattr(shipping, "SHIPPED", ("pendulum",))
+    monkeypatch.setattr(shipping, "compiler", lambda: None)
+    [row] = shipping.shipped(lambda what: None)
     tree = SPAQL("pendulum").learn(total_timesteps=400).tree()
     assert (row["nodes"], row["depth"]) == (len(tree.dims), tree.depth)
     assert row["table_bytes"] < row["file_bytes"]
@@ -64,25 +67,25 @@ def test_without_a_compiler_exports_are_not_timed(monkeypatch):
 
 
 def test_control_is_that_of_the_study_and_of_gymnasium():
-    assert {name: environment for name, environment, _ in bench.CONTROL} == GYMNASIUM
-    assert set(bench.BRIDGED) <= set(GYMNASIUM.values())
-    assert set(bench.LARGE) <= set(GYMNASIUM)
-    assert [steps for _, environment, steps in bench.CONTROL if environment in bench.BRIDGED] == [50_000, 20_000]
+    assert {name: environment for name, environment, _ in learning.CONTROL} == GYMNASIUM
+    assert set(bridged.BRIDGED) <= set(GYMNASIUM.values())
+    assert set(processes.LARGE) <= set(GYMNASIUM)
+    assert [steps for _, environment, steps in learning.CONTROL if environment in bridged.BRIDGED] == [50_000, 20_000]
 
 
 @pytest.mark.parametrize("name", ["cartpole", "pendulum", "mountaincar"])
 def test_simulation_draws_from_all_actions(name):
     """Random actions end an episode of CartPole after about 22 steps; a constant one after 9."""
     problem = PROBLEMS[name]()
-    _, steps, total = bench._simulation(problem, 200)()
+    _, steps, total = learning._simulation(problem, 200)()
     lengths = {"cartpole": (19, 26), "pendulum": (200, 200), "mountaincar": (195, 200)}
     assert lengths[name][0] <= steps / 200 <= lengths[name][1]
     assert np.isfinite(total)
-    assert bench._steps_of(bench._simulation(problem, 200))() == steps
+    assert learning._steps_of(learning._simulation(problem, 200))() == steps
 
 
 @pytest.mark.parametrize("sampling", [True, False])
-@pytest.mark.parametrize("environment", bench.BRIDGED)
+@pytest.mark.parametrize("environment", bridged.BRIDGED)
 def test_the_bare_loop_plays_all_steps_with_random_actions(environment, sampling, monkeypatch):
     played, resets = [], []
 
@@ -97,7 +100,7 @@ def test_the_bare_loop_plays_all_steps_with_random_actions(environment, sampling
 
     make = gymnasium.make
     monkeypatch.setattr(gymnasium, "make", lambda name: Watched(make(name)))
-    loop = bench.bare_loop(environment, 450, sampling)
+    loop = bridged.bare_loop(environment, 450, sampling)
     assert (played, resets) == ([], [])
     assert loop() == len(played) == 450
     assert len(np.unique(np.array(played))) == (2 if environment == "CartPole-v1" else 450)
@@ -121,15 +124,15 @@ def test_paces_are_per_step_and_in_turn(monkeypatch):
 
         return prepared
 
-    monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(bench, "REPEATS", 3)
-    ratios = bench.ratios_of_pace(ready("ours", 6.0, 2), ready("bare", 3.0, 3), ready("other", 8.0, 1))
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(timing, "REPEATS", 3)
+    ratios = timing.ratios_of_pace(ready("ours", 6.0, 2), ready("bare", 3.0, 3), ready("other", 8.0, 1))
     assert ratios == [3.0, 0.375]
     assert order == ["ours", "bare", "other"] * 3
 
 
 def test_a_large_agent_has_the_asked_size_and_a_true_index():
-    agent = bench.large_agent(2000)
+    agent = partitions.large_agent(2000)
     assert 2000 - 15 <= agent.arms <= 2000
     policy = agent._policy()
     points = np.random.default_rng(0).random((200, 4))
@@ -143,9 +146,9 @@ def test_a_large_agent_has_the_asked_size_and_a_true_index():
 
 
 def test_showing_is_measured_as_a_whole_command(monkeypatch, capsys):
-    monkeypatch.setattr(bench, "_SHOWN_CELLS", 500)
-    monkeypatch.setattr(bench.subprocess, "run", lambda call, **options: main(call[3:]))
-    figures = bench.show(lambda what: None)
+    monkeypatch.setattr(shipping, "_SHOWN_CELLS", 500)
+    monkeypatch.setattr(shipping.subprocess, "run", lambda call, **options: main(call[3:]))
+    figures = shipping.show(lambda what: None)
     assert 450 < figures["cells"] <= 500
     assert figures["seconds"] > 0.0
     assert 0.05 < figures["megabytes"] < 1.0
@@ -155,11 +158,11 @@ def test_showing_is_measured_as_a_whole_command(monkeypatch, capsys):
 def test_memory_is_that_of_the_process_itself(monkeypatch):
     """Not of this one, from which Linux would let it begin."""
     resource = pytest.importorskip("resource")
-    monkeypatch.setattr(bench, "LARGE", ("pendulum",))
-    monkeypatch.setattr(bench, "_LARGE_STEPS", 10_000)
+    monkeypatch.setattr(processes, "LARGE", ("pendulum",))
+    monkeypatch.setattr(processes, "_LARGE_STEPS", 10_000)
     ballast = np.ones(6_250_000)
     ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # more than it needs, even without ballast
-    figures = bench.memory(lambda what: None)
+    figures = processes.memory(lambda what: None)
     assert ballast.nbytes == 50_000_000
     assert 50 < figures["one_iteration"] < figures["megabytes"]["pendulum"] < ours
     assert figures["steps"] == 10_000
@@ -168,26 +171,26 @@ def test_memory_is_that_of_the_process_itself(monkeypatch):
 @pytest.mark.compiled_only
 def test_whole_benchmark_on_a_small_scale(monkeypatch):
     control = (("cartpole", "CartPole-v1", 2000), ("pendulum", "Pendulum-v1", 1000))
-    monkeypatch.setattr(bench, "CONTROL", control)
+    monkeypatch.setattr(learning, "CONTROL", control)
     monkeypatch.setattr(
-        bench, "memory", lambda bar: {"steps": 10, "one_iteration": 200.0, "megabytes": {"pendulum": 300.0}}
+        processes, "memory", lambda bar: {"steps": 10, "one_iteration": 200.0, "megabytes": {"pendulum": 300.0}}
     )
-    monkeypatch.setattr(bench, "_SHIPPED_STATES", 1000)
-    monkeypatch.setattr(bench, "REPEATS", 1)
-    monkeypatch.setattr(bench, "show", lambda bar: {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96})
-    monkeypatch.setattr(bench, "KEPT", (100, 3, 2000))
-    monkeypatch.setattr(bench, "CELLS", (100, 1000))
-    monkeypatch.setattr(bench, "DENSE", (2, 3))
-    monkeypatch.setattr(bench, "_LEARNING_STEPS", 1000)
-    monkeypatch.setattr(bench, "paper_problems", lambda: [(oil(), 50)])
+    monkeypatch.setattr(shipping, "_SHIPPED_STATES", 1000)
+    monkeypatch.setattr(timing, "REPEATS", 1)
+    monkeypatch.setattr(shipping, "show", lambda bar: {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96})
+    monkeypatch.setattr(shipping, "KEPT", (100, 3, 2000))
+    monkeypatch.setattr(partitions, "CELLS", (100, 1000))
+    monkeypatch.setattr(partitions, "DENSE", (2, 3))
+    monkeypatch.setattr(partitions, "_LEARNING_STEPS", 1000)
+    monkeypatch.setattr(learning, "paper_problems", lambda: [(oil(), 50)])
     monkeypatch.setattr(
-        bench, "start_times", lambda bar: dict.fromkeys(["help_seconds", "train_seconds", "first_use_seconds"], 0.0)
+        processes, "start_times", lambda bar: dict.fromkeys(["help_seconds", "train_seconds", "first_use_seconds"], 0.0)
     )
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
     rows = [(row["problem"], row["algorithm"]) for row in figures["ratio_to_simulation"]]
     paper = [(oil().name, name) for name in ("spaql", "spaql-published", "aql")]
     assert rows == [*paper, ("cartpole", "spaql"), ("pendulum", "spaql")]
-    assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(bench.BRIDGED)
+    assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(bridged.BRIDGED)
     assert [row["problem"] for row in figures["compiled_to_gymnasium"]] == ["cartpole", "pendulum"]
     for row in figures["ratio_to_gymnasium"] + figures["compiled_to_gymnasium"] + figures["ratio_to_simulation"]:
         assert all(value > 0.0 for value in row.values() if isinstance(value, float))
@@ -206,3 +209,31 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     assert figures["export"][0]["table_bytes"] < 8_000
     unmeasured = [row | {"ns_per_decision": None, "ratio_to_predict": None} for row in figures["export"]]
     assert bench.text(figures | {"export": unmeasured}).count("not measured: no C compiler") == 3
+
+
+def test_every_part_stands_in_the_module_that_is_said_to_have_it():
+    modules = {name: import_module(f"spaql.bench.{name}") for name in bench.PARTS.values()}
+    assert {part: name for name, module in modules.items() for part in module.PARTS} == bench.PARTS
+
+
+def test_a_part_alone_gives_only_its_keys(monkeypatch, capsys):
+    monkeypatch.setattr(partitions, "CELLS", (10, 100))
+    monkeypatch.setattr(partitions, "DENSE", (1, 2))
+    monkeypatch.setattr(partitions, "_LEARNING_STEPS", 10)
+    assert main(["bench", "--only", "growth", "--json", "--quiet"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert list(figures) == ["growth", "growth_local", "growth_dense", "bytes_per_cell"]
+    assert main(["bench", "--only", "growth"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split(":")[0].split()[0] for line in out.splitlines()] == [*["learning", "largest"] * 3, "bytes"]
+    assert "1/1" in err
+
+
+def test_an_unknown_part_is_one_sentence(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "--only", "growth", "sweep"])
+    said = capsys.readouterr().err
+    assert said.startswith("spaql bench: argument --only: invalid choice: 'sweep' (choose from ")
+    assert said.count("\n") == 1
+    with pytest.raises(ParameterError, match="parts: 'sweep' is not one of ratio_to_simulation, "):
+        bench.measure(progress_bar=False, parts=["growth", "sweep"])

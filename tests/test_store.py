@@ -121,7 +121,7 @@ def cut_short(path):
         (damaged_in_the_middle, "is damaged"),
         (cut_short, "is damaged"),
         (not_a_database, "is damaged .*restore a copy of it, or move it away"),
-        (of_a_newer_format, "has format 99, and this version of spaql reads format 1"),
+        (of_a_newer_format, "has format 99, and this version of spaql reads format 2"),
         (of_something_else, "is a database of something else"),
         (of_other_code, "was filled by other code .*spaql 0, xyz.*must not be mixed"),
     ],

@@ -24,6 +24,7 @@ _HOMES = {
     "ProblemEnvironment": "spaql.environments",
     "load": "spaql.files",
     "optimum": "spaql.exact",
+    "sweep": "spaql.sweeps.performing",
     "SpaqlError": "spaql.errors",
 }
 

@@ -1,9 +1,9 @@
 """How kernels are compiled, where the compiled code is kept, and the few things Numba has no word for.
 
 Numba's own cache decides freshness from the file that holds a function, so an edit in a *callee's* file would go
-unnoticed.  Here the cache folder carries a hash of every source file of the package: any edit, any other version of
-Numba or Python, is a new folder.  The folder is `$NUMBA_CACHE_DIR/spaql-<hash>` where that variable is set, else
-`<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
+unnoticed.  Here the cache folder carries a hash of every source file that a kernel could depend on: any edit there, any
+other version of Numba or Python, is a new folder.  It is `$NUMBA_CACHE_DIR/spaql-<hash>` where that variable is set,
+else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
 
 With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
 """
@@ -30,16 +30,25 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 _KEPT_DAYS = 30
+#: rooms that no module with kernels imports; what bench compiles for itself, Numba's own cache looks after
+APART = frozenset(
+    [
+        *("beyond", "bench", "cli", "demo", "engines", "experiment", "export", "figures", "files", "output", "paper"),
+        *("recording", "report", "results", "running", "runs", "showing", "store", "studies", "sweeps", "tuning"),
+    ]
+)
 _READY: set[str] = set()  # what this process has used already
 
 
 def _source_hash() -> str:
-    """Hash of every source file of the package and of the compiler's version."""
+    """Hash of every source file that kernels could depend on, and of the compiler's version."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:3]}".encode())
     root = Path(__file__).parent
     for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
+        place = path.relative_to(root)
+        if place.with_suffix("").parts[0] not in APART:
+            digest.update(str(place).encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib
+import importlib.metadata
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -36,26 +37,31 @@ from spaql.store import Record
 # What computes a run's numbers: where any of these changes, so may the numbers.
 _NUMERICS = (
     "agents/*.py",
+    "bridge.py",
     "callbacks.py",
     "compiling.py",
     "episodes.py",
     "experiment.py",
+    "flat.py",
+    "gymnasium_problem.py",
     "kernels.py",
     "loggers.py",
     "memory.py",
     "merging.py",
+    "opening.py",
     "partition.py",
     "pinning.py",
     "planning.py",
     "problems/*.py",
     "rng.py",
+    "sketches.py",
     "spaces.py",
     "splitting.py",
     "stats.py",
     "training.py",
 )
 _NOMINAL_HORIZON = 200  # of environments that nobody asked yet; only for how much work a run may be
-_STAND_IN = {"spaql-ts": {"reference": [0.5], "radius": 1.0}}  # parameters of algorithms that cannot do without
+_NEEDED = {"spaql-ts": {"reference": [0.5], "radius": 1.0}}  # parameters that have no default
 
 FRAME = np.dtype(
     [
@@ -75,7 +81,8 @@ PLAYED = np.dtype([("iteration", np.int32), ("step", np.int32), ("from", np.floa
 
 def code() -> str:
     """Version of the library and a hash of the code that computes runs, ours and what compiles it."""
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
+    versions = numba.__version__, llvmlite.__version__, np.__version__, importlib.metadata.version("gymnasium")
+    digest = hashlib.sha256(" ".join(versions).encode())
     root = Path(__file__).parent
     for path in sorted(path for pattern in _NUMERICS for path in root.glob(pattern)):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
@@ -392,12 +399,20 @@ def _look(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     return rows, played
 
 
-def prepare(algorithms: Iterable[str], progress_bar: bool | None) -> None:
-    """Compile or load what runs of these algorithms need, before several ask for it at once."""
-    for name in dict.fromkeys(algorithms):
-        if name not in ALGORITHMS:
-            raise ParameterError(f"algorithm: {name!r} is not one of {', '.join(ALGORITHMS)}")
-        agent = ALGORITHMS[name](PROBLEMS["ambulance"](), **_STAND_IN.get(name, {})).prepare(progress_bar)
+def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
+    """Compile or load what the runs need, once for each algorithm, before several ask for it at once."""
+    for name, run in {run.algorithm: run for run in sorted(runs, key=lambda run: run.compiled)}.items():
+        agent = agent_of(run if run.compiled else _stand_in(name)).prepare(progress_bar)
         if isinstance(agent, Trained):
             agent.learn(1, progress_bar=False)
         agent.evaluate(2, progress_bar=progress_bar)
+
+
+def prepare_algorithms(names: Iterable[str]) -> None:
+    """The same where the runs are not known yet."""
+    prepare(map(_stand_in, names), False)
+
+
+def _stand_in(algorithm: str) -> Run:
+    """A run of an algorithm on a problem that all of them can play."""
+    return Run("ambulance", {}, algorithm, _NEEDED.get(algorithm, {}), 0, 1, 2)

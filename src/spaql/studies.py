@@ -113,7 +113,7 @@ class Study:
 
     def prepare(self, runs: Iterable[Run]) -> None:
         """Compile what these runs need; the clock of `cost` begins behind it."""
-        prepare((run.algorithm for run in runs), self._visible)
+        prepare(runs, self._visible)
         self._started = time.perf_counter(), time.process_time()
 
     def expect(self, cost: int) -> None:
@@ -124,6 +124,11 @@ class Study:
                 self._bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05)
             self._bar.total = cost
             self._bar.refresh()
+
+    def missing(self, runs: Iterable[Run], *, retry_failed: bool = False) -> list[Run]:
+        """Those of the runs that `attempt` would do."""
+        known = self.store.finished() | (set() if retry_failed else self.store.failures().keys())
+        return [run for run in runs if run.id not in known]
 
     def attempt(self, runs: Sequence[Run], *, retry_failed: bool = False) -> Tally:
         """Do the runs that the store does not have; some may fail, and are kept with what happened to them."""

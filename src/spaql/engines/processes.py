@@ -26,6 +26,7 @@ from spaql.experiment import Run, code
 from spaql.store import Failure
 
 _MOST_STILLBORN = 3
+_FIRST = 5.0  # seconds that the first run of a process may take beyond its time: it compiles
 
 
 class Child:
@@ -57,6 +58,7 @@ class Child:
         self._place = -1  # of the run under way in its chunk; -1 where none has begun
         self._since = 0.0
         self._overdue = False
+        self._allowance = _FIRST
         self.ready = False
         same = [path or os.getcwd() for path in sys.path]
         script = f"import sys; sys.path[:] = {same!r}; from spaql.engines.worker import main; main()"
@@ -95,7 +97,7 @@ class Child:
             outcome = Outcome(run, wire.unpacked(body))
             if self._place + 1 == len(self._chunks[0]):
                 self._chunks.popleft()
-            self._place, self._since = -1, 0.0
+            self._place, self._since, self._allowance = -1, 0.0, 0.0
             return [outcome]
         said, _ = wire.parsed(body)
         if "begins" in said:
@@ -111,7 +113,9 @@ class Child:
 
     def check(self) -> None:
         """End it where its run overstays its time; what that means is said by `take(None)`."""
-        if self._timeout is not None and self._since and time.monotonic() - self._since > self._timeout:
+        if self._timeout is None or not self._since:
+            return
+        if time.monotonic() - self._since > self._timeout + self._allowance:
             self._overdue = True
             self._process.kill()
 
@@ -161,7 +165,7 @@ class Processes(Engine):
     workers
         How many at once.
     timeout
-        Seconds that a run may take; None for as long as it likes.
+        Seconds that a run may take, the first of a process a few more; None for as long as it likes.
     algorithms
         That will be asked for, so that no run's time is spent on compiling.
     """

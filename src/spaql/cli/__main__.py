@@ -1,0 +1,5 @@
+"""`python -m spaql.cli`."""
+
+from spaql.cli import main
+
+raise SystemExit(main())

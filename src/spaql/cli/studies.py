@@ -1,0 +1,193 @@
+"""Commands that train many agents: the demonstration, the study of the paper, and those past it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import textwrap
+from typing import Any
+
+from spaql.cli.parsing import add_common, say
+
+
+def add(commands: Any) -> None:
+    """Add `demo`, `paper`, `ablation`, `families` and `control`."""
+    demo = commands.add_parser("demo", help="train SPAQL, AQL and Random on oil discovery; a table and two pictures")
+    demo.add_argument("--out", default="results/demo", metavar="DIR", help="where the pictures go (%(default)s)")
+    demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
+    add_common(demo)
+    demo.set_defaults(run=_demo)
+    _add_paper(commands)
+    _add_beyond(commands)
+
+
+def _add_paper(commands: Any) -> None:
+    paper = commands.add_parser("paper", help="the whole study of the SPAQL paper: tables, figures, report, findings")
+    paper.add_argument(
+        "--out", metavar="DIR", help="where everything goes (results/paper; results/paper-part for less than all of it)"
+    )
+    paper.add_argument(
+        "--quick", action="store_true", help="a reduced study: 5 agents (oil), 10 (ambulance), four scalings"
+    )
+    paper.add_argument(
+        "--problems",
+        nargs="+",
+        metavar="ID",
+        help="only these, such as oil-laplace-10, or all that begin so: oil (all)",
+    )
+    paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
+    paper.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
+    add_common(paper)
+    paper.set_defaults(run=_paper)
+
+
+def _add_beyond(commands: Any) -> None:
+    ablation = commands.add_parser(
+        "ablation", help="what each mechanism of SPAQL is worth, beside the published agents"
+    )
+    ablation.set_defaults(run=_ablation)
+    families = commands.add_parser("families", help="SPAQL on random problems that it was not tuned on")
+    families.add_argument(
+        "--constants", action="store_true", help="instead, on the first family: each constant made smaller and larger"
+    )
+    families.set_defaults(run=_families)
+    control = commands.add_parser("control", help="SPAQL and the published agents on classic control")
+    control.add_argument(
+        "--with-sb3", action="store_true", help="run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
+    )
+    control.add_argument("--sb3-seeds", type=int, default=3, metavar="N", help="agents of each of these (%(default)s)")
+    control.set_defaults(run=_control)
+    for parser in (ablation, families, control):
+        parser.add_argument("--out", metavar="DIR", help="where runs, tables and figures go (results/..., by its name)")
+        parser.add_argument("--quick", action="store_true", help="a reduced study")
+        parser.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
+        add_common(parser)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from spaql import demo
+    from spaql.results import table
+    from spaql.spaces import check_whole
+
+    check_whole(options.iterations, "--iterations", 1)
+    results, written = demo.demonstrate(
+        options.out, iterations=options.iterations, seed=options.seed, progress_bar=not options.quiet
+    )
+    if options.json:
+        files = [str(path) for path in written]
+        print(
+            json.dumps({"results": [result.to_dict() for result in results], "files": files}, indent=2, allow_nan=False)
+        )
+        return 0
+    problem = results[0].agent.problem
+    print(f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n")
+    print(table(results))
+    print(
+        "\nfresh score: mean return of the returned policy over new episodes.  own score: what the agent saw of\n"
+        "itself in rollouts; AQL only watched by them, SPAQL plays none."
+    )
+    for path in written:
+        print(f"wrote {path}")
+    return 0
+
+
+def _paper(options: argparse.Namespace) -> int:
+    from spaql.paper import plan, tables
+    from spaql.paper.reproduce import reproduce
+    from spaql.spaces import check_whole
+
+    _check_study(options)
+    if options.agents is not None:
+        check_whole(options.agents, "--agents", 2, 10_000)
+    settings = plan.choose_settings(options.problems)
+    chosen = (plan.quick if options.quick else plan.full)(settings, options.agents, options.seed)
+    if options.out is None:  # a part must not take the place of the whole
+        part = options.quick or options.problems or options.agents is not None or options.seed
+        options.out = "results/paper-part" if part else "results/paper"
+    try:
+        outcome = reproduce(options.out, chosen, threads=options.threads, progress_bar=not options.quiet)
+    except KeyboardInterrupt:
+        return _stopped(options)
+    if options.json:
+        print(json.dumps(outcome.rows(), indent=2, allow_nan=False))
+        return 0
+    print(tables.plain(outcome.cells))
+    for finding in outcome.findings:
+        print(f"\n{finding.title}: {finding.number}\n{textwrap.fill(finding.sentence, 120)}")
+    print(f"\n{outcome.cost}")
+    print(
+        f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; "
+        f"open {os.path.join(options.out, 'report.html')}"
+    )
+    return 0
+
+
+def _ablation(options: argparse.Namespace) -> int:
+    from spaql.beyond.ablation import FULL, QUICK, ablate
+
+    return _beyond(options, "ablation", ablate, QUICK if options.quick else FULL)
+
+
+def _families(options: argparse.Namespace) -> int:
+    from spaql.beyond import families
+
+    if options.constants:
+        return _beyond(options, "constants", families.vary, families.QUICK if options.quick else families.MORE)
+    return _beyond(options, "families", families.report, families.QUICK if options.quick else families.FULL)
+
+
+def _control(options: argparse.Namespace) -> int:
+    from functools import partial
+
+    from spaql.beyond import control
+    from spaql.spaces import check_whole
+
+    size = control.QUICK if options.quick else control.FULL
+    check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
+    if not options.with_sb3:
+        return _beyond(options, "control", control.benchmark, size)
+    from spaql.beyond import sb3
+
+    sb3.package()  # before anything is done
+
+    def perform(out: str, **settings: Any) -> control.Control:
+        same = {name: settings[name] for name in ("seed", "progress_bar")}
+        others = partial(sb3.measured, out, size.tasks, agents=options.sb3_seeds, episodes=size.episodes, **same)
+        return control.benchmark(out, others=others, **settings)
+
+    return _beyond(options, "control", perform, size)
+
+
+def _beyond(options: argparse.Namespace, name: str, perform: Any, size: Any) -> int:
+    """A study with its own folder: `perform` does it, and its outcome can say itself."""
+    _check_study(options)
+    if options.out is None:  # a part must not take the place of the whole
+        options.out = f"results/{name}" + ("-part" if options.quick or options.seed else "")
+    try:
+        outcome = perform(
+            options.out, size=size, seed=options.seed, threads=options.threads, progress_bar=not options.quiet
+        )
+    except KeyboardInterrupt:
+        return _stopped(options)
+    if options.json:
+        print(json.dumps(outcome.to_dict(), indent=2, allow_nan=False))
+        return 0
+    print(f"{outcome.plain()}\n\n{textwrap.fill(outcome.note, 120)}\n\n{outcome.cost}")
+    for path in outcome.files:
+        print(f"wrote {path}")
+    return 0
+
+
+def _check_study(options: argparse.Namespace) -> None:
+    from spaql.rng import LARGEST_SEED
+    from spaql.spaces import check_whole
+
+    check_whole(options.seed, "--seed", 0, LARGEST_SEED)
+    if options.threads is not None:
+        check_whole(options.threads, "--threads", 1, 1024)
+
+
+def _stopped(options: argparse.Namespace) -> int:
+    say(f"stopped; finished runs are kept in {options.out}, and the same command goes on from there")
+    return 130

@@ -1,0 +1,254 @@
+"""`spaql train`, and `spaql train --resume`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from spaql.cli.parsing import Parser, add_common, say
+from spaql.errors import ParameterError
+
+_ALGORITHMS = ("spaql", "spaql-published", "spaql-ts", "aql", "random", "no-movement", "mean", "median")
+_TUNABLE = {
+    "spaql-published": ("scaling", "rollouts"),
+    "spaql-ts": ("scaling", "rollouts", "reference", "radius"),
+    "aql": ("scaling", "rollouts"),
+}
+_CONTROL = {
+    "cartpole": "balance a pole on a cart (CartPole-v1, compiled)",
+    "mountaincar": "drive a weak car out of a valley (MountainCar-v0, compiled)",
+    "mountaincar-continuous": "the same with a force to choose (MountainCarContinuous-v0, compiled)",
+    "acrobot": "swing a double pendulum up (Acrobot-v1, compiled)",
+    "pendulum": "swing a pendulum up and hold it (Pendulum-v1, compiled)",
+}
+_PAPER = ("oil", "ambulance")
+_GYMNASIUM = "gymnasium"
+_RESUME = "resume"
+
+
+def add(commands: Any) -> None:
+    """Add `train`; `train --resume` is a problem of that name to the parser."""
+    train = commands.add_parser(
+        "train",
+        help="train one agent on one problem or Gymnasium environment",
+        epilog="Any other name is taken for the id of a Gymnasium environment, such as CartPole-v1 or package:Name-v0. "
+        "spaql train --resume DIR goes on with a run that was stopped or killed.",
+    )
+    problems = train.add_subparsers(dest="problem", required=True, metavar="problem", parser_class=Parser)
+    oil = problems.add_parser("oil", help="oil discovery: survey a line for a hidden deposit")
+    oil.add_argument(
+        "--survey", choices=("laplace", "quadratic"), default="laplace", help="survey function (%(default)s)"
+    )
+    oil.add_argument(
+        "--sharpness", type=float, default=10.0, help="lambda: how fast the survey falls off (%(default)s)"
+    )
+    oil.add_argument("--deposit", type=float, help="where the oil is (0.7 + pi/60)")
+    oil.add_argument("--start", type=float, default=0.0, help="where an episode starts (%(default)s)")
+    ambulance = problems.add_parser("ambulance", help="ambulance relocation: wait where the next call is likely")
+    ambulance.add_argument("--arrivals", choices=("uniform", "beta"), default="beta", help="law of calls (%(default)s)")
+    ambulance.add_argument("--cost", type=float, default=0.25, help="c: weight of relocating (%(default)s)")
+    ambulance.add_argument("--shape", type=float, nargs=2, metavar=("A", "B"), help="of the Beta law (5 2)")
+    ambulance.add_argument("--start", type=float, default=0.5, help="where an episode starts (%(default)s)")
+    for parser, iterations in ((oil, 5000), (ambulance, 2000)):
+        parser.add_argument("--horizon", type=int, default=5, help="H: steps of an episode (%(default)s)")
+        length = parser.add_mutually_exclusive_group()
+        length.add_argument("--iterations", type=int, help=f"K: training iterations ({iterations})")
+        length.add_argument("--timesteps", type=int, help="instead: environment steps, learning and selection together")
+        parser.add_argument("--episodes", type=int, default=10_000, help="fresh episodes that score it (%(default)s)")
+        parser.set_defaults(usual=iterations)
+    for name, about in _CONTROL.items():
+        _add_stepwise(problems.add_parser(name, help=about), 1000)
+    foreign = problems.add_parser(_GYMNASIUM, help="any Gymnasium environment, by its id; the word may be left out")
+    foreign.add_argument("id", help="such as CartPole-v1, or package:Name-v0 for one of your own")
+    foreign.add_argument(
+        "--bounds",
+        nargs=3,
+        action="append",
+        metavar=("NAME", "LOW", "HIGH"),
+        help="range of an observed number, by its name or place; more than once for more",
+    )
+    foreign.add_argument("--periodic", action="append", metavar="NAME", help="an observed number that comes round")
+    foreign.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges from (1000)")
+    _add_stepwise(foreign, 100)
+    for parser in problems.choices.values():
+        parser.add_argument("--algorithm", choices=_ALGORITHMS, default="spaql", help="(%(default)s)")
+        parser.add_argument("--scaling", type=float, help="xi of the published agents: weight of the bonus (0.5)")
+        parser.add_argument("--rollouts", type=int, help="N of the published agents: rollouts per iteration (20)")
+        parser.add_argument("--reference", type=float, nargs="+", metavar="X", help="of spaql-ts: the state to hold")
+        parser.add_argument("--radius", type=float, help="lambda of spaql-ts, in the unit cube")
+        parser.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and pictures there")
+        parser.add_argument(
+            "--checkpoint-every", type=int, metavar="STEPS", help="keep the agent in DIR every so many steps"
+        )
+        add_common(parser)
+        parser.set_defaults(run=_train)
+    resume = problems.add_parser(_RESUME, prog="spaql train --resume")
+    resume.add_argument("folder", metavar="DIR", help="of a run that was stopped, killed, or is to go on")
+    length = resume.add_mutually_exclusive_group()
+    length.add_argument("--timesteps", type=int, help="train to so many steps in all (as begun)")
+    length.add_argument("--iterations", type=int, help="train to so many iterations in all (as begun)")
+    resume.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    resume.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    resume.set_defaults(run=_resume)
+
+
+def _add_stepwise(parser: argparse.ArgumentParser, episodes: int) -> None:
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--timesteps", type=int, help="environment steps, learning and selection together (100000)")
+    length.add_argument("--iterations", type=int, help="instead: training iterations")
+    parser.add_argument("--horizon", type=int, help="steps after which an episode is broken off (its own limit)")
+    parser.add_argument("--episodes", type=int, default=episodes, help="fresh episodes that score it (%(default)s)")
+    parser.set_defaults(usual=None)
+
+
+def reworded(arguments: list[str]) -> list[str]:
+    """Arguments as the parser takes them: `train CartPole-v1` as `train gymnasium CartPole-v1`, what is no problem."""
+    if len(arguments) > 1 and arguments[0] == "train":
+        name = arguments[1]
+        if name == "--resume":  # which takes the place of a problem
+            return ["train", _RESUME, *arguments[2:]]
+        if not name.startswith("-") and name not in (*_PAPER, *_CONTROL, _GYMNASIUM):
+            return ["train", _GYMNASIUM, *arguments[1:]]
+    return arguments
+
+
+def _problem(options: argparse.Namespace) -> Any:
+    from spaql.problems import PROBLEMS
+
+    if options.problem == _GYMNASIUM:
+        from spaql.gymnasium_problem import GymnasiumProblem
+
+        bounds = dict(_bounds(*each) for each in options.bounds or ())
+        given = {"bounds": bounds or None, "horizon": options.horizon, "warm_up": options.warm_up}
+        periodic = [_number_or_name(name) for name in options.periodic or ()]
+        given = {name: value for name, value in given.items() if value is not None}
+        try:
+            return GymnasiumProblem(options.id, periodic=periodic, seed=options.seed, **given)
+        except ParameterError as error:
+            if str(error).startswith("environment: ") and not any(mark in options.id for mark in ("-v", ":", "/")):
+                problems = ", ".join((*_PAPER, *_CONTROL))
+                raise ParameterError(f"{error}; it is no problem either: these are {problems}") from None
+            raise
+    names = {"oil": ("survey", "sharpness", "deposit", "start"), "ambulance": ("arrivals", "cost", "shape", "start")}
+    given = {name: getattr(options, name) for name in (*names.get(options.problem, ()), "horizon")}
+    return PROBLEMS[options.problem](**{name: value for name, value in given.items() if value is not None})
+
+
+def _bounds(name: str, low: str, high: str) -> tuple[int | str, tuple[float, float]]:
+    try:
+        return _number_or_name(name), (float(low), float(high))
+    except ValueError:
+        raise ParameterError(f"--bounds {name}: expected two numbers, got {low!r} and {high!r}") from None
+
+
+def _number_or_name(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _agent(options: argparse.Namespace) -> Any:
+    from spaql.agents import ALGORITHMS
+
+    given = {name: getattr(options, name) for name in ("scaling", "rollouts", "reference", "radius")}
+    given = {name: value for name, value in given.items() if value is not None}
+    foreign = [name for name in given if name not in _TUNABLE.get(options.algorithm, ())]
+    if foreign:
+        raise ParameterError(f"--{foreign[0]}: {options.algorithm} has no such parameter; leave it out")
+    if options.algorithm == "spaql-ts" and len(given.keys() & {"reference", "radius"}) < 2:
+        raise ParameterError("--algorithm spaql-ts: needs --reference, the state to hold, and --radius")
+    return ALGORITHMS[options.algorithm](_problem(options), seed=options.seed, **given)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from spaql.files import AGENT
+    from spaql.runs import Run
+    from spaql.spaces import check_whole
+
+    length = _length(options)
+    check_whole(options.episodes, "--episodes", 2)
+    if options.checkpoint_every is not None:
+        check_whole(options.checkpoint_every, "--checkpoint-every", 1)
+        if options.out is None:
+            raise ParameterError("--checkpoint-every: needs --out, the folder to keep the agent in")
+    agent = _agent(options)
+    if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
+        say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would go on with it")
+    run = Run.begin(options.out, options.arguments) if options.out is not None else None
+    if not options.quiet:
+        for found in agent.diagnose(**length):
+            say(f"before training: {found}")
+    return _trained(options, agent, length, run)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from spaql.runs import Run
+
+    run = Run.read(options.folder)
+    begun = options.parser.parse_args(["train", *run.arguments, "--out", options.folder])
+    begun.quiet, begun.json = options.quiet, options.json
+    if options.timesteps is not None or options.iterations is not None:
+        begun.timesteps, begun.iterations = options.timesteps, options.iterations
+    length = _length(begun)
+    agent: Any = run.agent() or _agent(begun)
+    [(name, asked)] = length.items()
+    if not agent.iterations:
+        return _trained(begun, agent, length, run)
+    done, least = agent.iterations, 1
+    if name == "total_timesteps":
+        done, least = agent.steps_taken, agent.steps_per_iteration
+    unit, left = "steps" if name == "total_timesteps" else "iterations", asked - done
+    if not begun.quiet:
+        begins = "goes on after" if left >= least else "nothing is left to learn and it is only scored: it has"
+        say(f"{begins} {done:,} of {asked:,} {unit}")
+    return _trained(begun, agent, {name: left} if left >= least else {}, run)
+
+
+def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
+    """Train for so long, or not at all; judge, write and print."""
+    from spaql import output, results
+    from spaql.files import AGENT
+
+    seconds, stopped, kept = None, False, []
+    callback = run.checkpoint(options.checkpoint_every) if run and options.checkpoint_every else None
+    try:
+        if length:
+            seconds = results.train(agent, **length, callback=callback, progress_bar=not options.quiet)
+    except KeyboardInterrupt:
+        stopped = True
+        if not agent.iterations:
+            raise
+        say(f"stopped after {agent.iterations:,} iterations; scoring what was learned")
+    finally:  # first of all, whatever happened
+        if run is not None and agent.iterations:
+            kept = [run.keep(agent)]
+            if seconds is None and length and not stopped:
+                say(f"a fault after {agent.iterations:,} iterations; what was learned is in {kept[0]}")
+    result = results.judge(
+        options.algorithm, agent, seconds=seconds, episodes=options.episodes, progress_bar=not options.quiet
+    )
+    known = [name for name in results.FILES if not kept or name != AGENT]
+    written = [] if run is None else [*output.write(run.folder, results.files_of(result), known), *kept]
+    if run is not None and not stopped:
+        run.finish(agent)
+    if options.json:
+        print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
+    else:
+        print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
+        print(results.table([result]))
+        for said in [str(found) for found in result.diagnosis] or ["nothing found"]:
+            print(f"diagnosis: {said}")
+        for path in written:
+            print(f"wrote {path}")
+    return 130 if stopped else 0
+
+
+def _length(options: argparse.Namespace) -> dict[str, int]:
+    """How long to train, as `learn` takes it."""
+    from spaql.spaces import check_whole
+
+    if options.timesteps is not None or (options.iterations is None and options.usual is None):
+        steps = 100_000 if options.timesteps is None else options.timesteps
+        return {"total_timesteps": check_whole(steps, "--timesteps", 1)}
+    iterations = options.usual if options.iterations is None else options.iterations
+    return {"iterations": check_whole(iterations, "--iterations", 1)}

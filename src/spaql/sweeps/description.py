@@ -1,0 +1,496 @@
+"""A study as data: problems times algorithms times seeds, from a TOML file or from Python.
+
+A description says what is to be found out and nothing about where it runs.  `Description.groups` are its rows: one
+problem, one algorithm with its parameters, and a run for each seed.
+
+A study file::
+
+    name = "how much bonus"           # all of these but seeds may be left out
+    seeds = 20                        # agents of each group; or a list of seeds, which all groups then share
+    steps = 20_000                    # environment steps of each run; or iterations = 2000
+    episodes = 1000                   # fresh episodes that score each agent
+    points = 8                        # scores on the way, for learning curves
+    baseline = "aql"                  # the label that tables compare with
+
+    [[problems]]
+    problem = "oil"                   # a built-in problem, a Gymnasium id, or "module:function"
+    arguments = { survey = "laplace" }
+    grid = { sharpness = [1, 10] }    # every combination is a problem
+
+    [[problems]]
+    problem = "my_module:Tank-v0"
+    steps = 50_000                    # of this problem; so iterations, episodes, points and seeds
+    bounds = { level = [0, 2] }       # how agents see it; so periodic, horizon and warm_up
+
+    [[algorithms]]
+    algorithm = "spaql"
+
+    [[algorithms]]
+    algorithm = "aql"
+    label = "aql"                     # how tables call it; its name and parameters unless given
+    parameters = { rollouts = 0 }     # of all its variants
+    grid = { scaling = [0.1, 0.5] }   # every combination is a variant
+    # list = [{ scaling = 0.1 }, { scaling = 2.0, rollouts = 5 }]      # each is a variant
+    # random = { scaling = { low = 0.01, high = 4.0, log = true } }    # so many draws of it
+    # draws = 10
+
+The seed of a run is a hash of the study's `seed` (0), of its problem and algorithm with all that they are given, and of
+its number, so that adding problems, values, draws or seeds changes no other run.  `seeding` says it otherwise: a text
+in which {problem} and {algorithm} stand for labels and {name} for a parameter; what it leaves out has no influence, so
+that under "{problem}" all algorithms meet the same random numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import os
+import string
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spaql.agents import ALGORITHMS, Trained
+from spaql.errors import SpaqlError, StudyError
+from spaql.experiment import Run, agent_of, problem_of, seed_at
+from spaql.problems import PROBLEMS
+from spaql.rng import LARGEST_SEED
+
+MOST_RUNS = 10_000_000
+_SIZES = ("seeds", "steps", "iterations", "episodes", "points")
+_VIEWS = ("bounds", "periodic", "horizon", "warm_up")
+_TOP = ("name", "seed", "seeding", "baseline", "problems", "algorithms", "tune", *_SIZES)
+_PROBLEM = ("problem", "label", "arguments", "grid", *_SIZES, *_VIEWS)
+_ALGORITHM = ("algorithm", "label", "parameters", "grid", "list", "random", "draws")
+_RANGE = ("low", "high", "log", "whole", "choices")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in their seeds only, and what tables call them.
+
+    Attributes
+    ----------
+    problem, algorithm
+        Labels.
+    varied
+        Parameters of the algorithm in which its variants differ.
+    runs
+        One for each seed.
+    """
+
+    problem: str
+    algorithm: str
+    varied: Mapping[str, Any]
+    runs: Sequence[Run]
+
+    @property
+    def kind(self) -> str:
+        """What its runs have in common."""
+        return self.runs[0].kind
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """Values that a parameter may have: numbers from low to high, whole ones or by equal factors, or choices."""
+
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    whole: bool = False
+    choices: tuple[Any, ...] = ()
+
+    def draw(self, random: np.random.Generator) -> Any:
+        """One of them."""
+        if self.choices:
+            return self.choices[int(random.integers(len(self.choices)))]
+        if self.log:
+            value = float(np.exp(random.uniform(np.log(self.low), np.log(self.high))))
+        elif self.whole:
+            return int(random.integers(int(self.low), int(self.high) + 1))
+        else:
+            value = float(random.uniform(self.low, self.high))
+        return min(max(round(value), int(self.low)), int(self.high)) if self.whole else float(f"{value:.6g}")
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """One entry of `algorithms`: a name, what all its variants share, and how they differ."""
+
+    algorithm: str
+    label: str | None
+    parameters: Mapping[str, Any]
+    variants: tuple[Mapping[str, Any], ...]
+    ranges: Mapping[str, Range]
+    draws: int
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A study.
+
+    Attributes
+    ----------
+    name
+        Of the study.
+    told
+        What it was made from: what a study file says, as Python's own types.
+    baseline
+        Label that tables compare with, or None.
+    groups
+        Its rows.
+    algorithms
+        Its entries, for who wants to vary their parameters by themselves.
+    """
+
+    told: Mapping[str, Any]
+    name: str
+    baseline: str | None
+    groups: tuple[Group, ...]
+    algorithms: tuple[Algorithm, ...] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Description:
+        """A study from its file; a StudyError says in one sentence what is wrong with it, and where."""
+        try:
+            text = Path(path).read_bytes().decode()
+        except FileNotFoundError:
+            raise StudyError(f"study file {str(path)!r}: it is not there") from None
+        except UnicodeDecodeError:
+            raise StudyError(f"study file {str(path)!r}: it is no text in UTF-8") from None
+        except OSError as error:
+            raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}") from None
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, source: str = "study") -> Description:
+        """A study from the text of its file; `source` is how sentences call it."""
+        try:
+            told = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise StudyError(f"study file {source!r} is no TOML: {error}") from None
+        try:
+            return cls.of(told, os.path.splitext(os.path.basename(source))[0])
+        except SpaqlError as error:
+            raise StudyError(f"study file {source!r}: {error}") from None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], name: str = "study") -> Description:
+        """A study from what a file would say: a mapping of plain Python values."""
+        return _Maker(told).description(name)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All of them: the longest first, so that no worker is left with one at the end; else seed by seed."""
+        most = max(len(group.runs) for group in self.groups)
+        by_seed = (group.runs[at] for at in range(most) for group in self.groups if at < len(group.runs))
+        unique = {run.id: run for run in by_seed}
+        return sorted(unique.values(), key=lambda run: -run.cost)
+
+
+class _Maker:
+    """Reads what a file says, part by part; sentences begin with the part."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.told = told
+        _keys(told, _TOP, "study")
+        self.seed = _whole(told.get("seed", 0), "seed", 0, LARGEST_SEED)
+        self.seeding = told.get("seeding")
+        if self.seeding is not None and not isinstance(self.seeding, str):
+            raise StudyError(f"seeding: expected a text such as '{{problem}}', got {self.seeding!r:.80}")
+
+    def description(self, name: str) -> Description:
+        algorithms = [self._algorithm(entry, f"algorithms[{at}]") for at, entry in _entries(self.told, "algorithms")]
+        labels = [algorithm.label or algorithm.algorithm for algorithm in algorithms]
+        _unlike(labels, "algorithms")
+        variants = [
+            (algorithm, label, varied)
+            for algorithm, label in zip(algorithms, labels, strict=True)
+            for varied in self._variants(algorithm, label)
+        ]
+        _unlike([_called(label, varied) for _, label, varied in variants], "algorithms")
+        problems = [
+            problem
+            for at, entry in _entries(self.told, "problems")
+            for problem in self._problems(entry, f"problems[{at}]")
+        ]
+        _unlike([label for label, _, _ in problems], "problems")
+        if len(problems) * len(variants) * max(len(self._seeds(sizes)) for _, _, sizes in problems) > MOST_RUNS:
+            raise StudyError(f"study: it has more than {MOST_RUNS:,} runs; leave some out")
+        groups = []
+        for label, frame, sizes in problems:
+            checked: set[str] = set()
+            for algorithm, called, varied in variants:
+                group = self._group(label, frame, sizes, algorithm, called, varied)
+                if called not in checked or frame is problems[0][1]:
+                    _try(group, f"problem {label!r} with algorithm {group.algorithm!r}")
+                    checked.add(called)
+                groups.append(group)
+        baseline = self.told.get("baseline")
+        known = {group.algorithm for group in groups}
+        if baseline is not None and baseline not in known:
+            raise StudyError(f"baseline: {baseline!r} is none of its algorithms, {', '.join(sorted(known))}")
+        return Description(self.told, str(self.told.get("name", name)), baseline, tuple(groups), tuple(algorithms))
+
+    # Problems --------------------------------------------------------------------------------------------------
+
+    def _problems(self, entry: Mapping[str, Any], where: str) -> Iterator[tuple[str, Run, Mapping[str, Any]]]:
+        """Label, a run with all but its agent, and sizes, for each combination of the grid."""
+        _keys(entry, _PROBLEM, where)
+        name = _text(entry, "problem", where)
+        if name not in PROBLEMS and not any(mark in name for mark in "-:/"):
+            raise StudyError(
+                f"{where}: {name!r} is no built-in problem ({', '.join(PROBLEMS)}), no Gymnasium id such as Tank-v0, "
+                "and no module:function"
+            )
+        views = {view: entry[view] for view in _VIEWS if view in entry}
+        if views and name in PROBLEMS:
+            raise StudyError(f"{where}: {next(iter(views))} is for Gymnasium environments; {name} takes arguments")
+        sizes = {size: self.told[size] for size in _SIZES if size in self.told}
+        own = {size: entry[size] for size in _SIZES if size in entry}
+        if "steps" in own or "iterations" in own:
+            sizes = {size: value for size, value in sizes.items() if size not in ("steps", "iterations")}
+        sizes |= own
+        self._check_sizes(sizes, where)
+        for varied in _combinations(_table(entry, "grid", where), f"{where}.grid"):
+            arguments = {**_table(entry, "arguments", where), **varied}
+            frame = Run(name, arguments, "random", {}, 0, 0, int(sizes.get("episodes", 100)), environment=views)
+            if name in PROBLEMS:
+                allowed = list(inspect.signature(PROBLEMS[name]).parameters)
+                _keys(arguments, allowed, f"{where}.arguments of {name}")
+                try:
+                    problem_of(frame)
+                except SpaqlError as error:
+                    raise StudyError(f"{where}: {error}") from None
+            yield _called(str(entry.get("label", name)), varied), frame, sizes
+
+    @staticmethod
+    def _check_sizes(sizes: Mapping[str, Any], where: str) -> None:
+        if ("steps" in sizes) == ("iterations" in sizes):
+            raise StudyError(f"{where}: say either steps or iterations, here or for all problems")
+        for name in ("steps", "iterations"):
+            if name in sizes:
+                _whole(sizes[name], name, 1, 10**12)
+        _whole(sizes.get("episodes", 100), "episodes", 2, 10**8)
+        _whole(sizes.get("points", 0), "points", 0, 10_000)
+
+    @staticmethod
+    def _seeds(sizes: Mapping[str, Any]) -> Sequence[int]:
+        """Numbers of agents, or the seeds themselves."""
+        seeds = sizes.get("seeds", 10)
+        if isinstance(seeds, list):
+            for seed in seeds:
+                _whole(seed, "seeds", 0, LARGEST_SEED)
+            if len(set(seeds)) != len(seeds) or not seeds:
+                raise StudyError("seeds: name each seed once, and at least one")
+            return seeds
+        return range(_whole(seeds, "seeds", 1, MOST_RUNS))
+
+    # Algorithms ------------------------------------------------------------------------------------------------
+
+    def _algorithm(self, entry: Mapping[str, Any], where: str) -> Algorithm:
+        _keys(entry, _ALGORITHM, where)
+        name = _text(entry, "algorithm", where)
+        if name not in ALGORITHMS:
+            raise StudyError(f"{where}: {name!r} is not one of {', '.join(ALGORITHMS)}")
+        listed = entry.get("list", [{}])
+        if not isinstance(listed, list) or not listed or not all(isinstance(each, Mapping) for each in listed):
+            raise StudyError(f"{where}.list: expected tables of parameters, such as [{{ scaling = 0.1 }}]")
+        ranges = {
+            parameter: _range(told, f"{where}.random.{parameter}")
+            for parameter, told in _table(entry, "random", where).items()
+        }
+        draws = entry.get("draws", 0)
+        _whole(draws, f"{where}.draws", 0, MOST_RUNS)
+        if draws and not ranges:
+            raise StudyError(f"{where}: draws needs random, the ranges to draw from")
+        fixed = _table(entry, "parameters", where)
+        variants = [
+            {**combination, **each}
+            for each in listed
+            for combination in _combinations(_table(entry, "grid", where), f"{where}.grid")
+        ]
+        allowed = [
+            parameter
+            for parameter, each in inspect.signature(ALGORITHMS[name]).parameters.items()
+            if each.kind is inspect.Parameter.KEYWORD_ONLY and parameter != "seed"
+        ]
+        for given in (fixed, ranges, *variants):
+            _keys(given, allowed, f"{where}: parameters of {name}", " (seeds are given by the study)")
+        for one, other in itertools.combinations((fixed, ranges, variants[0]), 2):
+            for twice in one.keys() & other.keys():
+                raise StudyError(f"{where}: {twice} is given twice; say it in one of parameters, grid, list and random")
+        label = entry.get("label")
+        return Algorithm(name, None if label is None else str(label), fixed, tuple(variants), ranges, draws)
+
+    def _variants(self, algorithm: Algorithm, label: str) -> Iterator[dict[str, Any]]:
+        """What each variant is given beside the common parameters."""
+        drawn: list[dict[str, Any]] = [{}]
+        if algorithm.draws:
+            drawn = [
+                {
+                    name: span.draw(np.random.default_rng(seed_at(self.seed, "draw", label, name, number)))
+                    for name, span in algorithm.ranges.items()
+                }
+                for number in range(algorithm.draws)
+            ]
+        for variant in algorithm.variants:
+            for values in drawn:
+                yield {**variant, **values}
+
+    # Both ------------------------------------------------------------------------------------------------------
+
+    def _group(
+        self,
+        label: str,
+        frame: Run,
+        sizes: Mapping[str, Any],
+        algorithm: Algorithm,
+        called: str,
+        varied: Mapping[str, Any],
+    ) -> Group:
+        parameters = {**algorithm.parameters, **varied}
+        first = Run(
+            frame.problem,
+            frame.arguments,
+            algorithm.algorithm,
+            parameters,
+            0,
+            **sized(algorithm.algorithm, sizes),
+            episodes=frame.episodes,
+            environment=frame.environment,
+        )
+        seeds = self._seeds(sizes)
+        if isinstance(seeds, range):
+            place = self._place(first, label, called)
+            seeds = [seed_at(self.seed, place, number) for number in seeds]
+        return Group(label, _called(called, varied), dict(varied), [first.with_seed(seed) for seed in seeds])
+
+    def _place(self, run: Run, problem: str, algorithm: str) -> str:
+        """Where in the study a group is, for its seeds."""
+        if self.seeding is None:
+            given = [run.problem, run.arguments, run.environment, run.algorithm, run.parameters]
+            return json.dumps(given, sort_keys=True)
+        values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in run.parameters.items()}
+        try:
+            names = [name for _, name, _, _ in string.Formatter().parse(self.seeding) if name is not None]
+            words = {"problem": problem, "algorithm": algorithm} | values
+            return str(self.seeding.format(**{name: words.get(name, "") for name in names}))
+        except (ValueError, KeyError, IndexError, AttributeError) as error:
+            raise StudyError(f"seeding: {self.seeding!r} cannot be read: {error}") from None
+
+
+def sized(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """How long a run is and how often it is scored on the way, as `Run` takes it."""
+    made = ALGORITHMS[algorithm]
+    learns = isinstance(made, type) and issubclass(made, Trained)
+    points = int(sizes.get("points", 0)) if learns else 0
+    if "steps" in sizes:
+        steps = int(sizes["steps"])
+        budgets = tuple(sorted({max(1, steps * (at + 1) // points) for at in range(points)})) or (steps,)
+        return {"iterations": 0, "budgets": budgets}
+    scored = {"moments": points, "moment_episodes": int(sizes.get("episodes", 100))} if points else {}
+    return {"iterations": int(sizes["iterations"]) if learns else 0, **scored}
+
+
+def _called(label: str, varied: Mapping[str, Any]) -> str:
+    return ", ".join([label, *(f"{name}={_shown(value)}" for name, value in varied.items())])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _try(group: Group, where: str) -> None:
+    """Make the agent of a group, or the like of it where that would make a user's environment."""
+    run = group.runs[0]
+    if not run.compiled:
+        if run.algorithm not in ("spaql", "spaql-published", "aql"):
+            return
+        run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
+    try:
+        agent_of(run)
+    except (SpaqlError, TypeError) as error:
+        raise StudyError(f"{where}: {error}") from None
+
+
+# Small parts ---------------------------------------------------------------------------------------------------------
+
+
+def _keys(told: Any, allowed: Sequence[str], where: str, aside: str = "") -> None:
+    if not isinstance(told, Mapping):
+        raise StudyError(f"{where}: expected a table, got {told!r:.80}")
+    for key in told:
+        if key not in allowed:
+            raise StudyError(f"{where}: {key!r} is not known; there are {', '.join(allowed) or 'none'}{aside}")
+
+
+def _entries(told: Mapping[str, Any], name: str) -> list[tuple[int, Mapping[str, Any]]]:
+    entries = told.get(name)
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
+        raise StudyError(f"study: it needs at least one [[{name}]]")
+    return list(enumerate(entries, 1))
+
+
+def _table(told: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    found = told.get(name, {})
+    if not isinstance(found, Mapping):
+        raise StudyError(f"{where}.{name}: expected a table such as {{ scaling = ... }}, got {found!r:.80}")
+    return dict(found)
+
+
+def _text(told: Mapping[str, Any], name: str, where: str) -> str:
+    found = told.get(name)
+    if not isinstance(found, str) or not found:
+        raise StudyError(f'{where}: it needs {name} = "..."')
+    return found
+
+
+def _whole(value: Any, name: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise StudyError(f"{name}: expected a whole number from {low:,} to {high:,}, got {value!r:.80}")
+    return value
+
+
+def _combinations(grid: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """Every choice of one value for each name, the last name varying fastest."""
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise StudyError(f"{where}.{name}: expected a list of values, got {values!r:.80}")
+        shown = [json.dumps(value, sort_keys=True, default=str) for value in values]
+        if len(set(shown)) != len(shown):
+            raise StudyError(f"{where}.{name}: a value is there twice")
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def _range(told: Any, where: str) -> Range:
+    _keys(told, _RANGE, where)
+    choices = told.get("choices")
+    if choices is not None:
+        if not isinstance(choices, list) or not choices or len(told) > 1:
+            raise StudyError(f"{where}: choices is a list of values, and stands alone")
+        return Range(choices=tuple(choices))
+    low, high = told.get("low"), told.get("high")
+    numbers = [value for value in (low, high) if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) != 2 or not -1e300 < numbers[0] < numbers[1] < 1e300:
+        raise StudyError(f"{where}: expected {{ low = ..., high = ... }} with low below high, or {{ choices = [...] }}")
+    log, whole = told.get("log", False), told.get("whole", False)
+    if not isinstance(log, bool) or not isinstance(whole, bool):
+        raise StudyError(f"{where}: log and whole are true or false")
+    if log and numbers[0] <= 0:
+        raise StudyError(f"{where}: log needs a low above 0")
+    if whole and any(number != int(number) for number in numbers):
+        raise StudyError(f"{where}: low and high of whole numbers are whole")
+    return Range(float(numbers[0]), float(numbers[1]), log, whole)
+
+
+def _unlike(labels: Sequence[str], what: str) -> None:
+    for label in labels:
+        if labels.count(label) > 1:
+            raise StudyError(f"{what}: two are called {label!r}; give each its own label")

@@ -1,0 +1,95 @@
+"""Do a study: its runs go into a folder, on any engine; stopped at any moment, it goes on when it is called again.
+
+The folder has the store of runs and `study.json`, what the description says; everything else there is made from these
+two (`spaql.sweeps.gathered`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from spaql import engines
+from spaql.output import check_folder, replace
+from spaql.running import Tally
+from spaql.spaces import check_number, check_whole
+from spaql.studies import opened
+from spaql.sweeps.description import Description
+
+STUDY = "study.json"
+
+
+def sweep(
+    study: Description | Mapping[str, Any] | str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    run_timeout: float | None = None,
+    retry_failed: bool = False,
+    progress_bar: bool | None = None,
+) -> Tally:
+    """Do all runs of a study that its folder does not have.
+
+    Parameters
+    ----------
+    study
+        A description, what one is made from, or the path of a study file; see `spaql.sweeps.description`.
+    folder
+        Where runs are kept; made where it is missing.
+    engine
+        "threads", "processes" or "dask"; None takes threads where all problems are compiled, and processes where not.
+        The results do not depend on it.
+    workers
+        Runs at once; None for one per processor, or for all that a cluster has.
+    address
+        Of the scheduler of a Dask cluster; None starts one on this machine where the engine is dask.
+    run_timeout
+        Seconds after which a run is given up and recorded as failed; None never does.
+    retry_failed
+        Whether runs that failed before are tried again.
+    progress_bar
+        None shows it on a terminal.
+
+    Returns
+    -------
+    Tally
+        How many runs there are, and how many are done and failed.
+
+    Examples
+    --------
+    >>> import tempfile, spaql
+    >>> study = {
+    ...     "seeds": 3, "iterations": 20, "episodes": 10,
+    ...     "problems": [{"problem": "oil"}],
+    ...     "algorithms": [{"algorithm": "aql", "grid": {"scaling": [0.1, 0.5]}}],
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spaql.sweep(study, folder)
+    Tally(total=6, done=6, failed=0)
+    """
+    described = as_description(study)
+    if workers is not None:
+        check_whole(workers, "workers", 1, 100_000)
+    if run_timeout is not None:
+        check_number(run_timeout, "run_timeout", least=0.0, above=True)
+    chosen = partial(engines.engine, engine, workers=workers, timeout=run_timeout, address=address)
+    runs = described.runs
+    chosen(runs[:1])  # a wrong name is told before anything is written
+    with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
+        told = json.dumps({**described.told, "name": described.name}, indent=1, default=str)
+        replace(performed.store.path.parent / STUDY, f"{told}\n".encode())
+        performed.prepare(performed.missing(runs, retry_failed=retry_failed))
+        performed.expect(sum(run.cost for run in runs))
+        return performed.attempt(runs, retry_failed=retry_failed)
+
+
+def as_description(study: Description | Mapping[str, Any] | str | os.PathLike[str]) -> Description:
+    """Whatever a user may call a study as one."""
+    if isinstance(study, Description):
+        return study
+    return Description.of(study) if isinstance(study, Mapping) else Description.read(study)

@@ -1,0 +1,296 @@
+"""A study from its file: what it means, what is wrong with it, and that doing it again does only what is new."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import spaql
+from spaql.cli import main
+from spaql.errors import StudyError
+from spaql.paper import plan
+from spaql.store import Store
+from spaql.sweeps import Description
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "studies"
+SMALL = """
+seeds = 3
+iterations = 20
+episodes = 10
+
+[[problems]]
+problem = "oil"
+grid = { sharpness = [1, 10] }
+
+[[algorithms]]
+algorithm = "aql"
+parameters = { rollouts = 0 }
+grid = { scaling = [0.1, 0.5] }
+
+[[algorithms]]
+algorithm = "random"
+"""
+
+
+def ids(text):
+    return {run.id for run in Description.parse(text).runs}
+
+
+# What it means ---------------------------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_group():
+    study = Description.parse(SMALL)
+    assert [(group.problem, group.algorithm) for group in study.groups] == [
+        (f"oil, sharpness={sharpness}", algorithm)
+        for sharpness in (1, 10)
+        for algorithm in ("aql, scaling=0.1", "aql, scaling=0.5", "random")
+    ]
+    assert len(study.runs) == 2 * 3 * 3
+    assert len({run.seed for run in study.runs}) == 18
+    first = study.groups[1]
+    assert first.varied == {"scaling": 0.5}
+    assert dict(first.runs[0].parameters) == {"rollouts": 0, "scaling": 0.5}
+    assert (first.runs[0].iterations, study.groups[2].runs[0].iterations) == (20, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("seeds = 3", "seeds = 5"),
+        ("sharpness = [1, 10]", "sharpness = [0.5, 1, 10, 50]"),
+        ("scaling = [0.1, 0.5]", "scaling = [0.5, 2.0, 0.1]"),
+        ('algorithm = "random"', 'algorithm = "random"\n[[algorithms]]\nalgorithm = "spaql"'),
+        ('algorithm = "aql"', 'algorithm = "aql"\nlabel = "another name"'),
+        ("seeds = 3", 'name = "another"\nbaseline = "random"\nseeds = 3'),
+    ],
+)
+def test_a_change_of_the_file_changes_no_other_run(before, after):
+    assert before in SMALL
+    assert ids(SMALL) <= ids(SMALL.replace(before, after, 1))
+
+
+def test_seeds_can_be_named():
+    study = Description.parse(SMALL.replace("seeds = 3", "seeds = [7, 0, 2]"))
+    assert all([run.seed for run in group.runs] == [7, 0, 2] for group in study.groups)
+
+
+def test_algorithms_can_share_random_numbers():
+    study = Description.parse('seeding = "{problem}"\n' + SMALL)
+    seeds = {group.problem: tuple(run.seed for run in group.runs) for group in study.groups}
+    assert all(tuple(run.seed for run in group.runs) == seeds[group.problem] for group in study.groups)
+    assert len(set(seeds.values())) == 2
+
+
+def test_draws_are_within_their_ranges_and_more_of_them_change_none():
+    head = SMALL.partition("[[algorithms]]")[0]
+    drawn = """
+        [[algorithms]]
+        algorithm = "spaql"
+        list = [{ tolerance = 0.1 }, { tolerance = 0.2 }]
+        draws = NUMBER
+        [algorithms.random]
+        exploration = { low = 0.01, high = 1.0, log = true }
+        confidence = { low = 1, high = 6 }
+        evidence = { low = 2, high = 4, whole = true }
+        growth = { choices = [0.125, 0.25] }
+    """
+    few, many = (Description.parse(head + drawn.replace("NUMBER", str(number))) for number in (4, 40))
+    assert {run.id for run in few.runs} < {run.id for run in many.runs}
+    assert len(many.groups) == 2 * 2 * 40
+    values = [group.varied for group in many.groups]
+    assert all(0.01 <= value["exploration"] <= 1 and 1 <= value["confidence"] <= 6 for value in values)
+    assert {value["evidence"] for value in values} == {2, 3, 4}
+    assert {value["growth"] for value in values} == {0.125, 0.25}
+    assert sum(value["exploration"] < 0.1 for value in values) in range(40, 121)  # by equal factors
+
+
+def test_steps_and_points():
+    text = SMALL.replace("iterations = 20", "steps = 1000\npoints = 4")
+    study = Description.parse(text)
+    assert study.groups[0].runs[0].budgets == (250, 500, 750, 1000)
+    assert study.groups[2].runs[0].budgets == (1000,)
+    other = Description.parse(
+        text.replace('problem = "oil"', 'problem = "oil"\niterations = 7\nseeds = 1\nepisodes = 9')
+    )
+    run = other.groups[0].runs[0]
+    assert (run.iterations, run.budgets, run.episodes, run.moments, run.moment_episodes) == (7, (), 9, 4, 9)
+    assert len(other.runs) == 6
+
+
+def test_the_examples_can_be_read():
+    for path in EXAMPLES.glob("*.toml"):
+        assert Description.read(path).runs, path
+
+
+def test_the_example_of_the_paper_is_the_paper():
+    full = plan.full()
+    wanted = {
+        run.id
+        for setting in full.short
+        for algorithm in plan.LEARNERS
+        for scaling in full.scalings
+        for run in full.study(setting, algorithm, scaling)
+    }
+    assert {run.id for run in Description.read(EXAMPLES / "paper.toml").runs} == wanted
+
+
+# What is wrong with it ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("seeds = 3", "seeds = = 3", "is no TOML"),
+        ("seeds = 3", "seeds = 0", "seeds: expected a whole number from 1"),
+        ("seeds = 3", "seeds = true", "seeds: expected a whole number from 1"),
+        ("seeds = 3", "seeds = [1, 1]", "seeds: name each seed once"),
+        ("seeds = 3", "seeds = 3\nsedes = 4", "study: 'sedes' is not known; there are name, seed"),
+        ("iterations = 20", "", "say either steps or iterations"),
+        ("iterations = 20", "iterations = 20\nsteps = 5", "say either steps or iterations"),
+        ("iterations = 20", "iterations = 2.5", "iterations: expected a whole number"),
+        ("episodes = 10", "episodes = 1", "episodes: expected a whole number from 2"),
+        ('"oil"', '"gas"', r"problems\[1\]: 'gas' is no built-in problem \(oil, ambulance"),
+        ('"oil"', '"oil"\nbounds = { a = [0, 1] }', "bounds is for Gymnasium environments; oil takes arguments"),
+        ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\].arguments of oil: 'depth' is not known"),
+        ('"oil"', '"oil"\narguments = { survey = "deep" }', r"problems\[1\]: survey: expected one of laplace"),
+        (
+            "[[algorithms]]",
+            '[[problems]]\nproblem = "oil"\ngrid = { sharpness = [1] }\n[[algorithms]]',
+            "problems: two are called 'oil, sh",
+        ),
+        ("grid = { sharpness = [1, 10] }", "grid = { sharpness = 1 }", "grid.sharpness: expected a list of values"),
+        ("sharpness = [1, 10]", "sharpness = [1, 1]", "grid.sharpness: a value is there twice"),
+        ('"aql"', '"dqn"', r"algorithms\[1\]: 'dqn' is not one of spaql, spaql-published"),
+        ("rollouts = 0", "rolouts = 0", "parameters of aql: 'rolouts' is not known; there are scaling, rollouts"),
+        ("rollouts = 0", "seed = 0", "'seed' is not known.*seeds are given by the study"),
+        ("rollouts = 0", "scaling = 1", "scaling is given twice"),
+        ("rollouts = 0", "rollouts = -1", "algorithm 'aql, scaling=0.1': rollouts: "),
+        ('algorithm = "random"', 'algorithm = "aql"', "algorithms: two are called 'aql'; give each its own label"),
+        ('algorithm = "random"', 'algorithm = "random"\ndraws = 3', "draws needs random"),
+        ('algorithm = "random"', 'algorithm = "mean"', "problem 'oil, sharpness=1' with algorithm 'mean': "),
+        ("seeds = 3", 'seeds = 3\nbaseline = "aql"', "baseline: 'aql' is none of its algorithms, aql, scaling=0.1"),
+        ("seeds = 3", 'seeds = 3\nseeding = "{"', "seeding: '{' cannot be read"),
+        ("seeds = 3", "seeds = 9000000", "it has more than 10,000,000 runs"),
+    ],
+)
+def test_a_file_that_says_what_cannot_be(before, after, sentence):
+    assert before in SMALL
+    with pytest.raises(StudyError, match=sentence) as caught:
+        Description.parse(SMALL.replace(before, after, 1), "my.toml")
+    assert str(caught.value).startswith("study file 'my.toml'")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ("{ low = 2, high = 1 }", "with low below high"),
+        ("{ low = 0, high = 1, log = true }", "log needs a low above 0"),
+        ("{ low = 0.5, high = 3, whole = true }", "low and high of whole numbers are whole"),
+        ("{ choices = [] }", "choices is a list of values"),
+        ("{ low = 1, high = 2, steps = 3 }", "'steps' is not known"),
+        ("{ low = 1, high = 2, log = 3 }", "log and whole are true or false"),
+        ("3", "expected a table"),
+    ],
+)
+def test_a_range_that_cannot_be(told, sentence):
+    text = SMALL.replace("grid = { scaling = [0.1, 0.5] }", f"random = {{ scaling = {told} }}\ndraws = 2")
+    with pytest.raises(StudyError, match=rf"algorithms\[1\].random.scaling: .*{sentence}"):
+        Description.parse(text)
+
+
+# Doing it ------------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_new_is_done(tmp_path, capsys):
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    out = tmp_path / "out"
+    assert main(["sweep", str(file), "--out", str(out), "--quiet"]) == 0
+    assert "18 of 18 runs are done" in capsys.readouterr().out
+    file.write_text(SMALL.replace("seeds = 3", "seeds = 4"))
+    assert main(["sweep", "run", str(file), "--out", str(out), "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"] == 24
+    with Store.reading(out / "runs.sqlite") as store:
+        assert len(store) == 24
+        assert store.progress["done_now"] == 6
+
+
+def test_failures_are_told_and_tried_again_where_asked(tmp_path, capsys, monkeypatch):
+    import spaql.engines.base as base
+
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    execute = base.execute
+    unlucky = {run.seed for run in Description.read(file).groups[0].runs[:2]}
+
+    def breaks(run, check):
+        if run.seed in unlucky:
+            raise RuntimeError("the pump broke")
+        return execute(run, check)
+
+    monkeypatch.setattr(base, "execute", breaks)
+    command = ["sweep", str(file), "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "16 of 18 runs are done" in said.out
+    assert "2 runs failed" in said.err
+    assert "--retry-failed" in said.err
+    monkeypatch.undo()
+    assert main(command) == 1  # not by itself
+    assert main([*command, "--retry-failed"]) == 0
+
+
+def test_a_wrong_engine_or_folder_is_told_before_anything_is_written(tmp_path, capsys):
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    out = tmp_path / "out"
+    for words, sentence in (
+        (["--address", "tcp://127.0.0.1:1", "--engine", "threads"], "address: only dask has one"),
+        (["--workers", "0"], "workers: "),
+        (["--run-timeout", "0"], "run_timeout: "),
+    ):
+        assert main(["sweep", str(file), "--out", str(out), "--quiet", *words]) == 2
+        assert sentence in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["sweep", str(tmp_path / "none.toml"), "--out", str(out)]) == 2
+    assert "it is not there" in capsys.readouterr().err
+
+
+def test_the_same_from_python(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    told = json.loads(json.dumps(dict(Description.read(file).told)))
+    tally = spaql.sweep(told, tmp_path / "out", workers=2)
+    assert (tally.total, tally.done, tally.failed) == (18, 18, 0)
+    assert spaql.sweep(file, tmp_path / "out") == tally
+
+
+@pytest.mark.compiled_only
+def test_ctrl_c_stops_long_runs_and_keeps_what_is_done(tmp_path):
+    file = tmp_path / "long.toml"
+    file.write_text(SMALL + '[[problems]]\nproblem = "ambulance"\niterations = 100_000_000\n')
+    command = [sys.executable, "-m", "spaql", "sweep", str(file), "--out", str(tmp_path / "out"), "--quiet"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    store = tmp_path / "out" / "runs.sqlite"
+    while not store.exists() or process.poll() is not None:
+        time.sleep(0.1)
+        assert process.poll() is None
+    while True:
+        time.sleep(0.2)
+        with Store.reading(store) as reading:
+            said = reading.progress
+        if said and said["running"] == 2:
+            break
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "finished runs are kept" in told
+    assert "Traceback" not in told
