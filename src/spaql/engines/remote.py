@@ -26,7 +26,7 @@ from spaql.engines.base import Again, Outcome, Stopped, attempt_within
 from spaql.engines.processes import Child
 from spaql.engines.worker import add_paths
 from spaql.errors import EngineError
-from spaql.experiment import Run, code, from_specification, prepare
+from spaql.experiment import Run, code, from_specification, prepare_algorithms
 from spaql.store import Failure, Record
 
 _MOST_STILLBORN = 3
@@ -128,7 +128,7 @@ def _task() -> tuple[str, Callable[[], bool]]:
 def _here(orders: Orders, runs: Sequence[Run], stopped: Callable[[], bool]) -> list[Record | Failure | Again]:
     """In this thread."""
     with _LOCK:
-        prepare([name for name in orders.algorithms if name not in _PREPARED], False)
+        prepare_algorithms([name for name in orders.algorithms if name not in _PREPARED])
         _PREPARED.update(orders.algorithms)
     return [attempt_within(run, orders.timeout, stopped) for run in runs]
 

@@ -1,19 +1,11 @@
-"""What a cluster costs: Dask beside processes, and what each run and each message takes on its way.
+"""What a cluster costs: Dask beside processes, and what each chunk and each run takes on its way.
 
-(a) `ratio_dask_to_processes`: throughput of the same short runs, about 5 ms each, on a Dask cluster of this machine
-    with two workers over that on two processes; both have started and are warm, each has a new store.  The aim is 0.8.
-(b) `message_costs`: with a scheduler and two workers in processes of their own, CPU seconds of the client and of the
-    scheduler per chunk that hardly has anything to do (`client_seconds_per_chunk`, `scheduler_seconds_per_chunk`), and
-    how long one is on its way and back (`round_trip_seconds`).  CPU seconds of the client per run that a chunk brings,
-    from reading the answer to the store's commit (`client_seconds_per_run`), and of a commit alone
-    (`store_seconds_per_run`).  Bytes per run that go out and come back, in chunks of 200, and what comes back where a
-    run keeps a learning curve of 50 points.
-
-`limits` turns these into what a study on many workers is limited by.
+`limits` turns the costs into what a study on many workers is limited by; docs/cluster.md does the arithmetic.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import statistics
@@ -27,6 +19,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
+from spaql.bench import timing
+from spaql.bench.timing import Bar, Part
 from spaql.engines.base import Engine, Outcome
 from spaql.engines.cluster import Dask
 from spaql.engines.processes import Processes
@@ -35,7 +29,6 @@ from spaql.experiment import Run, code, execute
 from spaql.running import perform
 from spaql.store import Store
 
-REPEATS = 5
 RUNS = 1_600
 CHUNKS = 1_000
 _PER_CHUNK = 200  # runs of 5 ms that are worth a second
@@ -95,7 +88,7 @@ def _seconds(runs: Sequence[Run], engine: Engine) -> float:
     return lasted
 
 
-def dask_to_processes(bar: Any) -> dict[str, Any]:
+def dask_to_processes(bar: Bar) -> dict[str, Any]:
     """Throughput of Dask with two local workers over that of two processes."""
     bar("Dask and processes start")
     seeds = count()
@@ -104,7 +97,7 @@ def dask_to_processes(bar: Any) -> dict[str, Any]:
         for each in kept:
             _seconds([_short(next(seeds)) for _ in range(_PER_CHUNK)], each)
         pairs = []
-        for _ in range(REPEATS):
+        for _ in range(timing.REPEATS):
             bar("Dask against processes")
             pairs.append([_seconds([_short(next(seeds)) for _ in range(RUNS)], each) for each in kept])
     return {
@@ -115,7 +108,7 @@ def dask_to_processes(bar: Any) -> dict[str, Any]:
     }
 
 
-def message_costs(bar: Any) -> dict[str, Any]:
+def message_costs(bar: Bar) -> dict[str, Any]:
     """What chunks and runs cost on their way, in seconds and bytes."""
     bar("messages of Dask")
     seeds = count()
@@ -169,7 +162,7 @@ def _storing(runs: Sequence[Run]) -> float:
     entries = [(run.id, run.specification, execute(run)) for run in runs]
     with tempfile.TemporaryDirectory() as folder:
         times = []
-        for number in range(REPEATS):
+        for number in range(timing.REPEATS):
             with Store(Path(folder) / f"{number}.sqlite", code=code()) as store:
                 start = time.process_time()
                 store.add(entries)
@@ -204,7 +197,7 @@ def _cluster() -> Iterator[tuple[str, int]]:
 
 def _cpu(process: int) -> float:
     """CPU seconds of another process so far."""
-    import psutil  # which Dask brings
+    import psutil  # which Dask brings along
 
     times = psutil.Process(process).cpu_times()
     return float(times.user + times.system)
@@ -228,3 +221,34 @@ def limits(costs: dict[str, Any], workers: int = WORKERS) -> dict[str, float]:
         / costs["client_seconds_per_run"]
         / 1e6,
     }
+
+
+def cluster(bar: Bar) -> dict[str, Any] | None:
+    """All of it; None where Dask is not installed."""
+    if importlib.util.find_spec("distributed") is None:
+        return None
+    ratio, costs = dask_to_processes(bar), message_costs(bar)
+    return {**ratio, "costs": costs, "limits": limits(costs)}
+
+
+def _told(figures: dict[str, Any]) -> list[str]:
+    found = figures["cluster"]
+    if found is None:
+        return ["a cluster: not measured, Dask is not installed"]
+    costs, most = found["costs"], found["limits"]
+    return [
+        f"Dask with two workers: {found['ratio_dask_to_processes']:.2f} of the throughput of two processes",
+        f"  a chunk costs {1e3 * costs['scheduler_seconds_per_chunk']:.2f} ms of the scheduler and "
+        f"{1e3 * costs['client_seconds_per_chunk']:.2f} ms of the client, and is on its way for "
+        f"{1e3 * costs['round_trip_seconds']:.0f} ms",
+        f"  a run costs {1e3 * costs['client_seconds_per_run']:.2f} ms of the client, in the store "
+        f"{1e3 * costs['store_seconds_per_run']:.3f} ms; {costs['bytes_out_per_run']:.0f} bytes go out, "
+        f"{costs['bytes_back_per_run']:.0f} come back; with a learning curve "
+        f"{1e3 * costs['client_seconds_per_run_with_curve']:.2f} ms and "
+        f"{costs['bytes_back_per_run_with_curve']:.0f} bytes",
+        f"  {most['workers']:,} workers: chunks of at least {most['shortest_chunk_seconds_for_the_scheduler']:.1f} s, "
+        f"runs of at least {most['shortest_run_seconds']:.2f} s",
+    ]
+
+
+PARTS = {"cluster": Part(lambda bar: {"cluster": cluster(bar)}, _told, lambda: timing.REPEATS + 4)}
