@@ -218,9 +218,11 @@ class Dask(Engine):
                 dashboard_address=None,
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # of its pages about itself; any free port
                 memory_limit=None,
+                config={"distributed.worker.profile.enabled": False},  # which takes turns from the runs
                 silence_logs=logging.CRITICAL,
                 asynchronous=True,
             )
+            self._cluster.shutdown_on_close = False  # at the end of the process, too, it is closed by us
             await self._cluster
             self._address = str(self._cluster.scheduler_address)
         problem = await self._connect(FIRST_PATIENCE)
