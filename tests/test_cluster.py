@@ -238,7 +238,7 @@ class Disturbed:
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("engine", VICTIMS if SOAK else ["dask"])
+@pytest.mark.parametrize("engine", list(VICTIMS) if SOAK else ["dask"])
 def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tmp_path, engine):
     dask.start(None if SOAK else 1)
     with Store(tmp_path / "threads.sqlite", code="test") as store:

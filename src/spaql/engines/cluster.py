@@ -227,9 +227,10 @@ class Dask(Engine):
             self._address = str(self._cluster.scheduler_address)
         problem = await self._connect(FIRST_PATIENCE)
         if problem is not None:
+            tls = self._address.startswith("tls://")
             raise EngineError(
                 f"dask: no scheduler answers at {self._address} ({problem}); start one with: dask scheduler, or leave "
-                "the address out"
+                f"the address out{'; docs/cluster.md says how Dask is told certificates' if tls else ''}"
             )
 
     async def _connect(self, patience: float) -> str | None:
