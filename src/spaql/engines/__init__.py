@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from spaql.engines.base import Again, Engine, Outcome
+from spaql.engines.base import Again, Engine, Outcome, processors
 from spaql.engines.processes import Processes
 from spaql.engines.threads import Threads
 from spaql.errors import ParameterError
@@ -57,14 +56,6 @@ def engine(
 
     isolated = not all(run.compiled for run in runs)
     return Dask(address, workers=workers, timeout=timeout, algorithms=algorithms, isolated=isolated)
-
-
-def processors() -> int:
-    """Processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 __all__ = ["ENGINES", "Again", "Engine", "Outcome", "Processes", "Threads", "engine", "processors"]
