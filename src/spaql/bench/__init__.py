@@ -38,13 +38,13 @@
     per run that chunks bring, from reading the answer to the commit, with a learning curve of 50 points and without,
     and of a commit alone; bytes per run that go out and come back in chunks of 200.  `limits`: what follows from them
     for 1,000 workers.  Null where Dask is not installed.
-
-A part is named after its key; `growth` has the keys of (c) and (d).  The module that `PARTS` names for it, imported
-when it is measured, has a `PARTS` of its own with what is done (`timing.Part`).  A new part is an entry in both.
-(n) `sweeps`: of ten thousand short runs of a compiled problem, done by the runner of studies on two threads and stored:
+(o) `sweeps`: of ten thousand short runs of a compiled problem, done by the runner of studies on two threads and stored:
     `throughput_to_bare`, the time that two threads take which call the same runs one after the other, over ours, in
     blocks measured in turn; memory of the process after each block; milliseconds to store a run; and seconds from the
     command until a study with a hundred thousand finished runs hands out the next.  The aims are 0.9, flat, 0.3, 3.
+
+A part is named after its key; `growth` has the keys of (c) and (d).  The module that `PARTS` names for it, imported
+when it is measured, has a `PARTS` of its own with what is done (`timing.Part`).  A new part is an entry in both.
 """
 
 from __future__ import annotations

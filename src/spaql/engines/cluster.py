@@ -88,7 +88,7 @@ class Dask(Engine):
         self._address = address
         self._most = workers
         self._orders = Orders(code(), (os.getcwd(),), tuple(algorithms), timeout, isolated)
-        self._session = uuid.uuid4().hex
+        self._mark = uuid.uuid4().hex
         self._chunks = count()
         self._threads = 0
         self._heard: SimpleQueue[_News] = SimpleQueue()
@@ -313,7 +313,7 @@ class Dask(Engine):
         """Send a chunk and wait for what becomes of it; a lost connection is a reason to do it again."""
         await self._there.wait()
         assert self._client is not None
-        ids = "/".join([*(run.id for run in chunk), self._session, str(next(self._chunks))])
+        ids = "/".join([*(run.id for run in chunk), self._mark, str(next(self._chunks))])
         key = f"spaql-{hashlib.sha256(ids.encode()).hexdigest()[:32]}"
         try:
             future = self._client.submit(work, asked(self._orders, chunk), key=key, pure=False)
