@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module beside the user is found, as with `python -m`
     parser = _parser()
     words = sys.argv[1:] if arguments is None else list(arguments)
     for group in (train, agents, sweeps):

@@ -6,8 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from spaql.cli.parsing import say
-from spaql.cli.sweeps import add_engine, engine_of
+from spaql.cli.parsing import add_engine, engine_of, say
 
 
 def add(commands: Any) -> None:

@@ -48,7 +48,7 @@ import json
 import os
 import string
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +58,7 @@ import numpy as np
 
 from spaql.agents import ALGORITHMS, Trained
 from spaql.errors import SpaqlError, StudyError
-from spaql.experiment import Run, agent_of, problem_of, seed_at
+from spaql.experiment import Run, agent_of, problem_of, seed_at, seeds_at
 from spaql.problems import PROBLEMS
 from spaql.rng import LARGEST_SEED
 
@@ -81,19 +81,32 @@ class Group:
         Labels.
     varied
         Parameters of the algorithm in which its variants differ.
-    runs
-        One for each seed.
+    first
+        Its first run.
+    seeds
+        Of its runs.
     """
 
     problem: str
     algorithm: str
     varied: Mapping[str, Any]
-    runs: Sequence[Run]
+    first: Run
+    seeds: Sequence[int]
 
     @property
     def kind(self) -> str:
         """What its runs have in common."""
-        return self.runs[0].kind
+        return self.first.kind
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Of its runs, by seed; quicker to have than the runs."""
+        return self.first.ids(self.seeds)
+
+    @property
+    def runs(self) -> list[Run]:
+        """One for each seed."""
+        return [self.first.with_seed(seed) for seed in self.seeds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +198,30 @@ class Description:
         """A study from what a file would say: a mapping of plain Python values."""
         return _Maker(told).description(name)
 
-    @cached_property
+    @property
     def runs(self) -> list[Run]:
-        """All of them: the longest first, so that no worker is left with one at the end; else seed by seed."""
-        most = max(len(group.runs) for group in self.groups)
-        by_seed = (group.runs[at] for at in range(most) for group in self.groups if at < len(group.runs))
-        unique = {run.id: run for run in by_seed}
-        return sorted(unique.values(), key=lambda run: -run.cost)
+        """All of them; see `missing`."""
+        return self.missing(frozenset())
+
+    def missing(self, known: Collection[str]) -> list[Run]:
+        """The runs whose ids are not known, the longest first, so that no worker is left with one at the end.
+
+        Of those that are as long as each other, the first of all groups come first, and so on: whoever looks at half of
+        a study sees half of the seeds.
+        """
+        found = {
+            key: (-group.first.cost, number, place)
+            for place, group in enumerate(self.groups)
+            for number, key in enumerate(group.ids)
+            if key not in known
+        }
+        groups = self.groups
+        return [groups[place].first.with_seed(groups[place].seeds[at]) for _, at, place in sorted(found.values())]
+
+    @cached_property
+    def ids(self) -> set[str]:
+        """Of all runs."""
+        return {key for group in self.groups for key in group.ids}
 
 
 class _Maker:
@@ -369,8 +399,8 @@ class _Maker:
         seeds = self._seeds(sizes)
         if isinstance(seeds, range):
             place = self._place(first, label, called)
-            seeds = [seed_at(self.seed, place, number) for number in seeds]
-        return Group(label, _called(called, varied), dict(varied), [first.with_seed(seed) for seed in seeds])
+            seeds = seeds_at(len(seeds), self.seed, place)
+        return Group(label, _called(called, varied), dict(varied), first.with_seed(seeds[0]), seeds)
 
     def _place(self, run: Run, problem: str, algorithm: str) -> str:
         """Where in the study a group is, for its seeds."""
@@ -409,7 +439,7 @@ def _shown(value: Any) -> str:
 
 def _try(group: Group, where: str) -> None:
     """Make the agent of a group, or the like of it where that would make a user's environment."""
-    run = group.runs[0]
+    run = group.first
     if not run.compiled:
         if run.algorithm not in ("spaql", "spaql-published", "aql"):
             return
