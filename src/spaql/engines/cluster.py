@@ -51,6 +51,7 @@ _PAUSE = 0.2  # seconds between two looks, and between two at the connection
 _COUNTING = 1.0  # seconds between two countings of workers
 _ALONE = 3.0  # seconds without workers before somebody should know
 _GOODBYE = 0.8  # seconds in which a cluster may be left politely
+_TERM = 0.1  # seconds in which a worker of our own may end by itself
 _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/cluster.md
 _SAME = ("python", "dask", "distributed", "msgpack", "cloudpickle", "tornado", "numpy")
 _KEPT = "finished runs are kept, and the same command goes on with the others"
@@ -295,6 +296,9 @@ class Dask(Engine):
     async def _leave(self) -> None:
         for task in self._tasks:
             task.cancel()
+        if self._cluster is not None:  # ours alone: nobody else's runs are there
+            with contextlib.suppress(Exception):
+                await asyncio.gather(*(each.kill(timeout=_TERM) for each in self._cluster.workers.values()))
         if self._client is not None:
             await _closed(self._client)
         if self._cluster is not None:
