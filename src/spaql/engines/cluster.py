@@ -278,8 +278,12 @@ class Dask(Engine):
                 await asyncio.wait_for(self._stop.wait(), _PAUSE)
 
     def _counted(self, threads: Mapping[str, int]) -> None:
-        """Keep how many there are; many must ask for work less often, or the scheduler cannot keep up."""
+        """Keep how many there are; many must ask for work less often, or the scheduler cannot keep up.
+
+        Where only some may be used, no chunk waits at the others: they would begin it.
+        """
         self._threads = sum(threads.values())
+        self.window = Dask.window if self._threads <= self.workers else 1
         self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
     async def _come_back(self) -> None:
