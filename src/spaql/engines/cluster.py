@@ -51,6 +51,7 @@ _PAUSE = 0.2  # seconds between two looks, and between two at the connection
 _COUNTING = 1.0  # seconds between two countings of workers
 _ALONE = 3.0  # seconds without workers before somebody should know
 _GOODBYE = 0.8  # seconds in which a cluster may be left politely
+_TERM = 0.1  # seconds in which a worker of our own may end by itself
 _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/cluster.md
 _SAME = ("python", "dask", "distributed", "msgpack", "cloudpickle", "tornado", "numpy")
 _KEPT = "finished runs are kept, and the same command goes on with the others"
@@ -277,8 +278,12 @@ class Dask(Engine):
                 await asyncio.wait_for(self._stop.wait(), _PAUSE)
 
     def _counted(self, threads: Mapping[str, int]) -> None:
-        """Keep how many there are; many must ask for work less often, or the scheduler cannot keep up."""
+        """Keep how many there are; many must ask for work less often, or the scheduler cannot keep up.
+
+        Where only some may be used, no chunk waits at the others: they would begin it.
+        """
         self._threads = sum(threads.values())
+        self.window = Dask.window if self._threads <= self.workers else 1
         self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
     async def _come_back(self) -> None:
@@ -295,6 +300,9 @@ class Dask(Engine):
     async def _leave(self) -> None:
         for task in self._tasks:
             task.cancel()
+        if self._cluster is not None:  # ours alone: nobody else's runs are there
+            with contextlib.suppress(Exception):
+                await asyncio.gather(*(each.kill(timeout=_TERM) for each in self._cluster.workers.values()))
         if self._client is not None:
             await _closed(self._client)
         if self._cluster is not None:
