@@ -11,7 +11,6 @@ problem or an environment ("my_module:make_tank").  Neither the code of such a m
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import importlib
 import importlib.metadata
@@ -134,7 +133,7 @@ class Run:
 
     def with_seed(self, seed: int) -> Run:
         """The same run with another seed; much quicker than making it anew."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
         _ = self._around, self.cost  # what does not depend on the seed is worked out once
         other.__dict__.update(self.__dict__)
         for name in ("specification", "id"):
@@ -204,8 +203,11 @@ def kind_of(specification: str) -> str:
     return f'{before}"seed":{behind.lstrip("0123456789")}'
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _text(value: Any) -> str:
-    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(_canonical(value))
 
 
 def _canonical(value: Any) -> Any:

@@ -451,9 +451,9 @@ def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.
     point = np.where(_constant(columns), columns[0], interquartile_mean(columns, axis=0))
     if size == 1:
         return Band(point, np.full_like(point, -np.inf), np.full_like(point, np.inf))
-    weights = _interquartile_weights(size, resamples, operator.index(seed))  # [resamples, values]
+    weights = _interquartile_weights(size, resamples, operator.index(seed))  # [values, resamples]
     # Around the smallest value, so that what is constant has an interval of zero width.
-    low, high = _percentiles(lambda some: weights @ (columns[:, some] - columns[0, some]), columns.shape[1], confidence)
+    low, high = _percentiles(lambda at: (columns[:, at] - columns[0, at]).T @ weights, columns.shape[1], confidence)
     return Band(point, low + columns[0], high + columns[0])
 
 
@@ -522,20 +522,20 @@ def improvement_bands(
     np.cumsum(theirs, axis=0, out=running[1:])
 
     def replicates(some: slice) -> Floats:
-        found = np.empty((resamples, below[:, some].shape[1]))
-        for at, (under, up_to) in enumerate(zip(below[:, some].T, reached[:, some].T, strict=True)):
-            found[:, at] = np.einsum("ib,ib->b", ours, running[under] + running[up_to]) / pairs
-        return found
+        found = np.empty((below[:, some].shape[1], resamples))
+        for row, under, up_to in zip(found, below[:, some].T, reached[:, some].T, strict=True):
+            np.einsum("ib,ib->b", ours, running[under] + running[up_to], out=row)
+        return found / pairs
 
     return Band(point, *_percentiles(replicates, first.shape[1], confidence))
 
 
 def _percentiles(replicates: Callable[[slice], Floats], columns: int, confidence: float) -> tuple[Floats, Floats]:
-    """Ends of the intervals of columns `[n]`, from replicates `[resamples, some]` computed block by block."""
+    """Ends of the intervals of columns `[n]`, from replicates `[some, resamples]` computed block by block."""
     low, high = np.empty(columns), np.empty(columns)
     for start in range(0, columns, _COLUMNS_AT_ONCE):
         some = slice(start, start + _COLUMNS_AT_ONCE)
-        ends = np.quantile(replicates(some), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+        ends = np.quantile(replicates(some), [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
         low[some], high[some] = ends
     return low, high
 
@@ -546,7 +546,7 @@ def _interquartile_weights(size: int, resamples: int, seed: int) -> Floats:
     drawn = np.sort(np.random.default_rng((seed, size)).integers(size, size=(resamples, size)), axis=1)
     weights = np.zeros((resamples, size))
     np.add.at(weights, (np.arange(resamples)[:, np.newaxis], drawn), _middle(size))
-    return weights
+    return np.ascontiguousarray(weights.T)
 
 
 @lru_cache(maxsize=16)

@@ -300,14 +300,12 @@ class Store:
 
     def failures(self, most: int | None = None) -> dict[str, tuple[str, Failure]]:
         """Specification and failure of the runs that could not be done, by id; the last so many where that is said."""
-        ask = "SELECT * FROM failures ORDER BY rowid"
-        if most is not None:
-            ask = f"SELECT * FROM ({ask.replace('*', 'rowid AS at, *')} DESC LIMIT {int(most)}) ORDER BY at"
+        last = (
+            "" if most is None else f" WHERE rowid IN (SELECT rowid FROM failures ORDER BY rowid DESC LIMIT {most:d})"
+        )
         found = {}
         with self._sentences():
-            for *told, digest in self._connection.execute(ask):
-                if most is not None:
-                    del told[0]
+            for *told, digest in self._connection.execute(f"SELECT * FROM failures{last} ORDER BY rowid"):
                 if _digest(*map(str, told)) != digest:
                     raise ValueError(f"failure of run {told[0]} is not what was stored")
                 found[told[0]] = told[1], Failure(*told[2:])
@@ -377,11 +375,8 @@ class Store:
 
 def _digest(*parts: str | bytes) -> str:
     """Hash of all parts, each with its length."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()[:32]
+    data = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.sha256(b"".join([len(each).to_bytes(8, "big") + each for each in data])).hexdigest()[:32]
 
 
 def _packed(array: NDArray[Any]) -> bytes:

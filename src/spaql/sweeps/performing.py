@@ -18,8 +18,7 @@ from spaql.running import Tally
 from spaql.spaces import check_number, check_whole
 from spaql.studies import opened
 from spaql.sweeps.description import Description
-
-STUDY = "study.json"
+from spaql.sweeps.status import STUDY
 
 
 def sweep(
