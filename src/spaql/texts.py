@@ -52,7 +52,8 @@ def duration(seconds: float) -> str:
     """
     if seconds < 10:
         return f"{seconds:.1g} s" if seconds < 1 else f"{seconds:.0f} s"
-    left, units = round(seconds), []
+    left = round(seconds)
+    units: list[tuple[int, str]] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if units or left >= size:
             units.append((left // size, unit))
@@ -107,11 +108,11 @@ _TEX = str.maketrans(
 
 
 def tex(text: str) -> str:
-    """Plain text as LaTeX shows it.
+    r"""Plain text as LaTeX shows it.
 
     Examples
     --------
     >>> print(tex("5 % of x_1 ± 0.1"))
-    5 \\% of x\\_1 $\\pm$ 0.1
+    5 \% of x\_1 $\pm$ 0.1
     """
     return text.translate(_TEX)

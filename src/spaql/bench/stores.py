@@ -86,8 +86,8 @@ def tables(bar: Bar) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             synthetic(folder, RUNS, groups)
             found[f"{groups}_groups"] = {
-                "status_seconds": seconds(lambda: status(folder)),  # noqa: B023  (called here)
-                "table_seconds": seconds(lambda: tabulate(gather(folder)).written("text")),  # noqa: B023
+                "status_seconds": seconds(lambda: status(folder)),
+                "table_seconds": seconds(lambda: tabulate(gather(folder)).written("text")),
                 "megabytes": (Path(folder) / STORE).stat().st_size / 1e6,
             }
     worst = {name: max(each[name] for each in found.values()) for name in ("status_seconds", "table_seconds")}

@@ -46,8 +46,8 @@ class Members:
         Those parameters.
     run
         One of its runs; its seed means nothing.
-    expected
-        How many runs it has when all are done.
+    seeds
+        Of all its runs, also of those that are not done.
     ids
         Of the finished runs, in the order of the study's seeds.
     values
@@ -61,10 +61,15 @@ class Members:
     family: str
     varied: Mapping[str, Any]
     run: Run
-    expected: int
+    seeds: Sequence[int]
     ids: Sequence[str]
     values: NDArray[np.float64]
     failed: int
+
+    @property
+    def expected(self) -> int:
+        """How many runs it has when all are done."""
+        return len(self.seeds)
 
     @cached_property
     def sample(self) -> NDArray[np.float64]:
@@ -135,11 +140,11 @@ def gather(folder: str | os.PathLike[str], metric: str = METRIC) -> Gathered:
         for row in store.rows():
             told: Any = row.seconds if metric == "seconds" else row.scalars.get(metric)
             names.update(row.scalars)
-            kind, seed = _parted(row.specification)
+            kind, seed = parted(row.specification)
             found[kind].append((seed, row.id, np.nan if told is None else float(told)))
         failed: dict[str, set[int]] = defaultdict(set)
         for specification, _ in store.failures().values():
-            kind, seed = _parted(specification)
+            kind, seed = parted(specification)
             failed[kind].add(seed)
     if found and metric != "seconds" and metric not in names:
         raise StudyError(f"metric: no run has {metric!r}; there are {', '.join(sorted({*names, 'seconds'}))}")
@@ -170,8 +175,8 @@ def curves(store: Store, group: Members, names: Sequence[str]) -> list[dict[str,
     return [found for key in group.ids if (found := store.arrays(key, names))]
 
 
-def _parted(specification: str) -> tuple[str, int]:
-    """Kind and seed."""
+def parted(specification: str) -> tuple[str, int]:
+    """Kind and seed of the run of a specification."""
     kind = kind_of(specification)
     at = kind.rindex(_SEED) + len(_SEED)
     return kind, int(specification[at : at + len(specification) - len(kind)])
@@ -190,7 +195,7 @@ def _described(described: Description, found: Mapping[str, Any], failed: Mapping
             family=group.algorithm.removesuffix(with_values("", group.varied)),
             varied=group.varied,
             run=group.runs[0],
-            expected=len(seeds),
+            seeds=seeds,
             ids=[key for key, _ in rows],
             values=np.array([value for _, value in rows], np.float64),
             failed=len(failed.get(kind, set()).intersection(seeds)),
@@ -206,17 +211,17 @@ def _by_kind(found: Mapping[str, Any], failed: Mapping[str, set[int]]) -> Iterat
     for kind in sorted(runs, key=lambda kind: [_natural(label) for label in labels[kind][:2]]):
         rows, run = sorted(found.get(kind, ())), runs[kind]
         problem, algorithm, varied = labels[kind]
-        bad = len(failed.get(kind, ()))
+        bad = failed.get(kind, set())
         yield Members(
             problem=problem,
             algorithm=algorithm,
             family=run.algorithm,
             varied=varied,
             run=run,
-            expected=len(rows) + bad,
+            seeds=sorted({*bad, *(seed for seed, _, _ in rows)}),
             ids=[key for _, key, _ in rows],
             values=np.array([value for _, _, value in rows], np.float64),
-            failed=bad,
+            failed=len(bad),
         )
 
 

@@ -105,8 +105,8 @@ class Table:
         if self._compared:
             parts.append(
                 f"difference: to {self.baseline} on the same problem; p: Welch's test of it, adjusted by Holm's rule "
-                "over all comparisons of a problem. better: chance that an agent of this row has a larger value than one "
-                f"of {self.baseline}, ties counting half, with a 95% bootstrap interval."
+                "over all comparisons of a problem. better: chance that an agent of this row has a larger value than "
+                f"one of {self.baseline}, ties counting half, with a 95% bootstrap interval."
             )
         if self._solved:
             parts.append("regret: exact optimum minus mean.")
