@@ -34,7 +34,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from spaql.errors import StoreError
+from spaql.errors import NothingYetError, StoreError
 
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
@@ -142,14 +142,14 @@ class Store:
         store = cls.__new__(cls)
         store.path, store._lock = Path(path), None
         if not store.path.is_file():
-            raise StoreError(f"{store._name} is not there; name the folder of a study")
+            raise NothingYetError(f"{store._name} is not there; name the folder of a study")
         with store._sentences():
             where = store.path.resolve().as_uri()
             store._connection = sqlite3.connect(f"{where}?mode=ro", uri=True, isolation_level=None)
         try:
             with store._sentences():
                 if store._check_format():
-                    raise StoreError(f"{store._name} has no runs yet; wait until its study has begun")
+                    raise NothingYetError(f"{store._name} has no runs yet; wait until its study has begun")
         except BaseException:
             store._connection.close()
             raise

@@ -12,7 +12,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -34,9 +34,7 @@ _TYPES = {"seed": "uint64", "iterations": "int64", "steps": "int64", "episodes":
 _TYPES |= dict.fromkeys((*_FIRST, "status", "kind", "message"), "string") | {"seconds": "float64"}
 
 
-def export(
-    folder: str | os.PathLike[str], kind: str = "csv", target: str | os.PathLike[str] | None = None
-) -> Path:
+def export(folder: str | os.PathLike[str], kind: str = "csv", target: str | os.PathLike[str] | None = None) -> Path:
     """Write all runs of a folder's study into one file, whole or not at all.
 
     Parameters
@@ -118,16 +116,12 @@ def _rows(store: Store, known: Mapping[str, _Known]) -> Iterator[dict[str, Any]]
     for row in store.rows():
         kind, seed = parted(row.specification)
         if kind in known and seed in known[kind].seeds:
-            yield known[kind].shared | row.scalars | {
-                "id": row.id, "seed": seed, "seconds": row.seconds, "status": "done"
-            }  # fmt: skip
+            own = {"id": row.id, "seed": seed, "seconds": row.seconds, "status": "done"}
+            yield {**known[kind].shared, **row.scalars, **own}
     for key, (specification, failure) in store.failures().items():
         kind, seed = parted(specification)
         if kind in known and seed in known[kind].seeds:
-            yield known[kind].shared | {
-                "id": key, "seed": seed, "status": "failed", "kind": failure.kind, "message": failure.message,
-                "attempts": failure.attempts,
-            }  # fmt: skip
+            yield {**known[kind].shared, **asdict(failure), "id": key, "seed": seed, "status": "failed"}
 
 
 def _types(store: Store, known: Mapping[str, _Known]) -> dict[str, str]:

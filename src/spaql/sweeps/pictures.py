@@ -92,7 +92,7 @@ def draw(gathered: Gathered, target: str | os.PathLike[str] | None = None, basel
     """
     found = sheets(gathered, baseline)
     drawn = {sheet.name: partial(Sheet.figure, sheet) for sheet in found}
-    files: dict[str, Content]
+    files: Mapping[str, Content]
     if target is None:
         folder = check_folder(gathered.folder)
         files = {f"{FIGURES}/{name}.{kind}": draw for name, draw in drawn.items() for kind in ("png", "svg")}
@@ -135,9 +135,7 @@ def _and_baseline(baseline: str | None) -> str:
 
 def _problems(gathered: Gathered) -> dict[str, list[Members]]:
     """Groups of which something is done, by problem, as many as a figure holds."""
-    found = {
-        problem: [group for group in groups if len(group.sample)] for problem, groups in gathered.problems.items()
-    }
+    found = {problem: [group for group in groups if len(group.sample)] for problem, groups in gathered.problems.items()}
     return dict([(problem, groups) for problem, groups in found.items() if groups][:MOST_PANELS])
 
 
@@ -209,12 +207,12 @@ def _line(name: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
     band = stats.mean_band(scores[:, whole])
     mean[whole], low[whole], high[whole] = band.mean, band.low, band.high
     ends = (None, None) if len(scores) < 2 else (low.tolist(), high.tolist())
-    return Series(name, x.tolist(), mean.tolist(), *ends, look=_look(name))
+    return Series(name, x.tolist(), mean.tolist(), *ends, _look(name))
 
 
 def _mean_chart(gathered: Gathered, problem: str, groups: Sequence[Members], best: float | None) -> Chart:
     series = [
-        Series("", [group.algorithm], [estimate.mean], *_ends([estimate]), look=_look(group.algorithm), style="points")
+        Series("", [group.algorithm], [estimate.mean], *_ends([estimate]), _look(group.algorithm), "points")
         for group in groups
         for estimate in [stats.mean_interval(group.sample)]
     ]
@@ -264,7 +262,7 @@ def _against(name: str, family: str, groups: Sequence[Members]) -> Series:
     estimates = [stats.mean_interval(group.sample) for group in members]
     style: Literal["line", "points"] = "line" if len(members) >= _MANY_VALUES else "points"
     x = [float(group.varied[name]) for group in members]
-    return Series(family, x, [each.mean for each in estimates], *_ends(estimates), look=_look(family), style=style)
+    return Series(family, x, [each.mean for each in estimates], *_ends(estimates), _look(family), style)
 
 
 # Small parts ---------------------------------------------------------------------------------------------------------

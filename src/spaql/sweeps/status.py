@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spaql.errors import StoreError
+from spaql.errors import NothingYetError
 from spaql.store import STORE, Store
 from spaql.texts import duration, with_values
 
@@ -172,7 +172,7 @@ def status(folder: str | os.PathLike[str], most: int = FEW) -> Status:
 def opened(folder: str | os.PathLike[str]) -> Store:
     """The store of a folder, for reading."""
     if not (Path(folder) / STORE).is_file():
-        raise StoreError(f"{str(folder)!r} has no runs; name the folder that spaql sweep was given as --out")
+        raise NothingYetError(f"{str(folder)!r} has no runs; name the folder that spaql sweep was given as --out")
     return Store.reading(Path(folder) / STORE)
 
 
