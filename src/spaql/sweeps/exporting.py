@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from spaql.errors import OutputError
@@ -65,7 +64,7 @@ def export(folder: str | os.PathLike[str], kind: str = "csv", target: str | os.P
     return path
 
 
-def _arrow() -> ModuleType:
+def _arrow() -> Any:
     try:
         import pyarrow
         import pyarrow.parquet

@@ -206,8 +206,9 @@ def _line(name: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
     mean, low, high = (np.full(len(x), np.nan) for _ in range(3))
     band = stats.mean_band(scores[:, whole])
     mean[whole], low[whole], high[whole] = band.mean, band.low, band.high
-    ends = (None, None) if len(scores) < 2 else (low.tolist(), high.tolist())
-    return Series(name, x.tolist(), mean.tolist(), *ends, _look(name))
+    if len(scores) < 2:
+        return Series(name, x.tolist(), mean.tolist(), look=_look(name))
+    return Series(name, x.tolist(), mean.tolist(), low.tolist(), high.tolist(), _look(name))
 
 
 def _mean_chart(gathered: Gathered, problem: str, groups: Sequence[Members], best: float | None) -> Chart:

@@ -76,7 +76,7 @@ def _now(folder: str | os.PathLike[str]) -> Status | None:
 
 def _view(folder: str | os.PathLike[str], now: Status | None, metric: str) -> list[str]:
     if now is None:
-        return [f"{str(folder)!r} has no runs yet; waiting for spaql sweep --out {folder}"]
+        return [f"waiting: no run is done yet in {str(folder)!r}; spaql sweep STUDY.toml --out {folder} begins"]
     lines = [now.sentence, bar(now), ""]
     gathered = gather(folder, metric)
     lines += [gathered.name, *tabulate(gathered, brief=True).written("text").splitlines()]
