@@ -461,7 +461,7 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
     monkeypatch.setenv("LINES", "5")
     watch(folder, out := Terminal())
     assert out.getvalue().count("\n") == 4
-    assert "... and 10 lines more" in out.getvalue()
+    assert "... and 11 lines more" in out.getvalue()
     assert now.complete
     assert len(waits) == 2
 
