@@ -9,7 +9,7 @@ import pytest
 
 from spaql import bench, kernels
 from spaql.agents import SPAQL, PublishedSPAQL
-from spaql.bench import bridged, learning, partitions, processes, shipping, timing
+from spaql.bench import bridged, cluster, learning, partitions, processes, shipping, timing
 from spaql.cli import main
 from spaql.errors import ParameterError
 from spaql.problems import PROBLEMS, oil
@@ -183,6 +183,12 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(partitions, "DENSE", (2, 3))
     monkeypatch.setattr(partitions, "_LEARNING_STEPS", 1000)
     monkeypatch.setattr(learning, "paper_problems", lambda: [(oil(), 50)])
+    monkeypatch.setattr(cluster, "dask_to_processes", lambda bar: {"ratio_dask_to_processes": 0.94})
+    costs = {"scheduler_seconds_per_chunk": 0.0016, "client_seconds_per_run": 0.00025, "bytes_out_per_run": 300}
+    costs |= {f"client_seconds_per_{what}": 0.001 for what in ("chunk", "run_with_curve")}
+    costs |= {f"bytes_back_per_run{what}": 310 for what in ("", "_with_curve")}
+    costs |= {"store_seconds_per_run": 0.00001, "round_trip_seconds": 0.01}
+    monkeypatch.setattr(cluster, "message_costs", lambda bar: costs)
     monkeypatch.setattr(
         processes, "start_times", lambda bar: dict.fromkeys(["help_seconds", "train_seconds", "first_use_seconds"], 0.0)
     )
@@ -204,6 +210,10 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     assert [row["cells"] for row in figures["files"]][:2] == [100, 64]
     assert "the file of PublishedSPAQL with 64 cells: saved in " in text
     assert "\n  Pendulum-v1 " in text
+    assert "Dask with two workers: 0.94 of the throughput of two processes" in text
+    assert "1,000 workers: chunks of at least 1.6 s, runs of at least 0.25 s" in text
+    assert figures["cluster"]["limits"]["workers_kept_busy_with_runs_of_5_ms"] == pytest.approx(20.0)
+    assert "Dask is not installed" in bench.text(figures | {"cluster": None})
     assert "megabytes" not in bench.text(figures | {"memory": None})
     assert [row["problem"] for row in figures["export"]] == ["ambulance", "cartpole", "pendulum"]
     assert figures["export"][0]["table_bytes"] < 8_000

@@ -12,7 +12,7 @@ import pytest
 import spaql
 from spaql import experiment
 from spaql.errors import ParameterError, StoreError
-from spaql.experiment import Run, execute, from_specification, grid, kind_of
+from spaql.experiment import Run, execute, from_specification, grid, kind_of, seed_at, seeds_at
 from spaql.store import Store
 
 OIL = {"survey": "laplace", "sharpness": 10}
@@ -90,6 +90,10 @@ def test_a_run_is_made_again_from_its_specification():
     assert again.watch == (0,)
 
 
+def test_many_seeds_are_what_one_by_one_would_be():
+    assert seeds_at(12, 3, "oil", 0.5) == [seed_at(3, "oil", 0.5, number) for number in range(12)]
+
+
 def test_runs_of_one_kind_differ_in_their_seeds_only():
     first = run(parameters={"scaling": 0.5, "seed": 3}, watch=(0, 1))
     for seed in (0, 7, 2**64 - 1):
@@ -98,6 +102,8 @@ def test_runs_of_one_kind_differ_in_their_seeds_only():
         assert other.kind == first.kind == kind_of(other.specification)
         assert other.cost == first.cost
     assert run(iterations=21).kind != run().kind
+    seeds = [0, 7, 2**64 - 1]
+    assert run().ids(seeds) == [run(seed=seed).id for seed in seeds]
 
 
 def test_names_that_do_not_exist():

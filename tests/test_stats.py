@@ -355,7 +355,9 @@ def test_the_probability_of_improvement_is_that_of_all_pairs() -> None:
     assert found.mean == pytest.approx(slow(a.tolist(), b.tolist()))
     ours, theirs = (stats._drawn_counts(n, 50, 3, side).astype(int) for side, n in enumerate((9, 7)))
     assert (ours.sum(axis=0) == 9).all()
-    replicates = [slow(np.repeat(a, c).tolist(), np.repeat(np.sort(b), d).tolist()) for c, d in zip(ours.T, theirs.T, strict=True)]
+    replicates = [
+        slow(np.repeat(a, c).tolist(), np.repeat(np.sort(b), d).tolist()) for c, d in zip(ours.T, theirs.T, strict=True)
+    ]
     assert found.interval == pytest.approx(np.quantile(replicates, [0.025, 0.975]).tolist())
     assert stats.probability_of_improvement(b, a, seed=3).mean == pytest.approx(1 - found.mean)
 

@@ -161,8 +161,8 @@ def test_the_example_of_the_paper_is_the_paper():
         ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\].arguments of oil: 'depth' is not known"),
         ('"oil"', '"oil"\narguments = { survey = "deep" }', r"problems\[1\]: survey: expected one of laplace"),
         (
-            '"oil"',
-            '"oil"\n[[problems]]\nproblem = "oil"\ngrid = {sharpness = [1]}',
+            "[[algorithms]]",
+            '[[problems]]\nproblem = "oil"\ngrid = { sharpness = [1] }\n[[algorithms]]',
             "problems: two are called 'oil, sh",
         ),
         ("grid = { sharpness = [1, 10] }", "grid = { sharpness = 1 }", "grid.sharpness: expected a list of values"),
@@ -294,3 +294,21 @@ def test_ctrl_c_stops_long_runs_and_keeps_what_is_done(tmp_path):
     assert process.returncode == 130
     assert "finished runs are kept" in told
     assert "Traceback" not in told
+
+
+@pytest.mark.compiled_only
+def test_the_paper_is_one_sweep_more(tmp_path, capsys):
+    """A folder in which a sweep did the paper's runs has them for `spaql paper`, which runs on any engine."""
+    small = Description.read(EXAMPLES / "paper.toml").told
+    reduced = {**small, "problems": [dict(p, seeds=5) for p in small["problems"] if p["label"] == "oil-laplace-1"]}
+    reduced["algorithms"] = [dict(a, grid={"scaling": [0.1, 0.5, 1.0, 2.0]}) for a in small["algorithms"]]
+    assert spaql.sweep(reduced, tmp_path).done == 2 * 4 * 5
+    words = ["paper", "--quick", "--problems", "oil-laplace-1", "--out", str(tmp_path), "--quiet"]
+    assert main([*words, "--engine", "processes", "--workers", "2"]) == 0
+    capsys.readouterr()
+    with Store.reading(tmp_path / "runs.sqlite") as store:
+        first = list(store.rows())[:40]
+        assert {row.id for row in first} == Description.of(reduced).ids
+        assert len(store) > 40
+    assert main([*words, "--engine", "threads", "--threads", "2"]) == 2
+    assert "--threads: it is for runs in threads" in capsys.readouterr().err

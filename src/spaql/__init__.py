@@ -25,6 +25,7 @@ _HOMES = {
     "load": "spaql.files",
     "optimum": "spaql.exact",
     "sweep": "spaql.sweeps.performing",
+    "tune": "spaql.tuning.performing",
     "SpaqlError": "spaql.errors",
 }
 

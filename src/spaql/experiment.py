@@ -60,7 +60,7 @@ _NUMERICS = (
     "training.py",
 )
 _NOMINAL_HORIZON = 200  # of environments that nobody asked yet; only for how much work a run may be
-_STAND_IN = {"spaql-ts": {"reference": [0.5], "radius": 1.0}}  # parameters of algorithms that cannot do without
+_NEEDED = {"spaql-ts": {"reference": [0.5], "radius": 1.0}}  # parameters that have no default
 
 FRAME = np.dtype(
     [
@@ -133,12 +133,11 @@ class Run:
 
     def with_seed(self, seed: int) -> Run:
         """The same run with another seed; much quicker than making it anew."""
-        other = object.__new__(type(self))
         _ = self._around, self.cost  # what does not depend on the seed is worked out once
-        other.__dict__.update(self.__dict__)
+        other = object.__new__(Run)
+        other.__dict__.update(self.__dict__, seed=seed)
         for name in ("specification", "id"):
             other.__dict__.pop(name, None)
-        other.__dict__["seed"] = seed
         return other
 
     @cached_property
@@ -171,6 +170,17 @@ class Run:
             for name, keywords in ((self.algorithm, self.parameters), (self.problem, self.arguments))
         ]
         return f"{words[0]} on {words[1]}, seed {self.seed}"
+
+    def ids(self, seeds: Iterable[int]) -> list[str]:
+        """The ids of the same run with other seeds, without making these runs."""
+        before, behind = self._around
+        start, end = hashlib.sha256(before.encode()), behind.encode()
+        found = []
+        for seed in seeds:
+            digest = start.copy()
+            digest.update(b"%d%b" % (seed, end))
+            found.append(digest.hexdigest()[:32])
+        return found
 
     @property
     def compiled(self) -> bool:
@@ -278,8 +288,22 @@ def _foreign(name: str, arguments: str) -> Any:
 
 def seed_at(*place: Any) -> int:
     """A seed for each place in a study: adding runs changes no other run, and no two share random numbers."""
-    words = "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in place)
-    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
+    return int.from_bytes(hashlib.sha256(_words(place).encode()).digest()[:8], "big")
+
+
+def seeds_at(count: int, *place: Any) -> list[int]:
+    """`seed_at(*place, number)` for each number below `count`; much quicker than one by one."""
+    start = hashlib.sha256(f"{_words(place)}/".encode())
+    seeds = []
+    for number in range(count):
+        digest = start.copy()
+        digest.update(str(number).encode())
+        seeds.append(int.from_bytes(digest.digest()[:8], "big"))
+    return seeds
+
+
+def _words(place: Iterable[Any]) -> str:
+    return "/".join(f"{part:g}" if isinstance(part, float) else str(part) for part in place)
 
 
 def grid(iterations: int, count: int) -> NDArray[np.int64]:
@@ -401,12 +425,20 @@ def _look(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     return rows, played
 
 
-def prepare(algorithms: Iterable[str], progress_bar: bool | None) -> None:
-    """Compile or load what runs of these algorithms need, before several ask for it at once."""
-    for name in dict.fromkeys(algorithms):
-        if name not in ALGORITHMS:
-            raise ParameterError(f"algorithm: {name!r} is not one of {', '.join(ALGORITHMS)}")
-        agent = ALGORITHMS[name](PROBLEMS["ambulance"](), **_STAND_IN.get(name, {})).prepare(progress_bar)
+def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
+    """Compile or load what the runs need, once for each algorithm, before several ask for it at once."""
+    for name, run in {run.algorithm: run for run in sorted(runs, key=lambda run: run.compiled)}.items():
+        agent = agent_of(run if run.compiled else _stand_in(name)).prepare(progress_bar)
         if isinstance(agent, Trained):
             agent.learn(1, progress_bar=False)
         agent.evaluate(2, progress_bar=progress_bar)
+
+
+def prepare_algorithms(names: Iterable[str]) -> None:
+    """The same where the runs are not known yet."""
+    prepare(map(_stand_in, names), False)
+
+
+def _stand_in(algorithm: str) -> Run:
+    """A run of an algorithm on a problem that all of them can play."""
+    return Run("ambulance", {}, algorithm, _NEEDED.get(algorithm, {}), 0, 1, 2)

@@ -48,6 +48,7 @@ def perform(
     engine: Engine,
     *,
     retry_failed: bool = False,
+    before: Tally | None = None,
     finished: Callable[[Run], object] = lambda run: None,
     failed: Callable[[Run, Failure], object] = lambda run, failure: None,
 ) -> Tally:
@@ -65,10 +66,12 @@ def perform(
         Where they are done; started here, and closed at the end.
     retry_failed
         Whether runs that the store has as failures are tried again.
+    before
+        Further runs, that need not be handed over, as it is known what became of them: they are counted.
     finished, failed
         Called with each run that finished, or failed for good.
     """
-    work = _Work.of(runs, store, engine, retry_failed)
+    work = _Work.of(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
     store.add((), progress=work.said("runs"))
     if not work.waiting:
         store.add((), progress=work.said("over"))
@@ -115,12 +118,13 @@ class _Work:
     cost_now: int = 0
 
     @classmethod
-    def of(cls, runs: Sequence[Run], store: Store, engine: Engine, retry_failed: bool) -> _Work:
+    def of(cls, runs: Sequence[Run], store: Store, engine: Engine, retry_failed: bool, before: Tally) -> _Work:
         unique = {run.id: run for run in runs}
         done = store.finished() & unique.keys()
         failed = set() if retry_failed else store.failures().keys() & unique.keys()
         waiting = deque(run for key, run in unique.items() if key not in done and key not in failed)
-        return cls(store, engine, waiting, len(unique), len(done), len(failed), sum(run.cost for run in waiting))
+        counts = before.total + len(unique), before.done + len(done), before.failed + len(failed)
+        return cls(store, engine, waiting, *counts, sum(run.cost for run in waiting))
 
     @property
     def tally(self) -> Tally:

@@ -113,7 +113,7 @@ class Study:
 
     def prepare(self, runs: Iterable[Run]) -> None:
         """Compile what these runs need; the clock of `cost` begins behind it."""
-        prepare((run.algorithm for run in runs), self._visible)
+        prepare(runs, self._visible)
         self._started = time.perf_counter(), time.process_time()
 
     def expect(self, cost: int) -> None:
@@ -125,9 +125,12 @@ class Study:
             self._bar.total = cost
             self._bar.refresh()
 
-    def attempt(self, runs: Sequence[Run], *, retry_failed: bool = False) -> Tally:
-        """Do the runs that the store does not have; some may fail, and are kept with what happened to them."""
-        return self._perform(runs, retry_failed, self._failed)
+    def attempt(self, runs: Sequence[Run], *, retry_failed: bool = False, before: Tally | None = None) -> Tally:
+        """Do the runs that the store does not have; some may fail, and are kept with what happened to them.
+
+        `before` counts further runs, which need not be handed over; see `spaql.running.perform`.
+        """
+        return self._perform(runs, self._failed, retry_failed, before)
 
     def perform(self, runs: Sequence[Run]) -> None:
         """Do the runs that the store does not have, all of them: the first that fails stops the study."""
@@ -135,21 +138,28 @@ class Study:
         def stop(run: Run, failure: Failure) -> None:
             raise StudyError(f"{run}: {failure.message}")
 
-        self._perform(runs, True, stop)
+        self._perform(runs, stop, True)
         self.load(runs)
 
-    def _perform(self, runs: Sequence[Run], retry_failed: bool, failed: Callable[[Run, Failure], object]) -> Tally:
+    def _perform(
+        self,
+        runs: Sequence[Run],
+        failed: Callable[[Run, Failure], object],
+        retry_failed: bool,
+        before: Tally | None = None,
+    ) -> Tally:
         if self._bar is not None:
             done = self.store.finished()
-            before = sum(run.cost for run in runs if run.id in done)
-            self._bar.n += before
-            self._bar.initial += before  # the rate is that of this call alone
+            cost = sum(run.cost for run in runs if run.id in done)
+            self._bar.n += cost
+            self._bar.initial += cost  # the rate is that of this call alone
             self._bar.refresh()
         return perform(
             runs,
             self.store,
             self._engine(runs),
             retry_failed=retry_failed,
+            before=before,
             finished=self._finished,
             failed=failed,
         )

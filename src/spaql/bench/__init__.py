@@ -31,7 +31,18 @@
 (m) `files`: milliseconds to save and to load an agent, the least of a few, and bytes of the file per cell: published
     agents of a thousand and of a million cells in the policy (they keep two partitions), and SPAQL on CartPole, whose
     file is mostly what it remembers.  The aims, for partitions, are 5 ms for 1,000 cells, 2 s for a million, 80 bytes.
-(n) `tables`: of a study of 200,000 finished runs, once in 2,000 groups and once in 10,000: `status_seconds` to say how
+(n) `cluster`: `ratio_dask_to_processes`, throughput of the same short runs, about 5 ms each, on a Dask cluster of this
+    machine with two workers over that on two processes, both started and warm, each time with a new store; the aim is
+    0.8.  `costs`, with a scheduler and two workers in processes of their own: CPU seconds of the scheduler and of the
+    client per chunk that hardly has anything to do, and how long one is on its way and back; CPU seconds of the client
+    per run that chunks bring, from reading the answer to the commit, with a learning curve of 50 points and without,
+    and of a commit alone; bytes per run that go out and come back in chunks of 200.  `limits`: what follows from them
+    for 1,000 workers.  Null where Dask is not installed.
+(o) `sweeps`: of ten thousand short runs of a compiled problem, done by the runner of studies on two threads and stored:
+    `throughput_to_bare`, the time that two threads take which call the same runs one after the other, over ours, in
+    blocks measured in turn; memory of the process after each block; milliseconds to store a run; and seconds from the
+    command until a study with a hundred thousand finished runs hands out the next.  The aims are 0.9, flat, 0.3, 3.
+(p) `tables`: of a study of 200,000 finished runs, once in 2,000 groups and once in 10,000: `status_seconds` to say how
     far it is, and `table_seconds` to read it and make its table, with all its intervals; the worse of the two.  The
     aims are 1 and 10.
 
@@ -63,8 +74,10 @@ PARTS = {
     "export": "shipping",
     "show": "shipping",
     "files": "shipping",
+    "cluster": "cluster",
     "tables": "stores",
     "start": "processes",
+    "sweeps": "sweeping",
 }
 
 

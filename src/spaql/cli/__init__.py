@@ -7,6 +7,7 @@ after Ctrl-C.  Everything heavy is imported inside the commands, so that `--help
     agents      evaluate, show, export, explain, rules
     studies     demo, paper, ablation, families, control
     sweeps      sweep: studies of one's own
+    tuning      tune: parameters
     bench       bench
     parsing     what they share
 
@@ -23,7 +24,7 @@ import sys
 from collections.abc import Sequence
 
 from spaql._version import __version__
-from spaql.cli import agents, bench, studies, sweeps, train
+from spaql.cli import agents, bench, studies, sweeps, train, tuning
 from spaql.cli.parsing import Parser, say
 from spaql.errors import SpaqlError
 
@@ -32,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="spaql", description="Reinforcement learning with a policy you can read.")
     parser.add_argument("--version", action="version", version=f"spaql {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=Parser)
-    for group in (train, agents, studies, sweeps, bench):
+    for group in (train, agents, studies, sweeps, tuning, bench):
         group.add(commands)
     return parser
 
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module beside the user is found, as with `python -m`
     parser = _parser()
     words = sys.argv[1:] if arguments is None else list(arguments)
     for group in (train, agents, sweeps):

@@ -8,7 +8,8 @@ import os
 import textwrap
 from typing import Any
 
-from spaql.cli.parsing import add_common, say
+from spaql.cli.parsing import add_common, add_engine, engine_of, say
+from spaql.errors import ParameterError
 
 
 def add(commands: Any) -> None:
@@ -38,6 +39,7 @@ def _add_paper(commands: Any) -> None:
     )
     paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
     paper.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
+    add_engine(paper)
     add_common(paper)
     paper.set_defaults(run=_paper)
 
@@ -106,7 +108,13 @@ def _paper(options: argparse.Namespace) -> int:
         part = options.quick or options.problems or options.agents is not None or options.seed
         options.out = "results/paper-part" if part else "results/paper"
     try:
-        outcome = reproduce(options.out, chosen, threads=options.threads, progress_bar=not options.quiet)
+        outcome = reproduce(
+            options.out,
+            chosen,
+            threads=options.threads,
+            engine=_engine_for(options),
+            progress_bar=not options.quiet,
+        )
     except KeyboardInterrupt:
         return _stopped(options)
     if options.json:
@@ -121,6 +129,20 @@ def _paper(options: argparse.Namespace) -> int:
         f"open {os.path.join(options.out, 'report.html')}"
     )
     return 0
+
+
+def _engine_for(options: argparse.Namespace) -> Any:
+    """The engine that was asked for; None for threads, as many as `--threads` says."""
+    from functools import partial
+
+    from spaql import engines
+
+    given = engine_of(options)
+    if all(value is None for value in given.values()):
+        return None
+    if options.threads is not None:
+        raise ParameterError("--threads: it is for runs in threads of this process; use --workers with an engine")
+    return partial(engines.engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
 
 
 def _ablation(options: argparse.Namespace) -> int:

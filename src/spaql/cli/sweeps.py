@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.parsing import Parser, say
+from spaql.cli.parsing import Parser, add_engine, engine_of, say
 
 _RUN = "run"
 _VERBS = (_RUN, "status", "table", "plot", "export", "watch", "report")
@@ -71,23 +71,6 @@ def _add_telling(verbs: Any) -> None:
         parser.add_argument("--baseline", metavar="LABEL", help="the algorithm to compare with (the study's)")
     for parser in (plot, export, report):
         parser.add_argument("--json", action="store_true", help="print the names of the files as JSON")
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add what says where runs are done."""
-    parser.add_argument(
-        "--engine",
-        choices=("threads", "processes", "dask"),
-        help="where runs are done (threads for compiled problems, processes where some are not)",
-    )
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at once (one per processor)")
-    parser.add_argument("--address", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://10.0.0.1:8786")
-    parser.add_argument("--run-timeout", type=float, metavar="SECONDS", help="give a run up after so long (never)")
-
-
-def engine_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What `add_engine` added, as `spaql.sweep` takes it."""
-    return {name: getattr(options, name) for name in ("engine", "workers", "address", "run_timeout")}
 
 
 def reworded(arguments: list[str]) -> list[str]:

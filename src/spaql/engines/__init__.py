@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from spaql.engines.base import Again, Engine, Outcome
+from spaql.engines.base import Again, Engine, Outcome, processors
 from spaql.engines.processes import Processes
 from spaql.engines.threads import Threads
 from spaql.errors import ParameterError
 from spaql.experiment import Run
+from spaql.spaces import check_number, check_whole
 
 ENGINES = ("threads", "processes", "dask")
 
@@ -37,6 +37,10 @@ def engine(
     address
         Of the scheduler of a Dask cluster; None starts one on this machine.
     """
+    if workers is not None:
+        check_whole(workers, "workers", 1, 100_000)
+    if timeout is not None:
+        check_number(timeout, "run_timeout", least=0.0, above=True)
     if name is None:
         name = "dask" if address is not None else "threads" if all(run.compiled for run in runs) else "processes"
     if name not in ENGINES:
@@ -52,14 +56,6 @@ def engine(
 
     isolated = not all(run.compiled for run in runs)
     return Dask(address, workers=workers, timeout=timeout, algorithms=algorithms, isolated=isolated)
-
-
-def processors() -> int:
-    """Processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 __all__ = ["ENGINES", "Again", "Engine", "Outcome", "Processes", "Threads", "engine", "processors"]

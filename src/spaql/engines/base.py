@@ -10,6 +10,7 @@ An engine of one's own is a class with these methods.
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -90,6 +91,14 @@ class Engine(ABC):
         self.close()
 
 
+def processors() -> int:
+    """Processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
 def attempt(run: Run, check: Callable[[], None] | None = None) -> Record | Failure:
     """Carry out a run; whatever it raises is a failure, except what says that its engine closes.
 
@@ -114,6 +123,31 @@ def attempt(run: Run, check: Callable[[], None] | None = None) -> Record | Failu
     if bad:
         return Failure(NAN, f"its {bad[0]!r} is {record.scalars[bad[0]]}, which is no finite number")
     return replace(record, seconds=time.perf_counter() - start)
+
+
+def attempt_within(run: Run, timeout: float | None, stopped: Callable[[], bool]) -> Record | Failure:
+    """Carry out a run in this thread, for so many seconds at most; `Stopped` is raised where `stopped` says so.
+
+    A run hears neither while it evaluates, nor inside an environment that does not come back.
+    """
+    until = None if timeout is None else time.monotonic() + timeout
+
+    def check() -> None:
+        if stopped():
+            raise Stopped
+        if until is not None and time.monotonic() > until:
+            raise _Overdue
+
+    check()
+    try:
+        return attempt(run, check)
+    except _Overdue:
+        assert timeout is not None
+        return too_long(timeout)
+
+
+class _Overdue(Stopped):
+    """Raised inside a run whose time is over."""
 
 
 def too_long(seconds: float) -> Failure:

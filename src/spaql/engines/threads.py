@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from spaql.engines.base import Again, Engine, Outcome, Stopped, attempt, too_long
+from spaql.engines.base import Again, Engine, Outcome, attempt_within, too_long
 from spaql.experiment import Run
-from spaql.store import Failure, Record
 
 _GRACE = 2.0  # seconds beyond the time-out before a run that does not hear is left behind
 _GOODBYE = 0.5  # seconds in which threads may end by themselves
@@ -124,7 +123,7 @@ class Threads(Engine):
                 with self._lock:
                     worker.since = time.monotonic()
                 try:
-                    result = self._attempt(run, worker)
+                    result = attempt_within(run, self._timeout, lambda: self._stop.is_set() or worker.left)
                 except BaseException:  # it was stopped, and nobody waits for an answer
                     return
                 with self._lock:
@@ -132,23 +131,3 @@ class Threads(Engine):
                         return
                     worker.since, worker.rest = 0.0, worker.rest[1:]
                     self._done.put(Outcome(run, result))
-
-    def _attempt(self, run: Run, worker: _Worker) -> Record | Failure:
-        until = None if self._timeout is None else worker.since + self._timeout
-
-        def check() -> None:
-            if self._stop.is_set() or worker.left:
-                raise Stopped
-            if until is not None and time.monotonic() > until:
-                raise _Overdue
-
-        check()
-        try:
-            return attempt(run, check)
-        except _Overdue:
-            assert self._timeout is not None
-            return too_long(self._timeout)
-
-
-class _Overdue(Stopped):
-    """Raised inside a run whose time is over."""

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from spaql.engines import wire
 from spaql.engines.base import attempt
-from spaql.experiment import code, from_specification, prepare
+from spaql.experiment import code, from_specification, prepare_algorithms
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     said, _ = wire.parsed(bodies.get())
     add_paths(said["paths"])
     wire.write(sink, wire.message({"code": code()}))
-    prepare(said["algorithms"], False)
+    prepare_algorithms(said["algorithms"])
     wire.write(sink, wire.message({"ready": True}))
     while True:
         said, _ = wire.parsed(bodies.get())

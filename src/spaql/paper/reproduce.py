@@ -20,7 +20,7 @@ from spaql.paper.findings import FINDINGS, findings_of
 from spaql.paper.findings.base import Finding
 from spaql.paper.measured import Measured, measure
 from spaql.paper.plan import SETTINGS, Plan
-from spaql.studies import Cost, opened
+from spaql.studies import Cost, EngineFor, opened
 
 _KINDS = ("png", "svg")
 
@@ -42,7 +42,12 @@ class Outcome:
 
 
 def reproduce(
-    folder: str | os.PathLike[str], plan: Plan, *, threads: int | None = None, progress_bar: bool | None = None
+    folder: str | os.PathLike[str],
+    plan: Plan,
+    *,
+    threads: int | None = None,
+    engine: EngineFor | None = None,
+    progress_bar: bool | None = None,
 ) -> Outcome:
     """Run the study, or what is left of it, and write everything into the folder.
 
@@ -56,11 +61,13 @@ def reproduce(
         What to run; see `spaql.paper.plan.full` and `quick`.
     threads
         How many runs at once; None for one per processor.  The results do not depend on it.
+    engine
+        Makes the engine for some runs, instead of threads; the results do not depend on it either.
     progress_bar
         Whether to show progress; None shows it on a terminal.
     """
     begun = time.perf_counter()
-    with opened(folder, threads=threads, progress_bar=progress_bar) as study:
+    with opened(folder, threads=threads, engine=engine, progress_bar=progress_bar) as study:
         measured = measure(plan, study)
         cost = study.cost()
         cells = cells_of(measured)

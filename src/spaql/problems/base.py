@@ -490,7 +490,8 @@ def _compiled(plain: Any, signature: Any) -> Any:
 
 def _shown(state, parameters, observation):
     """Observe everything."""
-    observation[:] = state
+    for d in range(len(state)):  # Numba takes seconds to compile observation[:] = state
+        observation[d] = state[d]
 
 
 @lru_cache(maxsize=256)

@@ -49,17 +49,17 @@ import os
 import string
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from spaql.agents import ALGORITHMS, Trained
 from spaql.errors import SpaqlError, StudyError
-from spaql.experiment import Run, agent_of, problem_of, seed_at
+from spaql.experiment import Run, agent_of, problem_of, seed_at, seeds_at
 from spaql.problems import PROBLEMS
 from spaql.rng import LARGEST_SEED
 from spaql.texts import with_values
@@ -73,34 +73,6 @@ _ALGORITHM = ("algorithm", "label", "parameters", "grid", "list", "random", "dra
 _RANGE = ("low", "high", "log", "whole", "choices")
 
 
-class Seeded(Sequence[Run]):
-    """Runs that differ in their seeds only, each made when it is asked for.
-
-    Parameters
-    ----------
-    first
-        One of them, whatever its seed.
-    seeds
-        Of all of them.
-    """
-
-    def __init__(self, first: Run, seeds: Sequence[int]) -> None:
-        self._first, self.seeds = first, seeds
-
-    def __len__(self) -> int:
-        return len(self.seeds)
-
-    @overload
-    def __getitem__(self, at: int) -> Run: ...
-    @overload
-    def __getitem__(self, at: slice) -> Seeded: ...
-    def __getitem__(self, at: int | slice) -> Run | Seeded:
-        """One of them, or some."""
-        if isinstance(at, slice):
-            return Seeded(self._first, self.seeds[at])
-        return self._first.with_seed(self.seeds[at])
-
-
 @dataclass(frozen=True, eq=False)
 class Group:
     """Runs that differ in their seeds only, and what tables call them.
@@ -111,19 +83,32 @@ class Group:
         Labels.
     varied
         Parameters of the algorithm in which its variants differ.
-    runs
-        One for each seed.
+    first
+        Its first run.
+    seeds
+        Of its runs.
     """
 
     problem: str
     algorithm: str
     varied: Mapping[str, Any]
-    runs: Seeded
+    first: Run
+    seeds: Sequence[int]
 
     @property
     def kind(self) -> str:
         """What its runs have in common."""
-        return self.runs[0].kind
+        return self.first.kind
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Of its runs, by seed; quicker to have than the runs."""
+        return self.first.ids(self.seeds)
+
+    @property
+    def runs(self) -> list[Run]:
+        """One for each seed."""
+        return [self.first.with_seed(seed) for seed in self.seeds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,13 +203,30 @@ class Description:
         """
         return _Maker(told).description(name, tried)
 
-    @cached_property
+    @property
     def runs(self) -> list[Run]:
-        """All of them: the longest first, so that no worker is left with one at the end; else seed by seed."""
-        most = max(len(group.runs) for group in self.groups)
-        by_seed = (group.runs[at] for at in range(most) for group in self.groups if at < len(group.runs))
-        unique = {run.id: run for run in by_seed}
-        return sorted(unique.values(), key=lambda run: -run.cost)
+        """All of them; see `missing`."""
+        return self.missing(frozenset())
+
+    def missing(self, known: Collection[str]) -> list[Run]:
+        """The runs whose ids are not known, the longest first, so that no worker is left with one at the end.
+
+        Of those that are as long as each other, the first of all groups come first, and so on: whoever looks at half of
+        a study sees half of the seeds.
+        """
+        found = {
+            key: (-group.first.cost, number, place)
+            for place, group in enumerate(self.groups)
+            for number, key in enumerate(group.ids)
+            if key not in known
+        }
+        groups = self.groups
+        return [groups[place].first.with_seed(groups[place].seeds[at]) for _, at, place in sorted(found.values())]
+
+    @cached_property
+    def ids(self) -> set[str]:
+        """Of all runs."""
+        return {key for group in self.groups for key in group.ids}
 
 
 class _Maker:
@@ -402,8 +404,8 @@ class _Maker:
         seeds = self._seeds(sizes)
         if isinstance(seeds, range):
             place = self._place(first, label, called)
-            seeds = [seed_at(self.seed, place, number) for number in seeds]
-        return Group(label, with_values(called, varied), dict(varied), Seeded(first, seeds))
+            seeds = seeds_at(len(seeds), self.seed, place)
+        return Group(label, with_values(called, varied), dict(varied), first.with_seed(seeds[0]), seeds)
 
     def _place(self, run: Run, problem: str, algorithm: str) -> str:
         """Where in the study a group is, for its seeds."""
@@ -434,7 +436,7 @@ def sized(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _try(group: Group, where: str) -> None:
     """Make the agent of a group, or the like of it where that would make a user's environment."""
-    run = group.runs[0]
+    run = group.first
     if not run.compiled:
         if run.algorithm not in ("spaql", "spaql-published", "aql"):
             return

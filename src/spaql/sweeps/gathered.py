@@ -187,14 +187,14 @@ def _described(described: Description, found: Mapping[str, Any], failed: Mapping
     for group in described.groups:
         kind = group.kind
         here = {seed: (key, value) for seed, key, value in found.get(kind, ())}
-        seeds = group.runs.seeds
+        seeds = group.seeds
         rows = [here[seed] for seed in seeds if seed in here]
         yield Members(
             problem=group.problem,
             algorithm=group.algorithm,
             family=group.algorithm.removesuffix(with_values("", group.varied)),
             varied=group.varied,
-            run=group.runs[0],
+            run=group.first,
             seeds=seeds,
             ids=[key for key, _ in rows],
             values=np.array([value for _, value in rows], np.float64),

@@ -15,7 +15,6 @@ from typing import Any
 from spaql import engines
 from spaql.output import check_folder, replace
 from spaql.running import Tally
-from spaql.spaces import check_number, check_whole
 from spaql.studies import opened
 from spaql.sweeps.description import Description
 from spaql.sweeps.status import STUDY
@@ -72,19 +71,18 @@ def sweep(
     Tally(total=6, done=6, failed=0)
     """
     described = as_description(study)
-    if workers is not None:
-        check_whole(workers, "workers", 1, 100_000)
-    if run_timeout is not None:
-        check_number(run_timeout, "run_timeout", least=0.0, above=True)
     chosen = partial(engines.engine, engine, workers=workers, timeout=run_timeout, address=address)
-    runs = described.runs
-    chosen(runs[:1])  # a wrong name is told before anything is written
+    chosen([group.first for group in described.groups])  # a wrong name is told before anything is written
     with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
         told = json.dumps({**described.told, "name": described.name}, indent=1, default=str)
         replace(performed.store.path.parent / STUDY, f"{told}\n".encode())
+        done = performed.store.finished() & described.ids
+        failed = set() if retry_failed else performed.store.failures().keys() & described.ids
+        runs = described.missing(done | failed)
         performed.prepare(runs)
         performed.expect(sum(run.cost for run in runs))
-        return performed.attempt(runs, retry_failed=retry_failed)
+        before = Tally(len(done) + len(failed), len(done), len(failed))
+        return performed.attempt(runs, retry_failed=retry_failed, before=before)
 
 
 def as_description(study: Description | Mapping[str, Any] | str | os.PathLike[str]) -> Description:

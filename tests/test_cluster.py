@@ -1,0 +1,360 @@
+"""Runs on a real Dask cluster: the same store as with threads, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+from distributed.scheduler import KilledWorker
+
+from clusters import HERE, Cluster, dump, free_port, until
+from spaql.engines import Threads, cluster, engine, remote
+from spaql.engines.base import Again
+from spaql.engines.cluster import Dask
+from spaql.errors import EngineError, StoreError
+from spaql.experiment import code
+from spaql.running import perform
+from spaql.store import Failure, Record, Store
+from test_running import foreign, run
+
+SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
+RUNS = [run(seed, iterations=25_000, points=4) for seed in range(40)]  # of about 60 ms
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory):
+    """One cluster for all tests."""
+    folder = tmp_path_factory.mktemp("dask")
+    # Whoever kills workers at random must not be taken for a run that does.
+    cluster = Cluster(folder, distributed__scheduler__allowed_failures=30)
+    yield cluster
+    cluster.end()
+
+
+def made(runs, address, **settings):
+    return engine("dask", runs, address=address, **settings)
+
+
+class Said(Dask):
+    """Keeps what it says, and may be told to do something where it says it."""
+
+    def __init__(self, address, hear=lambda sentence: None, isolated=False, timeout=None, algorithms=()):
+        super().__init__(address, workers=None, timeout=timeout, algorithms=algorithms, isolated=isolated)
+        self.said, self.hear = [], hear
+
+    def say(self, sentence):
+        self.said.append(sentence)
+        self.hear(sentence)
+
+
+# A cluster, and what may happen to it ----------------------------------------------------------------------------
+
+
+@pytest.mark.compiled_only
+def test_a_worker_and_then_the_scheduler_are_killed_and_the_store_is_that_of_threads(dask, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_ALONE", 0.3)
+
+    def hear(sentence):
+        dask.start(workers=int(sentence.startswith("waits for workers")))
+
+    engine, done = Said(dask.address, hear), []
+
+    def finished(each):
+        done.append(each.id)
+        if len(done) == 6:
+            dask.kill_worker(0)
+        if len(done) == 15:
+            assert not engine.said  # the other one did them
+            dask.kill_scheduler()
+
+    with Store(tmp_path / "dask.sqlite", code="test") as store:
+        tally = perform(RUNS, store, engine, finished=finished)
+        assert (tally.done, tally.failed, store.progress["engine"]) == (40, 0, "dask")
+    lost, back, waits = (sentence.partition(" at ")[0] for sentence in engine.said)
+    assert (lost, back, waits) == ("lost the scheduler", "found the scheduler again; goes on", "waits for workers")
+    with Store(tmp_path / "threads.sqlite", code="test") as store:
+        perform(RUNS, store, Threads(2))
+    assert dump(tmp_path / "dask.sqlite") == dump(tmp_path / "threads.sqlite")
+
+
+@pytest.mark.compiled_only
+def test_whatever_an_environment_does_on_a_cluster_the_others_go_on(dask, tmp_path, monkeypatch):
+    monkeypatch.chdir(HERE)  # from where workers find the environment
+    bad = {how: foreign(how=how, always=True, algorithm="random") for how in ("hangs", "raises", "exits")}
+    runs = [*bad.values(), *[foreign(seed, algorithm="random") for seed in range(4)]]
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        tally = perform(runs, store, Said(dask.address, isolated=True, timeout=1.0))
+        assert (tally.done, tally.failed) == (4, 3)
+        failures = store.failures()
+    told = {how: failures[each.id][1] for how, each in bad.items()}
+    assert told["raises"].kind == "error"
+    assert "RuntimeError: the pump broke (unreliable.py, line" in told["raises"].message
+    assert told["exits"] == Failure("killed", "its process exited with code 3; it was tried 3 times", 3)
+    assert told["hangs"] == Failure("time-out", "it took longer than 1 s")
+    assert dask.workers[0].poll() is None
+
+
+@pytest.mark.compiled_only
+def test_a_run_that_overstays_its_time_and_one_that_nobody_waits_for(dask):
+    long = run(iterations=500_000_000)
+    with Said(dask.address, timeout=0.4) as engine:
+        engine.submit([long, run(1)])
+        found = []
+        until(lambda: found.extend(engine.collect(0.1)) or len(found) == 2)
+        assert found[0].result == Failure("time-out", "it took longer than 0.4 s")
+        assert isinstance(found[1].result, Record)
+    with Said(dask.address) as engine:
+        engine.submit([long])
+        assert engine.collect(0.5) == []
+    with Said(dask.address) as engine:  # it was stopped there, too, or this would wait for ever
+        engine.submit([run(2)])
+        until(lambda: engine.collect(0.1))
+
+
+@pytest.mark.compiled_only
+def test_a_worker_with_other_code(dask, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "code", lambda: "spaql 9.9, 0123456789ab")
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        with pytest.raises(EngineError) as caught:
+            perform([run()], store, made([run()], dask.address))
+        assert len(store) == 0
+    assert str(caught.value).startswith("dask: the worker tcp://127.0.0.1:")
+    assert f"computes with other code ({code()}, this is spaql 9.9, 0123456789ab); install" in str(caught.value)
+
+
+@pytest.mark.compiled_only
+def test_a_scheduler_that_does_not_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
+    monkeypatch.setattr(cluster, "_TRY", 0.3)
+    alone = Cluster(tmp_path, workers=0)
+    try:
+        with Store(tmp_path / "runs.sqlite", code="test") as store:
+            engine = Said(alone.address)
+            before = engine.submit
+            monkeypatch.setattr(engine, "submit", lambda chunk: before(chunk) or alone.kill_scheduler())
+            with pytest.raises(EngineError, match=r"did not come back; finished runs are kept, and the same command"):
+                perform([run()], store, engine)
+    finally:
+        alone.end()
+
+
+@pytest.mark.compiled_only
+def test_a_cluster_of_this_machine(tmp_path):
+    runs = [run(seed, points=2) for seed in range(4)]
+    found = []
+    for number, where in enumerate((Threads(1), made(runs, None, workers=1))):
+        with Store(tmp_path / f"{number}.sqlite", code="test") as store:
+            assert perform(runs, store, where).done == 4
+        found.append(dump(tmp_path / f"{number}.sqlite"))
+    assert found[0] == found[1]
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "spaql dask"])
+
+
+# Killed at random ------------------------------------------------------------------------------------------------
+
+# A study in a process of its own, begun or gone on with; runs that failed because they were killed are tried again.
+CLIENT = """
+import sys
+from test_cluster import studied
+from spaql.engines import engine
+from spaql.running import perform
+from spaql.store import Store
+
+name, address, path = sys.argv[1:]
+with Store(path, code="test") as store:
+    runs = studied()
+    tally = perform(runs, store, engine(name, runs, workers=2, address=address or None), retry_failed=True)
+sys.exit(0 if tally.complete else 3)
+"""
+VICTIMS = {"dask": ["worker"] * 6 + ["client"] * 3 + ["scheduler"], "processes": ["worker"] * 2 + ["client"]}
+
+
+def studied():
+    return [run(seed, iterations=80_000, points=4) for seed in range(300)] if SOAK else RUNS
+
+
+class Disturbed:
+    """A study whose client, workers and scheduler are killed again and again, each time after some runs finished."""
+
+    def __init__(self, engine, dask, path):
+        self.engine, self.dask, self.path = engine, dask, path
+        self.killed = self.ends = 0
+        self.start()
+
+    def start(self):
+        address = self.dask.address if self.engine == "dask" else ""
+        environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+        with open(self.path.with_suffix(".log"), "a") as log:
+            call = [sys.executable, "-W", "ignore", "-c", CLIENT, self.engine, address, str(self.path)]
+            self.client = subprocess.Popen(call, env=environ, stderr=log)
+
+    def done(self):
+        if not self.path.exists():
+            return 0
+        try:
+            with Store.reading(self.path) as store:
+                return len(store)
+        except StoreError:  # it is being made
+            return 0
+
+    def kill(self, victim, dice):
+        self.killed += 1
+        if victim == "client":
+            self.client.kill()
+            self.client.wait()
+            self.start()
+        elif self.engine == "processes":
+            children = psutil.Process(self.client.pid).children()
+            if children:
+                dice.choice(children).kill()
+        else:
+            if victim == "worker":
+                self.dask.kill_worker(dice.randrange(2))
+            else:
+                self.dask.kill_scheduler()
+            self.dask.start()
+
+    def until_done(self, victims, dice):
+        while True:
+            before = self.done()
+            until(lambda before=before: self.client.poll() is not None or self.done() > before, 300)
+            if self.client.poll() == 0:
+                return
+            if self.client.poll() is not None:  # it said that it cannot go on, or that some were killed too often
+                self.ends += 1
+                assert self.ends < 50, self.path.with_suffix(".log").read_text()[-2000:]
+                self.start()
+            elif victims:
+                time.sleep(dice.random() * 0.3)
+                if self.client.poll() is None:
+                    self.kill(victims.pop(), dice)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("engine", list(VICTIMS) if SOAK else ["dask"])
+def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tmp_path, engine):
+    dask.start(None if SOAK else 1)
+    with Store(tmp_path / "threads.sqlite", code="test") as store:
+        perform(studied(), store, Threads(2))
+    dice = random.Random(0)
+    victims = [dice.choice(VICTIMS[engine]) for _ in range(100)] if SOAK else ["client"]
+    number, ends, many = 0, 0, len(victims)
+    while victims:
+        number += 1
+        study = Disturbed(engine, dask, tmp_path / f"{number}.sqlite")
+        try:
+            study.until_done(victims, dice)
+        finally:
+            study.client.kill()
+            study.client.wait()
+        ends += study.ends
+        assert dump(study.path) == dump(tmp_path / "threads.sqlite")
+    print(
+        f"{many} kills in {number} studies on {engine}; {ends} times the client ended by itself and was started again"
+    )
+
+
+# Without one -----------------------------------------------------------------------------------------------------
+
+
+def test_nobody_at_the_address(monkeypatch):
+    monkeypatch.setattr(cluster, "FIRST_PATIENCE", 0.0)
+    monkeypatch.setattr(cluster, "_TRY", 0.3)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(EngineError, match=rf"dask: no scheduler answers at {address} \(.*; start one with: dask"):
+        made([run()], address).__enter__()
+    with pytest.raises(EngineError, match="dask: no scheduler answers at carrier://pigeon"):
+        made([run()], "carrier://pigeon").__enter__()
+
+
+def test_dask_is_an_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed.versions", None)
+    with pytest.raises(EngineError, match=r"dask: it is not installed; add it with: pip install 'spaql\[dask\]'"):
+        made([run()], "tcp://127.0.0.1:8786").__enter__()
+
+
+def orders(**changes):
+    return remote.Orders(
+        **{"code": code(), "paths": (os.getcwd(),), "algorithms": (), "timeout": None, "isolated": False} | changes
+    )
+
+
+def test_a_chunk_as_bytes():
+    runs = [run(1, points=3), run(2, parameters={"scaling": -1})]
+    said, [good, bad] = remote.answered(remote.work(remote.asked(orders(), runs)), runs)
+    assert said == {"worker": "nobody", "code": code()}
+    with Threads(1) as engine:
+        engine.submit(runs)
+        found = []
+        until(lambda: found.extend(engine.collect(0.1)) or len(found) == 2)
+    assert good.run is runs[0]
+    assert good.result.scalars == found[0].result.scalars
+    assert {name: array.tobytes() for name, array in good.result.arrays.items()} == {
+        name: array.tobytes() for name, array in found[0].result.arrays.items()
+    }
+    assert (bad.run, bad.result) == (runs[1], found[1].result)
+
+
+def test_a_chunk_for_other_code_is_not_done():
+    said, outcomes = remote.answered(remote.work(remote.asked(orders(code="other"), [run()])), [run()])
+    assert (said["code"], outcomes) == (code(), [])
+
+
+def test_an_answer_that_is_empty_is_a_run_to_do_again():
+    said, [outcome] = remote.answered(b"", [run()])
+    assert (said, outcome.result) == ({}, Again())
+
+
+def test_a_worker_whose_processes_cannot_begin(monkeypatch):
+    monkeypatch.setattr("sys.executable", "false")
+    with pytest.raises(EngineError, match="3 processes ended before they had begun"):
+        remote.work(remote.asked(orders(isolated=True), [run()]))
+
+
+def test_a_task_that_dask_gives_up():
+    engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
+    error = KilledWorker("spaql-1", None, 3)
+    [lost] = asyncio.run(engine._judge([run()], error))
+    assert lost.result == Failure("killed", "the worker that did it died, 4 times", 4)
+    outcomes = asyncio.run(engine._judge([run(0), run(1)], error))
+    assert [each.result for each in outcomes] == [Again(alone=True)] * 2
+    said = str(asyncio.run(engine._judge([run()], EngineError("3 processes ended"))))
+    assert said.startswith("dask: a worker could not begin: 3 processes ended; finished runs are kept")
+    said = str(asyncio.run(engine._judge([run()], KeyError("x"))))
+    assert said.startswith("dask: a worker failed: KeyError: 'x'; finished runs are kept")
+
+
+@pytest.mark.parametrize("place", ["scheduler", "worker"])
+def test_a_place_without_spaql(place):
+    class Client:
+        async def get_versions(self, packages):
+            here, there = {"packages": {"spaql": "1"}}, {"packages": {"spaql": None}}
+            return {
+                "scheduler": there if place == "scheduler" else here,
+                "workers": {"tcp://10.0.0.7:1": there if place == "worker" else here},
+            }
+
+    engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
+    engine._client = Client()
+    said = str(asyncio.run(engine._judge([run()], ModuleNotFoundError("No module named 'spaql'"))))
+    where = {"scheduler": "the scheduler", "worker": "the worker tcp://10.0.0.7:1"}[place]
+    assert said.startswith(f"dask: {where} cannot load spaql (ModuleNotFoundError: No module named 'spaql'); install")
+
+
+def test_many_workers_ask_for_work_less_often():
+    engine = Dask("tcp://10.0.0.1:8786", workers=None, timeout=None, algorithms=(), isolated=False)
+    engine._counted({"a": 2, "b": 2})
+    assert (engine.workers, engine.chunk_seconds) == (4, 1.0)
+    engine._counted({str(number): 1 for number in range(1000)})
+    assert (engine.workers, engine.chunk_seconds) == (1000, 4.0)
+    engine._most = 3
+    assert engine.workers == 3
+    engine._counted({})
+    assert engine.workers == 1
