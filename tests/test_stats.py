@@ -339,3 +339,74 @@ class TestCombination:
         assert stats.combination([[1.0], [2.0, 3.0]], [1, 1]).interval == (-math.inf, math.inf)
         with pytest.raises(ValueError, match="2 samples need as many weights, not 1"):
             stats.combination([[1.0, 2.0], [1.0, 2.0]], [1.0])
+
+
+# Many samples at once, and the probability of improvement
+
+
+def test_the_probability_of_improvement_is_that_of_all_pairs() -> None:
+    random = np.random.default_rng(5)
+    a, b = random.integers(0, 6, 9).astype(float), random.integers(1, 7, 7).astype(float)
+    found = stats.probability_of_improvement(a, b, seed=3, resamples=50)
+
+    def slow(ours: list[float], theirs: list[float]) -> float:
+        return sum((x > y) + 0.5 * (x == y) for x in ours for y in theirs) / (len(ours) * len(theirs))
+
+    assert found.mean == pytest.approx(slow(a.tolist(), b.tolist()))
+    ours, theirs = (stats._drawn_counts(n, 50, 3, side).astype(int) for side, n in enumerate((9, 7)))
+    assert (ours.sum(axis=0) == 9).all()
+    replicates = [
+        slow(np.repeat(a, c).tolist(), np.repeat(np.sort(b), d).tolist()) for c, d in zip(ours.T, theirs.T, strict=True)
+    ]
+    assert found.interval == pytest.approx(np.quantile(replicates, [0.025, 0.975]).tolist())
+    assert stats.probability_of_improvement(b, a, seed=3).mean == pytest.approx(1 - found.mean)
+
+
+def test_one_value_says_nothing_of_the_probability_of_improvement() -> None:
+    assert stats.probability_of_improvement([1.0], [0.0, 2.0], seed=0).interval == (0.0, 1.0)
+    with pytest.raises(ValueError, match="finite"):
+        stats.probability_of_improvement([np.nan], [0.0], seed=0)
+
+
+def test_the_interval_of_the_probability_covers_it() -> None:
+    random = np.random.default_rng(0)
+    samples, baseline = random.normal(0.5, 1.0, (40, 300)), random.normal(0.0, 1.0, (300, 40))
+    true = 0.6382  # of the difference of two normal variables being above 0
+    bands = [stats.improvement_bands(samples[:, [at]], baseline[at], seed=0) for at in range(300)]
+    covered = np.mean([band.low[0] <= true <= band.high[0] for band in bands])
+    assert 0.89 < covered < 0.98
+
+
+def test_interquartile_bands_are_a_percentile_bootstrap() -> None:
+    random = np.random.default_rng(1)
+    samples = random.normal(size=(11, 4))
+    found = stats.interquartile_bands(samples, seed=7, resamples=60)
+    drawn = np.random.default_rng((7, 11)).integers(11, size=(60, 11))
+    for at, column in enumerate(samples.T):
+        replicates = [stats.interquartile_mean(np.sort(column)[again]) for again in drawn]
+        assert found.mean[at] == pytest.approx(stats.interquartile_mean(column))
+        assert (found.low[at], found.high[at]) == pytest.approx(np.quantile(replicates, [0.025, 0.975]).tolist())
+
+
+def test_constant_columns_have_intervals_of_no_width() -> None:
+    band = stats.interquartile_bands(np.full((7, 2), 0.1), seed=0)
+    assert (band.mean == 0.1).all()
+    assert (band.low == 0.1).all()
+    assert (band.high == 0.1).all()
+    assert np.isinf(stats.interquartile_bands(np.ones((1, 2)), seed=0).high).all()
+    with pytest.raises(ValueError, match=r"samples must have shape \[values, n\]"):
+        stats.interquartile_bands(np.ones(3), seed=0)
+
+
+def test_welch_of_columns_is_that_of_each() -> None:
+    random = np.random.default_rng(2)
+    samples, baseline = random.normal(size=(5, 3)), random.normal(size=8)
+    samples[:, 2] = 1.0
+    found = stats.welch_tests(samples, baseline)
+    for at, column in enumerate(samples.T):
+        one = stats.welch(column, baseline)
+        assert (found.p_value[at], found.statistic[at], found.difference[at]) == (
+            one.p_value, one.statistic, one.difference
+        )  # fmt: skip
+    still = stats.welch_tests(samples[:, 2:], np.ones(4))
+    assert (still.p_value[0], still.statistic[0], still.degrees_of_freedom[0]) == (1.0, 0.0, 7.0)

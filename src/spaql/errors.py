@@ -38,6 +38,10 @@ class StoreError(SpaqlError, OSError):
     """A store of finished runs that cannot be used; nothing in it is lost."""
 
 
+class NothingYetError(StoreError):
+    """A store that is not there, or that nobody has begun to fill."""
+
+
 class EngineError(SpaqlError, RuntimeError):
     """Workers that cannot be had, or computers that cannot be reached; finished runs are kept."""
 

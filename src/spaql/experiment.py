@@ -213,8 +213,11 @@ def kind_of(specification: str) -> str:
     return f'{before}"seed":{behind.lstrip("0123456789")}'
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _text(value: Any) -> str:
-    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(_canonical(value))
 
 
 def _canonical(value: Any) -> Any:

@@ -7,14 +7,14 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from spaql import figures
-from spaql.errors import OutputError
+from spaql.errors import OutputError, SpaqlError
 
 FIGURES = "figures"  # the subfolder for pictures
 #: what a file holds; a function draws its figure when its turn comes, so that not all of them are in memory at once
@@ -46,7 +46,14 @@ def clean(folder: Path) -> None:
 
 
 def replace(target: Path, data: bytes | memoryview) -> None:
-    """Write a file, all of it or nothing: under another name first, and on the disk before it takes the other's place.
+    """Write a file, all of it or nothing; see `drafted`."""
+    with drafted(target) as draft:
+        draft.write_bytes(data)
+
+
+@contextlib.contextmanager
+def drafted(target: Path) -> Iterator[Path]:
+    """Another name to write a file under, which takes the place of the target at the end, once it is on the disk.
 
     A link is followed, so that it stays one; what is neither a file nor missing, such as a device, is refused.
     """
@@ -58,16 +65,15 @@ def replace(target: Path, data: bytes | memoryview) -> None:
             raise OutputError(f"{str(target)!r} cannot be written: it is {kind}; choose another")
         draft = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}.part")
         try:
-            with open(draft, "wb") as file:
-                file.write(data)
-                file.flush()
+            yield draft
+            with open(draft, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(draft, place)
         finally:
             with contextlib.suppress(OSError):  # no error here may hide the one above
                 draft.unlink()
     except OSError as error:
-        if isinstance(error, OutputError):
+        if isinstance(error, SpaqlError):
             raise
         raise OutputError(f"{str(target)!r} cannot be written: {error.strerror or error}; choose another") from None
 

@@ -1,8 +1,9 @@
 """The report of a study: one HTML file that needs no network and no server.
 
-`page` puts words and tables into the page here, as static text, so that they can be read without JavaScript; charts
-travel as JSON, and the scripts in ``assets`` draw them with the copy of plotly.js that plotly brings along; see
-`spaql.pages`.
+`page` is that of the paper's study, whose problems a reader goes through one at a time; `sections_page` is that of any
+other: sections of words, tables and charts, one below the other.  Both put words and tables into the page here, as
+static text, so that they can be read without JavaScript; charts travel as JSON, and the scripts in ``assets`` draw them
+with the copy of plotly.js that plotly brings along; see `spaql.pages`.
 
 Every string of the content is plain text.  The same content gives the same bytes.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import importlib.resources
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from typing import Any
@@ -19,6 +21,78 @@ from typing import Any
 from spaql import pages
 
 _SCRIPTS = ("basics.js", "charts.js", "partitions.js", "page.js")
+_SECTION_SCRIPTS = ("basics.js", "charts.js", "study.js")
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A part of a page, under a heading of its own.
+
+    Attributes
+    ----------
+    id
+        A slug, for links.
+    title
+        The heading.
+    paragraphs
+        Plain text, below it.
+    tables
+        As `page` takes them.
+    charts
+        What `Chart.to_dict` returns; drawn by scripts, side by side in pairs.
+    notes
+        Plain text in small type, at its end.
+    """
+
+    id: str
+    title: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[Mapping[str, Any]] = ()
+    charts: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+
+
+def sections_page(title: str, subtitle: str, sections: Sequence[Section]) -> str:
+    """A page of sections as one HTML document, to be written as UTF-8; the same content gives the same bytes."""
+    charts: list[Mapping[str, Any]] = []
+    parts = []
+    for section in sections:
+        parts.append(_section(section, len(charts)))
+        charts += section.charts
+    body = pages.filled(
+        pages.asset("study.html"),
+        title=escape(title),
+        subtitle=escape(subtitle),
+        contents="\n".join(_link(section) for section in sections),
+        sections="\n".join(parts),
+    )
+    scripts = [_plotly(), pages.program(*_SECTION_SCRIPTS)] if charts else [pages.program(*_SECTION_SCRIPTS)]
+    data = {"charts": [pages.dressed(chart) for chart in charts]}
+    return pages.document(title, body, data, styles=["report.css"], scripts=scripts)
+
+
+def _link(section: Section) -> str:
+    hidden = ' class="needs-js"' if section.charts and not (section.paragraphs or section.tables) else ""
+    return f'<li{hidden}><a href="#{escape(section.id)}">{escape(section.title)}</a></li>'
+
+
+def _section(section: Section, first: int) -> str:
+    """A section whose charts are numbered from `first` on."""
+    slug = escape(section.id)
+    figures = "\n".join(
+        f'<figure class="chart{" wide" if len(section.charts) == 1 else ""}" data-chart="{first + at}"></figure>'
+        for at in range(len(section.charts))
+    )
+    parts = [
+        f'<section id="{slug}" aria-labelledby="{slug}-heading">',
+        f'<h2 id="{slug}-heading">{escape(section.title)}</h2>',
+        pages.paragraphs(section.paragraphs),
+        *(pages.table(table) for table in section.tables),
+        f'<div class="charts needs-js">\n{figures}\n</div>' if figures else "",
+        *(f'<p class="note">{escape(note)}</p>' for note in section.notes),
+        "</section>",
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def page(content: Mapping[str, Any]) -> str:

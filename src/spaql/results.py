@@ -22,6 +22,7 @@ from spaql.agents import Agent, Diagnosis, Evaluation, Trained
 from spaql.callbacks import Callbacks
 from spaql.exact import Optimum, optimum
 from spaql.files import AGENT
+from spaql.problems.base import Playable
 from spaql.spaces import Box
 from spaql.texts import aligned
 
@@ -135,11 +136,17 @@ def judge(
 ) -> Result:
     """Score an agent as it is, beside the exact optimum where that is known well enough to compare with."""
     problem = agent.problem
-    known = optimum(problem) if problem.model is not None and problem.horizon <= _LONGEST_FOR_OPTIMUM else None
-    if known is not None and known.tolerance > _WORST_TOLERANCE * abs(known.value):
-        known = None
+    known = known_optimum(problem)
     fresh = agent.evaluate(episodes, progress_bar=progress_bar)
     return Result(name, agent, fresh, known, seconds, agent.diagnose())
+
+
+def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
+    """The exact optimum, where it is known well enough to compare with."""
+    if problem.model is None or problem.horizon > _LONGEST_FOR_OPTIMUM:
+        return None
+    known = optimum(problem, tolerance=tolerance)
+    return None if known.tolerance > _WORST_TOLERANCE * abs(known.value) else known
 
 
 def table(results: Iterable[Result]) -> str:

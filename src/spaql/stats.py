@@ -18,7 +18,14 @@ Any other statistic (Efron, 1979).  The percentile bootstrap draws the data agai
 statistic each time, and takes the :math:`\alpha/2` and :math:`1 - \alpha/2` quantiles of what comes out.
 
 The interquartile mean is the mean of the middle half of the data.  Value i of the sorted data owns the mass
-:math:`[i/n, (i+1)/n]` and weighs as much of it as lies in :math:`[1/4, 3/4]`, so any n works.
+:math:`[i/n, (i+1)/n]` and weighs as much of it as lies in :math:`[1/4, 3/4]`, so any n works.  Of data drawn again it
+is a weighted sum of the sorted data, and the weights depend on which places were drawn and not on the values there:
+one matrix serves all samples of a size.
+
+Probability of improvement (Mann and Whitney, 1947).  Of all pairs of a value of either sample, the share in which the
+first is the larger, ties counting half.  With :math:`c_i` and :math:`d_j` how often values are drawn again, its
+bootstrap replicate is :math:`\sum_{ij} c_i d_j s_{ij} / (n_a n_b)`, where :math:`s_{ij}` is 1, 1/2 or 0; for sorted b,
+:math:`\sum_j d_j s_{ij}` is a running sum of :math:`d`, looked up at the rank of :math:`a_i`.
 
 Every function works on the raw values: returns may be negative, and nothing here takes an absolute value of them.
 SciPy is imported where it is used, because importing it takes longer than most of these computations.
@@ -30,6 +37,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -39,6 +47,7 @@ Floats = NDArray[np.float64]
 
 # Resamples are drawn in blocks of about this many numbers, so that memory stays bounded for any n.
 _BLOCK = 1 << 20
+_COLUMNS_AT_ONCE = 256  # the same for many samples at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,16 @@ class Test:
     p_value: float
     degrees_of_freedom: float
     difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Results of several tests, as `Test` has them; every array is `[n]`."""
+
+    statistic: Floats
+    p_value: Floats
+    degrees_of_freedom: Floats
+    difference: Floats
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Estimate:
@@ -196,23 +215,54 @@ def welch(a: ArrayLike, b: ArrayLike) -> Test:
     (0.3, 0.017)
     """
     first, second = _sample(a, "a"), _sample(b, "b")
-    if min(first.size, second.size) < 2:
-        raise ValueError(f"Welch's test needs at least two values in each sample, not {first.size} and {second.size}.")
-    estimates = mean_interval(first), mean_interval(second)
-    difference = estimates[0].mean - estimates[1].mean
-    variances = [e.deviation**2 / e.count for e in estimates]
-    error = math.sqrt(sum(variances))
-    if error == 0:
-        statistic = 0.0 if difference == 0 else math.copysign(math.inf, difference)
-        return Test(statistic, float(difference == 0), float(first.size + second.size - 2), difference)
+    found = welch_tests(first[:, np.newaxis], second)
+    return Test(
+        float(found.statistic[0]),
+        float(found.p_value[0]),
+        float(found.degrees_of_freedom[0]),
+        float(found.difference[0]),
+    )
+
+
+def welch_tests(samples: ArrayLike, baseline: ArrayLike) -> Comparisons:
+    """`welch` of every column against one other sample.
+
+    Parameters
+    ----------
+    samples
+        One group per column, `[values, n]` with at least two finite values each.
+    baseline
+        What all are compared with, `[m]`, at least two finite values.
+
+    Returns
+    -------
+    Comparisons
+        Four arrays `[n]`.
+    """
+    first, second = np.asarray(samples, dtype=np.float64), _sample(baseline, "baseline")[:, np.newaxis]
+    sizes = first.shape[0], second.shape[0]
+    if min(sizes) < 2:
+        raise ValueError(f"Welch's test needs at least two values in each sample, not {sizes[0]} and {sizes[1]}.")
+    means = [mean_band(sample).mean for sample in (first, second)]
+    variances = [_deviations(sample) ** 2 / size for sample, size in zip((first, second), sizes, strict=True)]
+    difference = means[0] - means[1]
+    whole = variances[0] + variances[1]
 
     from scipy.special import stdtr
 
-    # Shares of the variance instead of their squares: the squares of tiny variances would underflow.
-    share = variances[0] / sum(variances)
-    freedom = 1 / (share**2 / (first.size - 1) + (1 - share) ** 2 / (second.size - 1))
-    statistic = difference / error
-    return Test(statistic, float(2 * stdtr(freedom, -abs(statistic))), freedom, difference)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Shares of the variance instead of their squares: the squares of tiny variances would underflow.
+        share = variances[0] / whole
+        freedom = 1 / (share**2 / (sizes[0] - 1) + (1 - share) ** 2 / (sizes[1] - 1))
+        statistic = difference / np.sqrt(whole)
+        p_value = 2 * stdtr(freedom, -np.abs(statistic))
+    still = whole == 0
+    return Comparisons(
+        np.where(still, np.where(difference == 0, 0.0, np.copysign(np.inf, difference)), statistic),
+        np.where(still, difference == 0, p_value),
+        np.where(still, float(sum(sizes) - 2), freedom),
+        difference,
+    )
 
 
 def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: float = 0.95) -> Estimate:
@@ -372,10 +422,153 @@ def interquartile_mean(values: ArrayLike, axis: int | None = None) -> float | Fl
     if array.size == 0:
         raise ValueError("values is empty; at least one number is needed.")
     _check_finite(array, "values")
-    edges = np.linspace(0.0, 1.0, array.shape[-1] + 1)
-    weights = 2 * np.diff(np.clip(edges, 0.25, 0.75))  # [n], sum 1
-    means = np.sort(array, axis=-1) @ weights
+    means = np.sort(array, axis=-1) @ _middle(array.shape[-1])
     return float(means) if axis is None else means
+
+
+def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000) -> Band:
+    """Interquartile mean of every column with its percentile bootstrap interval.
+
+    Parameters
+    ----------
+    samples
+        One group per column, `[values, n]` with values >= 1; all finite.
+    seed
+        Seed of the resampling; all columns share it.
+    confidence
+        Chance, in (0, 1), that an interval covers the true value, nearly so for many values.
+    resamples
+        Number of times the data are drawn again.
+
+    Returns
+    -------
+    Band
+        Three arrays `[n]`.  One value gives the interval ``(-inf, inf)``.
+    """
+    _check_confidence(confidence)
+    columns = np.sort(_columns(samples, "samples"), axis=0)
+    size = len(columns)
+    point = np.where(_constant(columns), columns[0], interquartile_mean(columns, axis=0))
+    if size == 1:
+        return Band(point, np.full_like(point, -np.inf), np.full_like(point, np.inf))
+    weights = _interquartile_weights(size, resamples, operator.index(seed))  # [values, resamples]
+    # Around the smallest value, so that what is constant has an interval of zero width.
+    low, high = _percentiles(lambda at: (columns[:, at] - columns[0, at]).T @ weights, columns.shape[1], confidence)
+    return Band(point, low + columns[0], high + columns[0])
+
+
+def probability_of_improvement(
+    a: ArrayLike, b: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000
+) -> Estimate:
+    """Chance that a value like those of `a` is larger than one like those of `b`, ties counting half.
+
+    Parameters
+    ----------
+    a, b
+        The samples, `[n_a]` and `[n_b]`, each of at least one finite value.
+    seed
+        Seed of the resampling.
+    confidence
+        Chance, in (0, 1), that the percentile bootstrap interval covers the true probability, nearly so for many
+        values.
+    resamples
+        Number of times the data are drawn again.
+
+    Returns
+    -------
+    Estimate
+        `mean` is the probability, `deviation` NaN, `count` the number of all values; a sample of one value gives the
+        interval ``(0, 1)``.
+
+    Examples
+    --------
+    >>> print(probability_of_improvement([3, 4, 5, 6], [1, 2, 3, 4], seed=0))
+    0.88 [0.56, 1.00]
+    """
+    first, second = _sample(a, "a"), _sample(b, "b")
+    band = improvement_bands(first[:, np.newaxis], second, seed=seed, confidence=confidence, resamples=resamples)
+    return Estimate(float(band.mean[0]), float(band.low[0]), float(band.high[0]), math.nan, first.size + second.size)
+
+
+def improvement_bands(
+    samples: ArrayLike, baseline: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000
+) -> Band:
+    """`probability_of_improvement` of every column over one other sample.
+
+    Parameters
+    ----------
+    samples
+        One group per column, `[values, n]`, all finite.
+    baseline
+        What all are compared with, `[m]`.
+    seed, confidence, resamples
+        As there; all columns share what is drawn.
+
+    Returns
+    -------
+    Band
+        Three arrays `[n]`.
+    """
+    _check_confidence(confidence)
+    first, second = _columns(samples, "samples"), np.sort(_sample(baseline, "baseline"))
+    pairs = 2.0 * len(first) * len(second)
+    below, reached = (np.searchsorted(second, first, side=side) for side in ("left", "right"))  # [values, n]
+    point = (below + reached).sum(axis=0) / pairs
+    if min(len(first), len(second)) == 1:
+        return Band(point, np.zeros_like(point), np.ones_like(point))
+    ours = _drawn_counts(len(first), resamples, operator.index(seed), 0)  # [values, resamples]
+    theirs = _drawn_counts(len(second), resamples, operator.index(seed), 1)
+    running = np.zeros((len(second) + 1, resamples))
+    np.cumsum(theirs, axis=0, out=running[1:])
+
+    def replicates(some: slice) -> Floats:
+        found = np.empty((below[:, some].shape[1], resamples))
+        for row, under, up_to in zip(found, below[:, some].T, reached[:, some].T, strict=True):
+            np.einsum("ib,ib->b", ours, running[under] + running[up_to], out=row)
+        return found / pairs
+
+    return Band(point, *_percentiles(replicates, first.shape[1], confidence))
+
+
+def _percentiles(replicates: Callable[[slice], Floats], columns: int, confidence: float) -> tuple[Floats, Floats]:
+    """Ends of the intervals of columns `[n]`, from replicates `[some, resamples]` computed block by block."""
+    low, high = np.empty(columns), np.empty(columns)
+    for start in range(0, columns, _COLUMNS_AT_ONCE):
+        some = slice(start, start + _COLUMNS_AT_ONCE)
+        ends = np.quantile(replicates(some), [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+        low[some], high[some] = ends
+    return low, high
+
+
+@lru_cache(maxsize=16)
+def _interquartile_weights(size: int, resamples: int, seed: int) -> Floats:
+    """What each value of a sorted sample weighs in the interquartile mean of the sample drawn again."""
+    drawn = np.sort(np.random.default_rng((seed, size)).integers(size, size=(resamples, size)), axis=1)
+    weights = np.zeros((resamples, size))
+    np.add.at(weights, (np.arange(resamples)[:, np.newaxis], drawn), _middle(size))
+    return np.ascontiguousarray(weights.T)
+
+
+@lru_cache(maxsize=16)
+def _drawn_counts(size: int, resamples: int, seed: int, side: int) -> Floats:
+    """How often each value of a sample is drawn again, `[size, resamples]`; the two sides are independent."""
+    random = np.random.default_rng((seed, size, side))
+    return np.ascontiguousarray(random.multinomial(size, np.full(size, 1 / size), size=resamples).T, np.float64)
+
+
+def _middle(size: int) -> Floats:
+    """Weights of sorted values in the interquartile mean, `[size]`, sum 1."""
+    edges = np.linspace(0.0, 1.0, size + 1)
+    return 2 * np.diff(np.clip(edges, 0.25, 0.75))
+
+
+def _columns(values: ArrayLike, name: str) -> Floats:
+    """The values as float64 `[values, n]`, or a ValueError that says what is wrong with them."""
+    columns = np.asarray(values, dtype=np.float64)
+    if columns.ndim != 2 or columns.shape[0] == 0:
+        raise ValueError(f"{name} must have shape [values, n] with at least one value, not {list(columns.shape)}.")
+    _check_finite(columns, name)
+    return columns
 
 
 def _sample(values: ArrayLike, name: str) -> Floats:

@@ -23,7 +23,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,8 +34,9 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from spaql.errors import StoreError
+from spaql.errors import NothingYetError, StoreError
 
+STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
 _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
 _SCHEMA = """
@@ -141,13 +142,14 @@ class Store:
         store = cls.__new__(cls)
         store.path, store._lock = Path(path), None
         if not store.path.is_file():
-            raise StoreError(f"{store._name} is not there; name the folder of a study")
+            raise NothingYetError(f"{store._name} is not there; name the folder of a study")
         with store._sentences():
             where = store.path.resolve().as_uri()
             store._connection = sqlite3.connect(f"{where}?mode=ro", uri=True, isolation_level=None)
         try:
             with store._sentences():
-                store._check_format()
+                if store._check_format():
+                    raise NothingYetError(f"{store._name} has no runs yet; wait until its study has begun")
         except BaseException:
             store._connection.close()
             raise
@@ -270,6 +272,16 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """While this lasts, all that is read is of one moment, whoever writes meanwhile."""
+        with self._sentences():
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
     def __len__(self) -> int:
         with self._sentences():
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
@@ -286,15 +298,24 @@ class Store:
         with self._sentences():
             return {key for (key,) in self._connection.execute("SELECT id FROM runs")}
 
-    def failures(self) -> dict[str, tuple[str, Failure]]:
-        """Specification and failure of the runs that could not be done, by id."""
+    def failures(self, most: int | None = None) -> dict[str, tuple[str, Failure]]:
+        """Specification and failure of the runs that could not be done, by id; the last so many where that is said."""
+        last = (
+            "" if most is None else f" WHERE rowid IN (SELECT rowid FROM failures ORDER BY rowid DESC LIMIT {most:d})"
+        )
         found = {}
         with self._sentences():
-            for *told, digest in self._connection.execute("SELECT * FROM failures ORDER BY rowid"):
+            for *told, digest in self._connection.execute(f"SELECT * FROM failures{last} ORDER BY rowid"):
                 if _digest(*map(str, told)) != digest:
                     raise ValueError(f"failure of run {told[0]} is not what was stored")
                 found[told[0]] = told[1], Failure(*told[2:])
         return found
+
+    def kinds_of_failures(self) -> dict[str, int]:
+        """How many runs could not be done, by what happened; the most frequent first."""
+        ask = "SELECT kind, count(*) AS often FROM failures GROUP BY kind ORDER BY often DESC, kind"
+        with self._sentences():
+            return dict(self._connection.execute(ask).fetchall())
 
     def rows(self) -> Iterator[Row]:
         """All finished runs, in the order in which they were stored."""
@@ -325,11 +346,13 @@ class Store:
         if _digest(key, specification, scalars) != digest:
             raise ValueError(f"run {key} is not what was stored")
 
-    def arrays(self, key: str) -> dict[str, NDArray[Any]]:
-        """Arrays of one run by name; empty where it has none or is not here."""
+    def arrays(self, key: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Arrays of one run by name, or of these names only; empty where it has none or is not here."""
         found: dict[str, NDArray[Any]] = {}
+        only = "" if names is None else f" AND name IN ({','.join('?' * len(names))})"
+        ask = f"SELECT * FROM arrays WHERE run = ?{only} ORDER BY name"
         with self._sentences():
-            for *held, digest in self._connection.execute("SELECT * FROM arrays WHERE run = ? ORDER BY name", (key,)):
+            for *held, digest in self._connection.execute(ask, (key, *(names or ()))):
                 if _digest(*held) != digest:
                     raise ValueError(f"array {held[1]} of run {key} is not what was stored")
                 found[held[1]] = np.load(io.BytesIO(zlib.decompress(held[2])), allow_pickle=False)
@@ -352,11 +375,8 @@ class Store:
 
 def _digest(*parts: str | bytes) -> str:
     """Hash of all parts, each with its length."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()[:32]
+    data = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.sha256(b"".join([len(each).to_bytes(8, "big") + each for each in data])).hexdigest()[:32]
 
 
 def _packed(array: NDArray[Any]) -> bytes:

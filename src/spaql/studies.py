@@ -31,10 +31,10 @@ from spaql.output import FIGURES, Content, check_folder, clean, write
 from spaql.problems import Problem
 from spaql.rng import Purpose, stream
 from spaql.running import Tally, perform
+from spaql.store import STORE as STORE
 from spaql.store import Failure, Store
 from spaql.training import shown
 
-STORE = "runs.sqlite"
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 Floats = NDArray[np.float64]
 EngineFor = Callable[[Sequence[Run]], Engine]

@@ -3,8 +3,6 @@
  * Part of one program; see basics.js.
  */
 
-const { problems, findings } = JSON.parse(byId("data").textContent);
-
 const CONFIG = {
   displaylogo: false,
   responsive: true,
@@ -18,29 +16,7 @@ const DODGE = 0.02; // points at one x stand this share of the axis apart,
 const CROWDED = 0.6; // or of the gap to the next x where that is narrower
 const MARGIN = { l: 56, r: 28, t: CONFIG.displayModeBar ? 30 : 12, b: 48 }; // room for Plotly's buttons
 const LEGEND_ROW = 29; // pixels
-const POLICY_RED = "#e3120b";
 const PRINT_WIDTH = 640; // pixels: what A4 and Letter both have room for
-const FRAME_PAUSE = 150; // milliseconds between two frames of a replay
-const HINT = "Point at a cell, tap it, or move from cell to cell with the arrow keys.";
-
-const state = {
-  problem: 0,
-  axis: "iterations",
-  partition: 0,
-  frame: 0,
-  field: "q",
-  cursor: null, // the point [state, action] that the arrow keys move, or null
-  looked: null, // the point last pointed at or moved to, or null
-  byKeys: false, // whether the arrow keys moved last, and not the mouse
-  timer: null, // of the replay, or null
-};
-
-function mosaicRows(frame) {
-  const body = frame.q.map((q, i) => [
-    frame.low[i][0], frame.high[i][0], frame.low[i][1], frame.high[i][1], q, frame.visits[i], frame.depth[i],
-  ]);
-  return { head: ["state from", "state to", "action from", "action to", "Q", "visits", "depth"], body };
-}
 
 /** Text for Plotly, which reads tags and entities in every string it shows. */
 function plain(text) {
@@ -312,4 +288,23 @@ function chartView(figure) {
   views.push(view);
   watchWidth(plot, view);
   return view;
+}
+
+/** Charts in the figures that a selector finds, each drawn when the reader comes near it; `chartOf` knows a figure's. */
+function drawWhenNear(selector, chartOf) {
+  const waiting = new Map();
+  const near = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      const view = waiting.get(target);
+      if (!view.drawn) view.draw();
+    }
+  }, { rootMargin: "400px" });
+  for (const figure of document.querySelectorAll(selector)) {
+    const view = chartView(figure);
+    view.show(chartOf(figure));
+    waiting.set(figure, view);
+    near.observe(figure);
+  }
 }

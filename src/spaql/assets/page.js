@@ -3,6 +3,8 @@
  * Part of one program; see basics.js.
  */
 
+const { problems, findings } = JSON.parse(byId("data").textContent);
+
 // ---- One problem at a time
 
 function problemViews() {
@@ -110,31 +112,10 @@ async function startProblems() {
   if (named && performance.getEntriesByType("navigation")[0]?.type === "navigate") byId("problems").scrollIntoView();
 }
 
-// ---- Findings
-
-/** Findings are drawn when the reader comes near them. */
-function startFindings() {
-  const waitingViews = new Map();
-  const near = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      near.unobserve(target);
-      const view = waitingViews.get(target);
-      if (!view.drawn) view.draw();
-    }
-  }, { rootMargin: "400px" });
-  for (const figure of document.querySelectorAll("figure[data-finding]")) {
-    const view = chartView(figure);
-    view.show(findings[figure.dataset.finding]);
-    waitingViews.set(figure, view);
-    near.observe(figure);
-  }
-}
-
 async function start() {
   startThemes();
   startPrint();
-  startFindings();
+  drawWhenNear("figure[data-finding]", (figure) => findings[figure.dataset.finding]);
   await startProblems();
   root.dataset.ready = "true";
 }

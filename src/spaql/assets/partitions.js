@@ -3,6 +3,29 @@
  * Part of one program; see basics.js.
  */
 
+const POLICY_RED = "#e3120b";
+const FRAME_PAUSE = 150; // milliseconds between two frames of a replay
+const HINT = "Point at a cell, tap it, or move from cell to cell with the arrow keys.";
+
+const state = {
+  problem: 0,
+  axis: "iterations",
+  partition: 0,
+  frame: 0,
+  field: "q",
+  cursor: null, // the point [state, action] that the arrow keys move, or null
+  looked: null, // the point last pointed at or moved to, or null
+  byKeys: false, // whether the arrow keys moved last, and not the mouse
+  timer: null, // of the replay, or null
+};
+
+function mosaicRows(frame) {
+  const body = frame.q.map((q, i) => [
+    frame.low[i][0], frame.high[i][0], frame.low[i][1], frame.high[i][1], q, frame.visits[i], frame.depth[i],
+  ]);
+  return { head: ["state from", "state to", "action from", "action to", "Q", "visits", "depth"], body };
+}
+
 // ---- Partitions: geometry
 
 /** A frame on the grid of all edges of its cells: `owner[row][column]` is the cell there. */

@@ -10,7 +10,7 @@ from typing import Any
 
 from spaql.paper.cells import Cell
 from spaql.paper.plan import BEYOND, LEARNERS, LONG, SETTINGS, Setting
-from spaql.texts import aligned
+from spaql.texts import aligned, tex
 
 NOTE = (
     "Printed: the paper's table. Scored alike: our agents by the paper's way, the mean of their own final scores at "
@@ -180,26 +180,20 @@ def latex(cells: Sequence[Cell]) -> str:
         lines = [
             "\\begin{table}",
             "\\centering\\scriptsize\\setlength{\\tabcolsep}{3pt}",
-            f"\\caption{{{_tex(caption.split('. ')[-1])}. {_tex(notes(members, cells))}}}",
+            f"\\caption{{{tex(caption.split('. ')[-1])}. {tex(notes(members, cells))}}}",
             "\\begin{tabular}{ll" + "r" * len(COLUMNS) + "}",
             "\\toprule",
-            "problem & agent & " + " & ".join(_tex(column) for column in COLUMNS) + " \\\\",
+            "problem & agent & " + " & ".join(tex(column) for column in COLUMNS) + " \\\\",
         ]
         for setting in members:
             lines.append("\\midrule")
             for i, cell in enumerate(cell for cell in cells if cell.problem == setting.id):
-                texts = [f"\\textbf{{{_tex(text)}}}" if bold else _tex(text) for text, bold in row_of(cell)]
-                head = _tex(setting.name) if i == 0 else ""
-                lines.append(f"{head} & {_tex(cell.label)} & " + " & ".join(texts) + " \\\\")
+                texts = [f"\\textbf{{{tex(text)}}}" if bold else tex(text) for text, bold in row_of(cell)]
+                head = tex(setting.name) if i == 0 else ""
+                lines.append(f"{head} & {tex(cell.label)} & " + " & ".join(texts) + " \\\\")
         lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
-
-
-def _tex(text: str) -> str:
-    for plain, escaped in (("%", "\\%"), ("±", "$\\pm$"), ("λ", "$\\lambda$"), ("&", "\\&"), ("_", "\\_")):
-        text = text.replace(plain, escaped)
-    return text
 
 
 def page_tables(cells: Sequence[Cell]) -> list[dict[str, Any]]:

@@ -48,6 +48,7 @@ import json
 import os
 import string
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,6 +62,7 @@ from spaql.errors import SpaqlError, StudyError
 from spaql.experiment import Run, agent_of, problem_of, seed_at, seeds_at
 from spaql.problems import PROBLEMS
 from spaql.rng import LARGEST_SEED
+from spaql.texts import with_values
 
 MOST_RUNS = 10_000_000
 _SIZES = ("seeds", "steps", "iterations", "episodes", "points")
@@ -194,9 +196,12 @@ class Description:
             raise StudyError(f"study file {source!r}: {error}") from None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], name: str = "study") -> Description:
-        """A study from what a file would say: a mapping of plain Python values."""
-        return _Maker(told).description(name)
+    def of(cls, told: Mapping[str, Any], name: str = "study", *, tried: bool = False) -> Description:
+        """A study from what a file would say: a mapping of plain Python values.
+
+        Agents are made, to see whether their parameters are right, unless that was `tried` before.
+        """
+        return _Maker(told).description(name, tried)
 
     @property
     def runs(self) -> list[Run]:
@@ -235,7 +240,7 @@ class _Maker:
         if self.seeding is not None and not isinstance(self.seeding, str):
             raise StudyError(f"seeding: expected a text such as '{{problem}}', got {self.seeding!r:.80}")
 
-    def description(self, name: str) -> Description:
+    def description(self, name: str, tried: bool) -> Description:
         algorithms = [self._algorithm(entry, f"algorithms[{at}]") for at, entry in _entries(self.told, "algorithms")]
         labels = [algorithm.label or algorithm.algorithm for algorithm in algorithms]
         _unlike(labels, "algorithms")
@@ -244,7 +249,7 @@ class _Maker:
             for algorithm, label in zip(algorithms, labels, strict=True)
             for varied in self._variants(algorithm, label)
         ]
-        _unlike([_called(label, varied) for _, label, varied in variants], "algorithms")
+        _unlike([with_values(label, varied) for _, label, varied in variants], "algorithms")
         problems = [
             problem
             for at, entry in _entries(self.told, "problems")
@@ -258,7 +263,7 @@ class _Maker:
             checked: set[str] = set()
             for algorithm, called, varied in variants:
                 group = self._group(label, frame, sizes, algorithm, called, varied)
-                if called not in checked or frame is problems[0][1]:
+                if not tried and (called not in checked or frame is problems[0][1]):
                     _try(group, f"problem {label!r} with algorithm {group.algorithm!r}")
                     checked.add(called)
                 groups.append(group)
@@ -298,7 +303,7 @@ class _Maker:
                     problem_of(frame)
                 except SpaqlError as error:
                     raise StudyError(f"{where}: {error}") from None
-            yield _called(str(entry.get("label", name)), varied), frame, sizes
+            yield with_values(str(entry.get("label", name)), varied), frame, sizes
 
     @staticmethod
     def _check_sizes(sizes: Mapping[str, Any], where: str) -> None:
@@ -400,7 +405,7 @@ class _Maker:
         if isinstance(seeds, range):
             place = self._place(first, label, called)
             seeds = seeds_at(len(seeds), self.seed, place)
-        return Group(label, _called(called, varied), dict(varied), first.with_seed(seeds[0]), seeds)
+        return Group(label, with_values(called, varied), dict(varied), first.with_seed(seeds[0]), seeds)
 
     def _place(self, run: Run, problem: str, algorithm: str) -> str:
         """Where in the study a group is, for its seeds."""
@@ -427,14 +432,6 @@ def sized(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
         return {"iterations": 0, "budgets": budgets}
     scored = {"moments": points, "moment_episodes": int(sizes.get("episodes", 100))} if points else {}
     return {"iterations": int(sizes["iterations"]) if learns else 0, **scored}
-
-
-def _called(label: str, varied: Mapping[str, Any]) -> str:
-    return ", ".join([label, *(f"{name}={_shown(value)}" for name, value in varied.items())])
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _try(group: Group, where: str) -> None:
@@ -521,6 +518,6 @@ def _range(told: Any, where: str) -> Range:
 
 
 def _unlike(labels: Sequence[str], what: str) -> None:
-    for label in labels:
-        if labels.count(label) > 1:
+    for label, often in Counter(labels).items():
+        if often > 1:
             raise StudyError(f"{what}: two are called {label!r}; give each its own label")

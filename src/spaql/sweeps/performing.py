@@ -17,8 +17,7 @@ from spaql.output import check_folder, replace
 from spaql.running import Tally
 from spaql.studies import opened
 from spaql.sweeps.description import Description
-
-STUDY = "study.json"
+from spaql.sweeps.status import STUDY
 
 
 def sweep(

@@ -1,0 +1,567 @@
+"""What is told of a study's folder: status, table, figures, export, watching and the report, from made-up runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import socket
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import browsers
+from spaql import stats
+from spaql.bench.stores import synthetic
+from spaql.cli import main
+from spaql.errors import NothingYetError, OutputError, ParameterError, StudyError
+from spaql.experiment import Run
+from spaql.report import Section, sections_page
+from spaql.store import STORE, Failure, Record, Store
+from spaql.sweeps import Description
+from spaql.sweeps.exporting import export
+from spaql.sweeps.gathered import gather
+from spaql.sweeps.page import write_report
+from spaql.sweeps.pictures import draw, sheets
+from spaql.sweeps.status import status
+from spaql.sweeps.table import FORMATS, tabulate
+from spaql.sweeps.watching import watch
+
+NASTY = "</script><b>&|\"_'"
+TOLD = {
+    "name": "a study",
+    "seeds": 6,
+    "iterations": 100,
+    "episodes": 10,
+    "points": 5,
+    "baseline": "random",
+    "problems": [{"problem": "oil", "grid": {"sharpness": [1, 10]}}],
+    "algorithms": [
+        {"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": [0.1, 0.5, 2.0]}},
+        {"algorithm": "random"},
+    ],
+}
+
+
+def scored(run: Run, at: int) -> Record:
+    """Numbers that depend on the run only."""
+    scaling = float(run.parameters.get("scaling", 0.0))
+    random = np.random.default_rng(run.seed)
+    fresh = 2.0 + 0.5 * scaling + 0.1 * float(random.normal())
+    scalars = {"fresh": fresh, "own": None, "arms": at, "training_steps": 500, "selection_steps": 0}
+    curve = {"moment": np.array([1, 10, 100], np.int32), "fresh": fresh - np.array([1.0, 0.5, 0.0])}
+    return Record(scalars, curve if run.iterations else {}, seconds=0.5 + at)
+
+
+def said(total, done, failed=0, **other):
+    return {
+        "state": "over", "engine": "threads", "workers": 2, "process": os.getpid(), "host": socket.gethostname(),
+        "began": time.time() - 10.0, "told": time.time(), "total": total, "done": done, "failed": failed, "running": 0,
+        "done_now": done, "seconds_left": 0.0, **other,
+    }  # fmt: skip
+
+
+def fill(folder, told=TOLD, *, missing=(), failing=(), **progress):
+    """A folder of the study; `missing` and `failing` are (group, number) of runs that are not done."""
+    study = Description.of(told)
+    folder.mkdir(exist_ok=True)
+    (folder / "study.json").write_text(json.dumps(told))
+    with Store(folder / STORE, code="test") as store:
+        for number, group in enumerate(study.groups):
+            for at, run in enumerate(group.runs):
+                key = run.id, run.specification
+                if (number, at) in failing:
+                    store.add((), failed=[(*key, Failure("error", f"ValueError: {NASTY}"))])
+                elif (number, at) not in missing:
+                    store.add([(*key, scored(run, at))])
+        done = len(store)
+        total = sum(len(group.runs) for group in study.groups)
+        store.add((), progress=said(total, done, len(failing), **progress))
+    return study
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweeps") / "whole"
+    fill(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def part(tmp_path_factory):
+    """Of the last group one run is done, one failed, and four are missing; of the one before nothing is done."""
+    folder = tmp_path_factory.mktemp("sweeps") / "part"
+    fill(
+        folder,
+        missing=[(6, at) for at in range(6)] + [(7, at) for at in (2, 3, 4, 5)],
+        failing=[(7, 1)],
+        state="stopped",
+        seconds_left=None,
+    )
+    return folder
+
+
+def read(path):
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+# How far it is -------------------------------------------------------------------------------------------------------
+
+
+def test_status_of_a_study_that_is_over(whole):
+    now = status(whole)
+    assert (now.total, now.done, now.failed, now.running, now.state) == (48, 48, 0, 0, "over")
+    assert now.complete
+    assert now.rate == pytest.approx(4.8, rel=0.1)
+    assert now.told == "48 of 48 runs done; over"
+
+
+def test_status_tells_failures_with_their_seeds(part):
+    now = status(part)
+    assert (now.done, now.failed, now.state, now.kinds) == (37, 1, "stopped", {"error": 1})
+    (failed,) = now.failures
+    assert failed.seed == Description.of(TOLD).groups[7].runs[1].seed
+    assert failed.message == f"ValueError: {NASTY}"
+    assert "stopped: nobody is at work" in now.told
+    assert f"random on oil, sharpness=10, seed {failed.seed}: error: ValueError" in now.told
+    assert status(part, 0).told.endswith("and 1 before these")
+
+
+@pytest.mark.parametrize(
+    ("progress", "state"),
+    [
+        ({"told": time.time() + 100}, "stopped"),  # a clock that is wrong is nobody at work
+        ({"told": 0.0}, "at work"),  # long ago, but its process is there
+        ({"told": 0.0, "process": 2**22 + 1}, "stopped"),
+        ({"told": 0.0, "host": "elsewhere"}, "stopped"),
+        ({"host": "elsewhere"}, "at work"),
+        ({"state": "stopped"}, "stopped"),
+    ],
+)
+def test_who_is_at_work(tmp_path, progress, state):
+    if "told" in progress and progress["told"] > 0:
+        progress = {**progress, "host": "elsewhere"}
+    with Store(tmp_path / STORE, code="test") as store:
+        given = {"state": "runs", "running": 2, "seconds_left": 30.0, **progress}
+        store.add((), progress=said(10, 4, 1, **given))
+        (tmp_path / "study.json").write_text("{}")
+        now = status(tmp_path)  # while it is open for writing
+    assert now.state == state
+    assert now.running == (2 if state == "at work" else 0)
+    if state == "at work":
+        assert "4 of 10 runs done, 1 failed, 2 running; threads (2)" in now.sentence
+        assert now.seconds_left is not None
+
+
+def test_a_folder_without_a_store_is_a_sentence(tmp_path):
+    with pytest.raises(NothingYetError, match="has no runs; name the folder"):
+        status(tmp_path)
+    (tmp_path / STORE).touch()
+    with pytest.raises(NothingYetError, match="has no runs yet"):
+        gather(tmp_path)
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_those_of_the_study(part):
+    study, gathered = Description.of(TOLD), gather(part)
+    assert [(g.problem, g.algorithm) for g in gathered.groups] == [(g.problem, g.algorithm) for g in study.groups]
+    assert [(len(g.ids), g.expected, g.failed) for g in gathered.groups] == [(6, 6, 0)] * 6 + [(0, 6, 0), (1, 6, 1)]
+    first = study.groups[0]
+    assert gathered.groups[0].family == "aql"
+    assert gathered.groups[0].ids == [run.id for run in first.runs]
+    np.testing.assert_array_equal(
+        gathered.groups[0].values, [scored(run, at).scalars["fresh"] for at, run in enumerate(first.runs)]
+    )
+
+
+def test_only_runs_of_the_study_count(whole, tmp_path):
+    smaller = {**TOLD, "seeds": 4, "problems": [{"problem": "oil", "grid": {"sharpness": [10]}}]}
+    (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
+    (tmp_path / "study.json").write_text(json.dumps(smaller))
+    gathered = gather(tmp_path)
+    assert [(g.problem, len(g.ids)) for g in gathered.groups] == [("oil, sharpness=10", 4)] * 4
+    assert len(list(csv.reader(io.StringIO(export(tmp_path).read_text())))) == 1 + 16
+
+
+def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
+    (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
+    gathered = gather(tmp_path)
+    assert gathered.baseline is None
+    labels = [(g.problem, g.algorithm, len(g.ids), g.failed) for g in gathered.groups]
+    assert labels[:4] == [
+        ("oil, sharpness=1", "aql, rollouts=0, scaling=0.1", 6, 0),
+        ("oil, sharpness=1", "aql, rollouts=0, scaling=0.5", 6, 0),
+        ("oil, sharpness=1", "aql, rollouts=0, scaling=2", 6, 0),
+        ("oil, sharpness=1", "random", 6, 0),
+    ]
+    assert labels[-1] == ("oil, sharpness=10", "random", 1, 1)
+    assert gathered.groups[1].varied == {"scaling": 0.5}
+    found = {group.ids[0]: sorted(group.values) for group in gathered.groups}
+    for group in gather(part).groups:
+        if len(group.ids) == 6:
+            (same,) = (values for key, values in found.items() if key in group.ids)
+            np.testing.assert_array_equal(same, sorted(group.values))
+    assert status(tmp_path).total == status(tmp_path).done + status(tmp_path).failed + 10
+
+
+def test_kinds_that_differ_in_their_sizes_have_labels_of_their_own(tmp_path):
+    runs = [Run("oil", {}, "aql", {}, seed, iterations, 10) for seed in (1, 2) for iterations in (100, 200)]
+    with Store(tmp_path / STORE, code="test") as store:
+        store.add([(run.id, run.specification, scored(run, 0)) for run in runs])
+    assert [group.algorithm for group in gather(tmp_path).groups] == ["aql, iterations=100", "aql, iterations=200"]
+
+
+def test_an_unknown_metric_is_told_with_what_there_is(whole):
+    with pytest.raises(StudyError, match="no run has 'speed'; there are arms, fresh, own, seconds"):
+        gather(whole, "speed")
+    np.testing.assert_array_equal(gather(whole, "seconds").groups[0].values, np.arange(6) + 0.5)
+    assert not len(gather(whole, "own").groups[0].sample)
+
+
+def test_a_study_file_of_another_version_is_a_sentence(whole, tmp_path):
+    (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
+    for text in ("{", '{"colour": 1}'):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(StudyError, match=r"study\.json' is no study of this version: "):
+            gather(tmp_path)
+
+
+# Table ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_the_statistics_of_each_group(whole):
+    gathered = gather(whole)
+    table = tabulate(gathered)
+    groups = {(group.problem, group.algorithm): group.sample for group in gathered.groups}
+    for row in table.rows:
+        ours, base = groups[row.problem, row.algorithm], groups[row.problem, "random"]
+        mean, middle = stats.mean_interval(ours), stats.interquartile_mean(ours)
+        assert (row.n, row.expected, row.failed) == (6, 6, 0)
+        assert (row.mean, row.low, row.high) == pytest.approx((mean.mean, *mean.interval))
+        assert row.deviation == pytest.approx(mean.deviation)
+        assert row.iqm == pytest.approx(middle)
+        assert row.iqm_low < row.iqm < row.iqm_high
+        assert row.regret == pytest.approx(4.2476 - mean.mean, abs=1e-3)
+        if row.algorithm == "random":
+            assert row.difference is row.p_value is row.better is None
+            continue
+        assert row.difference == pytest.approx(mean.mean - base.mean())
+        assert row.p_value == pytest.approx(stats.welch(ours, base).p_value)
+        better = stats.probability_of_improvement(ours, base, seed=0)
+        assert (row.better, row.better_low, row.better_high) == (better.mean, *better.interval)
+    for problem in gathered.problems:
+        rows = [row for row in table.rows if row.problem == problem and row.p_value is not None]
+        assert [row.p_adjusted for row in rows] == stats.holm([row.p_value for row in rows]).tolist()
+
+
+def test_what_is_missing_is_visible(part):
+    rows = tabulate(gather(part)).rows
+    assert [row.count for row in rows[-2:]] == ["0 of 6", "1 of 6, 1 failed"]
+    assert rows[-2].mean is rows[-2].regret is None
+    assert rows[-1].mean is not None
+    assert rows[-1].low is rows[-1].iqm_low is rows[-1].deviation is None
+    assert rows[4].p_value is None  # the baseline has one value only
+    assert (rows[4].better_low, rows[4].better_high) == (0.0, 1.0)
+    text = tabulate(gather(part)).written()
+    assert "1 of 6, 1 failed" in text
+    assert "nan" not in text.lower()
+
+
+def test_a_baseline_can_be_named(whole):
+    rows = tabulate(gather(whole), baseline="aql, scaling=0.5").rows
+    assert [row.difference is None for row in rows] == [False, True, False, False] * 2
+    with pytest.raises(StudyError, match=r"baseline: 'sarsa' is none of the algorithms 'aql, scaling=0\.1', "):
+        tabulate(gather(whole), baseline="sarsa")
+
+
+def test_every_format_says_the_same(whole):
+    table = tabulate(gather(whole))
+    found = {form: table.written(form) for form in FORMATS}
+    assert found == {form: tabulate(gather(whole)).written(form) for form in FORMATS}
+    told = json.loads(found["json"])["rows"]
+    rows = list(csv.DictReader(io.StringIO(found["csv"])))
+    assert [float(row["mean"]) for row in rows] == [row["mean"] for row in told] == [row.mean for row in table.rows]
+    assert [row["p_adjusted"] for row in rows[3:4]] == [""]
+    assert found["markdown"].count("\n| oil, sharpness=1 |") == 4
+    assert found["text"].count("oil, sharpness=10") == 1
+    assert "Holm's rule over all comparisons of a problem" in found["markdown"]
+    assert found["latex"].count("\\midrule") == 2
+    assert "95\\%" in found["latex"]
+    for form in ("text", "markdown", "latex"):
+        assert f"{table.rows[0].mean:.3f}" in found[form]
+    with pytest.raises(StudyError, match="format: 'html' is not one of text, "):
+        table.written("html")
+
+
+def test_labels_are_escaped(whole, tmp_path):
+    (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
+    told = {**TOLD, "problems": [{"problem": "oil", "label": "a|b_c", "arguments": {"sharpness": 1}}]}
+    (tmp_path / "study.json").write_text(json.dumps(told))
+    table = tabulate(gather(tmp_path))
+    assert table.rows[0].n == 6
+    assert "| a\\|b_c |" in table.written("markdown")
+    assert "a|b\\_c" in table.written("latex")
+
+
+def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
+    (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
+    table = tabulate(gather(tmp_path))
+    assert table.columns() == ["n", "mean [95%]", "IQM [95%]", "optimum", "regret"]
+    assert "Welch" not in table.note
+    assert tabulate(gather(tmp_path, "arms")).columns() == ["n", "mean [95%]", "IQM [95%]"]
+
+
+def test_synthetic_stores_are_whole_studies(tmp_path):
+    study = synthetic(tmp_path, 60, 12)
+    assert status(tmp_path).complete
+    rows = tabulate(gather(tmp_path)).rows
+    assert [row.n for row in rows] == [5] * 12
+    assert len(study.runs) == 60
+    with pytest.raises(ParameterError, match="no multiple"):
+        synthetic(tmp_path / "other", 7, 2)
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+
+def test_curves_are_means_over_steps_with_bands(whole):
+    scores, by_scaling = sheets(gather(whole))
+    assert [chart.title for chart in scores.charts] == ["oil, sharpness=1", "oil, sharpness=10"]
+    chart = scores.charts[0]
+    assert [series.name for series in chart.series] == [f"aql, scaling={x}" for x in ("0.1", "0.5", "2")]
+    assert [level.name for level in chart.levels] == ["random", "optimum"]
+    assert chart.x_label == "environment steps"
+    assert list(chart.series[0].x) == [5.0, 50.0, 500.0]
+    sample = gather(whole).groups[0].sample
+    assert chart.series[0].y == pytest.approx([sample.mean() - 1.0, sample.mean() - 0.5, sample.mean()])
+    assert chart.series[0].high[-1] == pytest.approx(stats.mean_interval(sample).high)
+    assert by_scaling.name == "by-scaling"
+    points = by_scaling.charts[1].series[0]
+    assert (points.name, list(points.x)) == ("aql", [0.1, 0.5, 2.0])
+    assert points.y == pytest.approx([group.sample.mean() for group in gather(whole).groups[4:7]])
+
+
+def test_without_curves_there_are_means(whole):
+    (scores, _) = sheets(gather(whole, "arms"))
+    chart = scores.charts[0]
+    assert chart.x_scale == "category"
+    assert [series.x[0] for series in chart.series][-1] == "random"
+    assert not chart.levels  # an optimum of arms means nothing
+
+
+def test_many_algorithms_are_the_best_and_the_baseline(tmp_path):
+    told = {**TOLD, "seeds": 3, "problems": [{"problem": "oil"}]}
+    grid = {"algorithm": "aql", "grid": {"scaling": [round(0.1 * (at + 1), 1) for at in range(20)]}}
+    fill(tmp_path, {**told, "algorithms": [grid], "baseline": "aql, scaling=0.1"})
+    scores, by_scaling = sheets(gather(tmp_path))
+    names = [series.name for series in scores.charts[0].series]
+    assert len(names) == 8
+    assert names[0] == "aql, scaling=0.1"
+    assert names[-1] == "aql, scaling=2"
+    assert "8 of 20 algorithms: those of the largest means, and aql, scaling=0.1" in scores.note
+    assert by_scaling.charts[0].series[0].style == "line"
+
+
+def test_figures_are_files(whole, part, tmp_path):
+    (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
+    written = draw(gather(tmp_path))
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in written) == [
+        f"figures/{name}.{kind}" for name in ("by-scaling", "scores") for kind in ("png", "svg")
+    ]
+    (tmp_path / "other").mkdir()
+    named = draw(gather(whole), tmp_path / "other" / "a.svg")
+    assert [path.name for path in named] == ["a.svg", "a-by-scaling.svg"]
+    assert all(path.stat().st_size > 1000 for path in (*written, *named))
+    with pytest.raises(OutputError, match=r"a\.pdf': a figure ends in"):
+        draw(gather(whole), tmp_path / "a.pdf")
+
+
+def test_nothing_done_is_a_sentence(tmp_path):
+    fill(tmp_path, missing=[(group, at) for group in range(8) for at in range(6)])
+    with pytest.raises(StudyError, match="no run with a value of 'fresh' is done yet"):
+        sheets(gather(tmp_path))
+    assert "0 of 6" in tabulate(gather(tmp_path)).written()
+    assert "0 of 48 runs done" in write_report(tmp_path).read_text()
+
+
+# Export --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_run_is_a_row(part, tmp_path):
+    path = export(part, "csv", tmp_path / "all.csv")
+    rows = read(path)
+    assert [row["status"] for row in rows] == ["done"] * 37 + ["failed"]
+    assert {row["parameter_scaling"] for row in rows} == {"0.1", "0.5", "2.0", ""}
+    assert {row["argument_sharpness"] for row in rows} == {"1", "10"}
+    assert rows[-1]["message"] == f"ValueError: {NASTY}"
+    groups = {group.algorithm: group for group in gather(part).problems["oil, sharpness=1"]}
+    exported = {row["id"]: float(row["fresh"]) for row in rows if row["status"] == "done"}
+    for group in groups.values():
+        assert [exported[key] for key in group.ids] == group.values.tolist()
+    with pytest.raises(OutputError, match="'xls' is not one of"):
+        export(part, "xls")
+
+
+def test_parquet_holds_the_same(part, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(export(part, "parquet", tmp_path / "all.parquet"))
+    rows = read(export(part, "csv", tmp_path / "all.csv"))
+    assert table.column_names == list(rows[0])
+    assert [str(table.schema.field(name).type) for name in ("seed", "fresh", "arms", "own")] == [
+        "uint64", "double", "int64", "double"
+    ]  # fmt: skip
+    for ours, theirs in zip(table.to_pylist(), rows, strict=True):
+        assert {name: "" if value is None else str(value) for name, value in ours.items()} == theirs
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "all.parquet"]
+
+
+def test_without_pyarrow_parquet_is_a_sentence(part, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(OutputError, match=r"pip install 'spaql\[parquet\]'"):
+        export(part, "parquet")
+
+
+# Watching ------------------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("LINES", "50")
+    out, waits = Terminal(), []
+    folder = tmp_path / "later"
+    stages = iter(
+        [
+            lambda: fill(folder, missing=[(0, 0)], state="runs", running=1, seconds_left=9.0),
+            lambda: fill(folder),
+        ]
+    )
+
+    def pause(seconds):
+        waits.append(seconds)
+        next(stages)()
+
+    now = watch(folder, out, every=0.5, pause=pause)
+    views = out.getvalue().split("\x1b[H")[1:]
+    assert len(views) == 3
+    assert views[0].startswith("waiting: ")
+    assert "47 of 48 runs done, 1 running; threads (2)" in views[1]
+    assert "5 of 6" in views[1]
+    assert "48 of 48 runs done; over\x1b[K\n[####" in views[2]
+    assert all(view.endswith("\x1b[J") for view in views)
+    monkeypatch.setenv("LINES", "5")
+    watch(folder, out := Terminal())
+    assert out.getvalue().count("\n") == 4
+    assert "... and 11 lines more" in out.getvalue()
+    assert now.complete
+    assert len(waits) == 2
+
+
+def test_without_a_terminal_views_are_plain(part):
+    out = io.StringIO()
+    watch(part, out, once=True)
+    assert "\x1b" not in out.getvalue()
+    assert "1 of 6, 1 failed" in out.getvalue()
+    assert out.getvalue().rstrip().endswith(f"ValueError: {NASTY}")
+
+
+def test_it_can_be_read_while_it_is_written(tmp_path):
+    study = fill(tmp_path, missing=[(0, 5)])
+    with Store(tmp_path / STORE, code="test") as store:
+        run = study.groups[0].runs[5]
+        assert tabulate(gather(tmp_path)).rows[0].n == 5
+        with Store.reading(tmp_path / STORE) as other, other.unchanged():
+            before = len(other)
+            store.add([(run.id, run.specification, scored(run, 5))])
+            assert len(other) == before == 47
+        assert tabulate(gather(tmp_path)).rows[0].n == 6
+
+
+# The page ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_report_can_be_read_without_scripts(part):
+    text = write_report(part).read_text()
+    assert "37 of 48 runs done, 1 failed; 10 were not done when this was written." in text
+    assert text.count("<td>1 of 6, 1 failed</td>") == 1
+    assert "&lt;/script&gt;&lt;b&gt;&amp;|" in text
+    assert "<b>" not in text
+    assert write_report(part).read_text() == text
+
+
+def test_a_page_of_sections_needs_plotly_only_for_charts():
+    text = sections_page("a < b", "c", [Section("one", "One & all", ["words"]), Section("two", "Two")])
+    assert len(text) < 60_000
+    assert '<a href="#one">One &amp; all</a>' in text
+    assert "<h1>a &lt; b</h1>" in text
+
+
+def test_a_reader_sees_the_charts(whole, driver):
+    reader = browsers.Reader(driver, write_report(whole).resolve().as_uri())
+    reader.open()
+    reader.run("document.getElementById('by-scaling').scrollIntoView()")
+    reader.wait(lambda: reader.run("return document.querySelectorAll('.js-plotly-plot .legend').length") == 4)
+    titles = reader.run("return [...document.querySelectorAll('figure h4')].map((node) => node.textContent)")
+    assert titles == ["oil, sharpness=1", "oil, sharpness=10"] * 2
+    lines = reader.run("return document.querySelector('#scores .plot').data.map((trace) => trace.name)")
+    assert set(lines) == {"aql, scaling=0.1", "aql, scaling=0.5", "aql, scaling=2"}
+    assert not [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+# The command line ----------------------------------------------------------------------------------------------------
+
+
+def test_commands(part, tmp_path, capsys):
+    folder = str(part)
+    assert main(["sweep", "status", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failures"][0]["kind"] == "error"
+    assert main(["sweep", "table", folder, "--metric", "arms", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metric"] == "arms"
+    assert main(["sweep", "table", folder, "--format", "csv", "--out", str(tmp_path / "t.csv")]) == 0
+    assert (tmp_path / "t.csv").read_text() == tabulate(gather(part)).written("csv")
+    capsys.readouterr()
+    assert main(["sweep", "export", folder, "--to", "csv", "--out", str(tmp_path / "r.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"files": [str(tmp_path / "r.csv")]}
+    assert main(["sweep", "report", folder, "--out", str(tmp_path / "r.html")]) == 0
+    assert main(["sweep", "plot", folder, "--out", str(tmp_path / "p.png")]) == 0
+    assert main(["sweep", "watch", folder, "--once"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "p-by-scaling.png", "p.png", "r.csv", "r.html", "t.csv"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["table", "--metric", "speed"], "metric: no run has 'speed'"),
+        (["table", "--baseline", "x"], "baseline: 'x' is none of"),
+        (["table", "--json", "--format", "csv"], "--json: it is not csv"),
+        (["plot", "--out", "x.pdf"], "a figure ends in .png or .svg"),
+        (["watch", "--every", "0"], "--every: expected"),
+        (["status", "--failures", "-1"], "--failures: expected"),
+    ],
+)
+def test_bad_requests_are_one_sentence(part, words, sentence, capsys):
+    assert main(["sweep", words[0], str(part), *words[1:]]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+
+
+def test_watching_ends_by_ctrl_c(part, monkeypatch):
+    from spaql.sweeps import watching
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "watch", interrupted)
+    assert main(["sweep", "watch", str(part)]) == 0
