@@ -145,6 +145,16 @@ def test_what_is_said_of_progress(store):
     assert (said["engine"], said["workers"], said["seconds_left"]) == ("threads", 2, 0.0)
 
 
+def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
+    with opened(tmp_path, threads=1) as study:
+        study.perform([run(0)])
+        assert study.store.progress["state"] == "runs"
+        study.perform([run(0), run(1)])
+        assert study.store.progress["state"] == "runs"
+    with Store.reading(tmp_path / "runs.sqlite") as reading:
+        assert (reading.progress["state"], reading.progress["done"]) == ("over", 2)
+
+
 # An engine that loses what it is given ---------------------------------------------------------------------------
 
 

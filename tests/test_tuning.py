@@ -467,7 +467,7 @@ def test_the_page_draws_its_charts(tmp_path, fake, driver):
     reader.open()
     reader.run("dispatchEvent(new Event('beforeprint'))")  # draws what is out of sight too
     reader.wait(lambda: reader.run("return document.querySelectorAll('figure .main-svg').length") >= 5)
-    assert reader.run("return document.querySelectorAll('figure[data-finding]').length") == 5
+    assert reader.run("return document.querySelectorAll('figure[data-chart]').length") == 5
     assert reader.complaints() == []
 
 

@@ -49,6 +49,7 @@ def perform(
     *,
     retry_failed: bool = False,
     before: Tally | None = None,
+    more: bool = False,
     finished: Callable[[Run], object] = lambda run: None,
     failed: Callable[[Run, Failure], object] = lambda run, failure: None,
 ) -> Tally:
@@ -68,13 +69,16 @@ def perform(
         Whether runs that the store has as failures are tried again.
     before
         Further runs, that need not be handed over, as it is known what became of them: they are counted.
+    more
+        Whether more is to come, so that nobody is told that it is over; see `over`.
     finished, failed
         Called with each run that finished, or failed for good.
     """
     work = _Work.of(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
     store.add((), progress=work.said("runs"))
+    at_end = "runs" if more else "over"
     if not work.waiting:
-        store.add((), progress=work.said("over"))
+        store.add((), progress=work.said(at_end))
         return work.tally
     try:
         with engine:
@@ -90,8 +94,16 @@ def perform(
                     work.take(outcome)
                 raise
     finally:
-        work.save("over" if not (work.waiting or work.handed_out) else "stopped")
+        work.save(at_end if not (work.waiting or work.handed_out) else "stopped")
     return work.tally
+
+
+def over(store: Store) -> None:
+    """Say that nothing more is to come."""
+    said = store.progress
+    if said is not None:
+        state = "over" if said["done"] + said["failed"] == said["total"] else "stopped"
+        store.add((), progress={**said, "state": state, "running": 0})
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ from spaql.experiment import Run, code, prepare, problem_of
 from spaql.output import FIGURES, Content, check_folder, clean, write
 from spaql.problems import Problem
 from spaql.rng import Purpose, stream
-from spaql.running import Tally, perform
+from spaql.running import Tally, over, perform
 from spaql.store import STORE as STORE
 from spaql.store import Failure, Store
 from spaql.training import shown
@@ -160,6 +160,7 @@ class Study:
             self._engine(runs),
             retry_failed=retry_failed,
             before=before,
+            more=True,
             finished=self._finished,
             failed=failed,
         )
@@ -240,6 +241,7 @@ def opened(
             yield study
         finally:
             study.close()
+            over(store)
 
 
 @contextmanager

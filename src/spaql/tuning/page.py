@@ -10,7 +10,7 @@ from spaql import figures as drawing
 from spaql import report
 from spaql.output import FIGURES, Content
 from spaql.tuning.outcome import Outcome
-from spaql.tuning.telling import content, history, importance
+from spaql.tuning.telling import history, importance, sections, title
 
 ALL, BEST, PAGE = "tune.json", "best.json", "report.html"
 HISTORY, IMPORTANCE = f"{FIGURES}/tuning-history.png", f"{FIGURES}/tuning-importance.png"
@@ -37,9 +37,7 @@ def files(outcome: Outcome, *, figures: bool) -> dict[str, Content]:
 
 def page(outcome: Outcome) -> str:
     """The page as one HTML document."""
-    told = content(outcome)
-    charts = [{**entry, "chart": entry["chart"].to_dict()} for entry in told.pop("charts")]
-    return report.page({**told, "problems": [], "findings": charts})
+    return report.sections_page(*title(outcome), sections(outcome))
 
 
 def _json(value: Any) -> str:

@@ -1,6 +1,6 @@
 """An outcome as paragraphs, tables and charts: plain data, apart from who draws it.
 
-`content` is what a page shows; `history` and `importance` are figures too.
+`sections` is what the page shows; `history` and `importance` are figures too.
 """
 
 from __future__ import annotations
@@ -9,33 +9,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spaql.charts import Chart, Level, Series
+from spaql.report import Section
 from spaql.stats import Estimate
 from spaql.tuning.outcome import COMPLETE, FAILED, STOPPED, Outcome, Trial
 from spaql.tuning.search import label
 
 _IMPORTANCE = "How much each parameter has to do with being among the best trials."
+_LUCK = "The best of many is lucky too: on seeds that had no part in choosing it, it scores what it is worth."
+_EARLY = "Each trial is a choice of parameters; one that is clearly behind the best is stopped early."
+_SLICES = "Trials by each of their parameters; the others differ too."
 _LABELS = {COMPLETE: "had all seeds", STOPPED: "stopped as clearly behind"}
 _LOOKS = {COMPLETE: "spaql", STOPPED: "random", "best": "optimum", "default": "aql", "winner": "spaql published"}
 
 
-def content(outcome: Outcome) -> dict[str, Any]:
-    """What a page says of an outcome.
-
-    Returns
-    -------
-    dict
-        `title`, `subtitle`; `verdict` and `method`, lists of paragraphs; `tables` as `spaql.pages.table` takes them;
-        `charts`, each with `id`, `title`, `sentence`, `number`, `meaning` and `chart`, a `Chart`.
-    """
+def title(outcome: Outcome) -> tuple[str, str]:
+    """Of the page, and what stands below it."""
     search = outcome.search
-    return {
-        "title": f"Tuning: {search.description.name}",
-        "subtitle": f"{search.algorithm.algorithm} on {', '.join(search.problems)}",
-        "verdict": outcome.words(),
-        "tables": [_two_numbers(outcome), *_against_default(outcome), _trials(outcome)],
-        "charts": [*_history_entry(outcome), *_scores_entry(outcome), *_importance_entry(outcome), *_slices(outcome)],
-        "method": _method(outcome),
-    }
+    return f"Tuning: {search.description.name}", f"{search.algorithm.algorithm} on {', '.join(search.problems)}"
+
+
+def sections(outcome: Outcome) -> list[Section]:
+    """What the page says of an outcome."""
+    numbers = [_two_numbers(outcome), *_against_default(outcome)]
+    slices = _slices(outcome)
+    return [
+        Section("outcome", "What came out", outcome.words(), numbers, _dicts(scores(outcome)), [_LUCK]),
+        Section("history", "Trials", [_saved(outcome)], [_trials(outcome)], _dicts(history(outcome)), [_EARLY]),
+        Section(
+            "importance", "Which parameter matters", (), (), _dicts(importance(outcome)), [_importance_note(outcome)]
+        ),
+        *([Section("slices", "Each parameter", (), (), _dicts(*slices), [_SLICES])] if slices else []),
+        Section("method", "How to read it", _method(outcome)),
+    ]
 
 
 # Charts --------------------------------------------------------------------------------------------------------------
@@ -140,49 +145,24 @@ def _axis(outcome: Outcome) -> str:
     return "mean score" if len(outcome.search.problems) == 1 else "deviations above the defaults"
 
 
-# Entries of the page -------------------------------------------------------------------------------------------------
+# Sections ------------------------------------------------------------------------------------------------------------
 
 
-def _entry(slug: str, chart: Chart, sentence: str, number: str = "", meaning: str = "") -> dict[str, Any]:
-    return {
-        "id": slug,
-        "title": chart.title,
-        "sentence": sentence,
-        "number": number,
-        "meaning": meaning,
-        "chart": chart,
-    }
+def _dicts(*charts: Chart | None) -> list[dict[str, Any]]:
+    return [chart.to_dict() for chart in charts if chart is not None]
 
 
-def _history_entry(outcome: Outcome) -> list[dict[str, Any]]:
-    chart = history(outcome)
-    if chart is None:
-        return []
-    sentence = "Each trial is a choice of parameters; one that is clearly behind the best is stopped early."
-    number = f"{outcome.saved_runs:,}"
-    return [_entry("history", chart, sentence, number, f"of {outcome.planned_runs:,} runs saved by stopping")]
+def _saved(outcome: Outcome) -> str:
+    return f"Stopping early saved {outcome.saved_runs:,} of {outcome.planned_runs:,} runs."
 
 
-def _scores_entry(outcome: Outcome) -> list[dict[str, Any]]:
-    chart = scores(outcome)
-    if chart is None:
-        return []
-    sentence = "The best of many is lucky too: on seeds that had no part in choosing it, it scores what it is worth."
-    return [_entry("two-scores", chart, sentence, str(outcome.bias), "tuning bias: in tuning minus on fresh seeds")]
+def _importance_note(outcome: Outcome) -> str:
+    return _IMPORTANCE if outcome.importance is not None else outcome.importance_note
 
 
-def _importance_entry(outcome: Outcome) -> list[dict[str, Any]]:
-    chart = importance(outcome)
-    return [] if chart is None else [_entry("importance", chart, _IMPORTANCE)]
-
-
-def _slices(outcome: Outcome) -> list[dict[str, Any]]:
-    drawn = {name: slice_of(outcome, name) for name in outcome.search.algorithm.ranges}
-    return [
-        _entry(f"slice-{at}", chart, f"Trials by their {name}; the other parameters differ too.")
-        for at, (name, chart) in enumerate(drawn.items())
-        if chart.series
-    ]
+def _slices(outcome: Outcome) -> list[Chart]:
+    drawn = [slice_of(outcome, name) for name in outcome.search.algorithm.ranges]
+    return [chart for chart in drawn if chart.series]
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
@@ -275,6 +255,4 @@ def _method(outcome: Outcome) -> list[str]:
             "The value of a trial is the mean over problems of its score minus the defaults' mean, divided by the "
             "deviation of the defaults' runs in tuning."
         )
-    if outcome.importance is None and outcome.importance_note:
-        said.append(outcome.importance_note)
     return said
