@@ -98,12 +98,11 @@ def perform(
     return work.tally
 
 
-def over(store: Store) -> None:
-    """Say that nothing more is to come."""
+def over(store: Store, *, stopped: bool) -> None:
+    """Say that nothing more is to come, because all is done or because it was stopped."""
     said = store.progress
     if said is not None:
-        state = "over" if said["done"] + said["failed"] == said["total"] else "stopped"
-        store.add((), progress={**said, "state": state, "running": 0})
+        store.add((), progress={**said, "state": "stopped" if stopped else "over", "running": 0})
 
 
 @dataclass(eq=False)

@@ -237,11 +237,13 @@ def opened(
     with _heard() as check, Store(path / STORE, code=code()) as store:
         clean(path)
         study = Study(store, threads=threads, engine=engine, progress_bar=progress_bar, check=check)
+        stopped = True
         try:
             yield study
+            stopped = False
         finally:
             study.close()
-            over(store)
+            over(store, stopped=stopped)
 
 
 @contextmanager
