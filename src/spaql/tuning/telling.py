@@ -34,11 +34,12 @@ def sections(outcome: Outcome) -> list[Section]:
     slices = _slices(outcome)
     return [
         Section("outcome", "What came out", outcome.words(), numbers, _dicts(scores(outcome)), [_LUCK]),
-        Section("history", "Trials", [_saved(outcome)], [_trials(outcome)], _dicts(history(outcome)), [_EARLY]),
+        Section("history", "Trials", [_saved(outcome)], (), _dicts(history(outcome)), [_EARLY]),
         Section(
             "importance", "Which parameter matters", (), (), _dicts(importance(outcome)), [_importance_note(outcome)]
         ),
         *([Section("slices", "Each parameter", (), (), _dicts(*slices), [_SLICES])] if slices else []),
+        Section("trials", "All trials", tables=[_trials(outcome)]),
         Section("method", "How to read it", _method(outcome)),
     ]
 
