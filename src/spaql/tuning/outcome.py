@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spaql.stats import Estimate, mean_interval, welch
+from spaql.stats import Estimate, mean_interval, probability_of_improvement, welch
 from spaql.tuning.racing import Measure, Scores
 from spaql.tuning.search import Search
 
@@ -289,11 +289,8 @@ class Outcome:
 
 def improvement(ours: Scores, theirs: Scores) -> float:
     """Chance that a run of ours scores above one of theirs, ties counting half; the mean over problems."""
-    chances = [
-        float(np.mean((mine[:, None] > other) + 0.5 * (mine[:, None] == other)))
-        for mine, other in zip(ours, theirs, strict=True)
-    ]
-    return float(np.mean(chances))
+    pairs = zip(ours, theirs, strict=True)
+    return float(np.mean([probability_of_improvement(mine, other, seed=0).mean for mine, other in pairs]))
 
 
 def _lists(scores: Scores) -> list[list[float]]:
