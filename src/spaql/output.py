@@ -9,18 +9,19 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
-from matplotlib.figure import Figure
-
-from spaql import figures
+from spaql.drafts import PART
 from spaql.errors import OutputError, SpaqlError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = "figures"  # the subfolder for pictures
 #: what a file holds; a function draws its figure when its turn comes, so that not all of them are in memory at once
-Content = str | bytes | Figure | Callable[[], Figure]
+Content = Union[str, bytes, "Figure", Callable[[], "Figure"]]
 _DRAFT = re.compile(r"\..+\.\d+-\d+\.part")  # of `replace`
-_LEFT_BEHIND = re.compile(re.escape(figures.PART) + r"(\d+-.+|[0-9a-f]{32}\.tmp)")
+_LEFT_BEHIND = re.compile(re.escape(PART) + r"(\d+-.+|[0-9a-f]{32}\.tmp)")
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -90,9 +91,7 @@ def write(
     that this one does not have are removed, so that a folder always tells of one.  `advance` is called after each
     file, for progress.
     """
-    staged = {
-        folder / name: (folder / name).with_name(f"{figures.PART}{os.getpid()}-{Path(name).name}") for name in files
-    }
+    staged = {folder / name: (folder / name).with_name(f"{PART}{os.getpid()}-{Path(name).name}") for name in files}
     drawn: tuple[Any, Any] = None, None
     try:
         for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
@@ -105,8 +104,8 @@ def write(
                 temporary.write_bytes(content)
             else:
                 if content is not drawn[0]:  # the same figure often is two files, one behind the other
-                    drawn = content, content if isinstance(content, Figure) else content()
-                figures.save(drawn[1], temporary)
+                    drawn = content, content() if callable(content) else content
+                _save(drawn[1], temporary)
             advance()
         for path, temporary in staged.items():
             os.replace(temporary, path)
@@ -122,3 +121,9 @@ def write(
             with contextlib.suppress(OSError):  # no error here may hide the one above
                 temporary.unlink()
     return list(staged)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    from spaql import figures  # which brings matplotlib, and most commands that write no figure wait for it in vain
+
+    figures.save(figure, path)

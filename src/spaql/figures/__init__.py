@@ -11,7 +11,7 @@ from spaql.figures.curves import learning_curves
 from spaql.figures.looks import Curve
 from spaql.figures.pictures import partition_picture
 from spaql.figures.planes import plane_picture
-from spaql.figures.saving import PART, save
+from spaql.figures.saving import save
 from spaql.figures.sheets import chart, panels
 
-__all__ = ["PART", "Curve", "chart", "learning_curves", "panels", "partition_picture", "plane_picture", "save"]
+__all__ = ["Curve", "chart", "learning_curves", "panels", "partition_picture", "plane_picture", "save"]

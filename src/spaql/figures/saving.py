@@ -15,12 +15,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
+from spaql.drafts import PART
+
 # Settings that matplotlib only has for the whole process: one thread at a time, and put back.  The names inside an SVG
 # are random without a salt.  Its text stays text, which can be searched and takes fewer bytes than outlines of letters.
 _SVG: dict[Any, str] = {"svg.hashsalt": "spaql", "svg.fonttype": "none"}
 _SVG_LOCK = threading.Lock()
-#: how the names of half-written files begin
-PART = ".spaql-"
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
