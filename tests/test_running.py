@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -41,8 +42,18 @@ def contents(store, runs):
 
 
 def all_threads_ended():
-    while any(thread.name == "spaql run" for thread in threading.enumerate()):
-        time.sleep(0.01)
+    for thread in threading.enumerate():
+        if thread.name == "spaql run":
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 # All engines -------------------------------------------------------------------------------------------------
@@ -136,6 +147,49 @@ def test_a_study_that_needs_all_its_runs_stops_at_the_first_that_fails(tmp_path)
             study.perform([run(0), run(seed=3, parameters={"scaling": -1.0}), *[run(seed) for seed in range(9, 99)]])
         assert run(0).id in study.store.finished()
         assert len(study.store) < 60
+
+
+def test_what_came_back_with_the_run_that_stopped_it_is_kept(store):
+    """A list of outcomes may hold many; the callback that raises at the first must not lose the others."""
+
+    def stop(each):
+        raise KeyboardInterrupt
+
+    class AtOnce(Forgetful):
+        window = 100
+
+        def collect(self, timeout):
+            found = []
+            while self.chunks:
+                found += super().collect(timeout)
+            return found
+
+    engine = AtOnce(lambda each, chunk: None)
+    with pytest.raises(KeyboardInterrupt):
+        perform([run(seed) for seed in range(30)], store, engine, finished=stop)
+    assert len(store) == sum(map(len, engine.seen)) == 30
+
+
+def test_a_message_that_is_no_text_can_be_stored(store, monkeypatch):
+    def breaks(each, check):
+        raise OSError(2, "no such file", b"pump-\xff".decode("utf-8", "surrogateescape"))
+
+    monkeypatch.setattr("spaql.engines.base.execute", breaks)
+    assert perform([run()], store, Threads(1)).failed == 1
+    [(_, failure)] = store.failures().values()
+    assert "pump-\\udcff" in failure.message
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit("a\nb" * 1000)])
+def test_whatever_a_run_raises_in_a_thread_is_a_failure_in_one_line(store, monkeypatch, error):
+    def breaks(each, check):
+        raise error
+
+    monkeypatch.setattr("spaql.engines.base.execute", breaks)
+    assert perform([run(), run(1)], store, Threads(1)).failed == 2
+    for _, failure in store.failures().values():
+        assert "\n" not in failure.message
+        assert len(failure.message) <= 500
 
 
 def test_what_is_said_of_progress(store):
@@ -243,6 +297,22 @@ def test_a_worker_that_dies_once_costs_no_run(store, tmp_path):
         foreign(seed, "random", how="exits", always=True, once=str(tmp_path / "once"), times=2) for seed in range(8)
     ]
     assert perform(runs, store, Processes(2)).done == 8
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("how", ["forks and hangs", "forks and exits"])
+def test_what_an_environment_starts_ends_with_it(store, tmp_path, how):
+    """What an environment forked holds the line of its worker, whose end must be heard all the same."""
+    note = tmp_path / "note"
+    bad = foreign(how=how, always=True, algorithm="random", once=str(note), times=9)
+    tally = perform([bad], store, Processes(1, timeout=2.0, algorithms=["random"]))
+    assert tally.failed == 1
+    for started in map(int, (tmp_path / "note.pids").read_text().split()):
+        for _ in range(3000):  # until the system has taken it away
+            if not alive(started):
+                break
+            time.sleep(0.01)
+        assert not alive(started)
 
 
 @pytest.mark.compiled_only

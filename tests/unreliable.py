@@ -49,6 +49,15 @@ class Unreliable(gymnasium.Env):
                 sys.exit(4)
             if self.how == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.how.startswith("forks"):
+                started = os.fork()
+                if not started:
+                    time.sleep(600)
+                with open(f"{self.once}.pids", "a") as file:
+                    file.write(f"{started}\n")
+                if self.how.endswith("exits"):
+                    os._exit(3)
+                time.sleep(600)
             if self.how == "nan":
                 reward = float("nan")
             if self.how == "memory":

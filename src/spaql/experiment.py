@@ -144,7 +144,7 @@ class Run:
     def _around(self) -> tuple[str, str]:
         """The specification before and behind the seed."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seed"}
-        texts = {name: f'"{name}":{_text(value)}' for name, value in sorted(values.items())}
+        texts = {name: f'"{name}":{canonical(value)}' for name, value in sorted(values.items())}
         before, behind = (",".join(t for n, t in texts.items() if (n < "seed") is first) for first in (True, False))
         return f'{{{before},"seed":', f",{behind}}}"
 
@@ -195,7 +195,8 @@ class Run:
         if self.budgets:
             return self.budgets[-1] + len(self.budgets) * self.episodes * horizon
         usual = 20 if self.algorithm in ("aql", "spaql-published", "spaql-ts") else 0
-        rollouts = int(self.parameters.get("rollouts", usual)) if self.iterations else 0
+        rollouts = self.parameters.get("rollouts", usual) if self.iterations else 0
+        rollouts = rollouts if isinstance(rollouts, int) else usual  # what is none fails when it is carried out
         episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
         return episodes * horizon
 
@@ -216,7 +217,8 @@ def kind_of(specification: str) -> str:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _text(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """Plain values as JSON with sorted keys; 1 and 1.0 are the same number."""
     return _ENCODER.encode(_canonical(value))
 
 
@@ -236,7 +238,7 @@ def problem_of(run: Run) -> Problem:
     """The run's problem, where it is compiled; the same object for every run of it."""
     if not run.compiled:
         raise ParameterError(f"problem: {run.problem!r} is not one of {', '.join(PROBLEMS)}")
-    return _problem(run.problem, _text(run.arguments))
+    return _problem(run.problem, canonical(run.arguments))
 
 
 @cache
@@ -255,7 +257,7 @@ def agent_of(run: Run) -> Agent:
     if isinstance(options.get("bounds"), Mapping):  # keys of JSON are text, places of numbers are not
         options["bounds"] = {_place(name): ends for name, ends in options["bounds"].items()}
     options["periodic"] = [_place(name) for name in options.get("periodic", ())]
-    foreign = _foreign(run.problem, _text(run.arguments))
+    foreign = _foreign(run.problem, canonical(run.arguments))
     return make(foreign, **({} if isinstance(foreign, Playable) else options))
 
 

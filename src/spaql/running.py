@@ -9,6 +9,7 @@ What is said of progress is stored with the results, so that anybody can read it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spaql.engines.base import KILLED, Again, Engine, Outcome
+from spaql.errors import SpaqlError
 from spaql.experiment import Run
 from spaql.store import Failure, Record, Store
 
@@ -85,17 +87,26 @@ def perform(
             try:
                 while work.waiting or work.handed_out:
                     work.hand_out()
-                    for outcome in engine.collect(_COMMIT_SECONDS):
-                        work.take(outcome, finished, failed)
+                    work.arrived += engine.collect(_COMMIT_SECONDS)
+                    while work.arrived:
+                        work.take(work.arrived.popleft(), finished, failed)
                     work.save_sometimes()
             except BaseException:
-                # What came back meanwhile is finished too; nobody is told of it.
-                for outcome in engine.collect(0.0):
+                # What else has come back is finished too; nobody is told of it.
+                with contextlib.suppress(SpaqlError):
+                    work.arrived += engine.collect(0.0)
+                for outcome in work.arrived:
                     work.take(outcome)
                 raise
     finally:
         work.save(at_end if not (work.waiting or work.handed_out) else "stopped")
     return work.tally
+
+
+def announce(store: Store, engine: Engine, before: Tally) -> None:
+    """Say that a study of so many runs starts; it may have to compile first."""
+    work = _Work(store, engine, deque(), before.total, before.done, before.failed, 0)
+    store.add((), progress={**work.said("starts"), "seconds_left": None})
 
 
 def over(store: Store, *, stopped: bool) -> None:
@@ -118,6 +129,7 @@ class _Work:
     cost_left: int
     began: float = field(default_factory=time.time)
     handed_out: dict[str, list[int]] = field(default_factory=dict)  # by id, how many of its chunk are left
+    arrived: deque[Outcome] = field(default_factory=deque)  # and not looked at yet
     alone: set[str] = field(default_factory=set)  # suspected of ending their worker
     strikes: Counter[str] = field(default_factory=Counter)
     pace: dict[tuple[str, str], float] = field(default_factory=dict)  # seconds per unit of cost

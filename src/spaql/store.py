@@ -54,6 +54,7 @@ _SCHEMA = """
         run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, name)
     ) WITHOUT ROWID;
 """
+_PATIENCE = 0.5  # seconds to wait for the lock: who only asks whether anybody holds it has it for a moment
 _QUESTIONS = 500  # values bound at once; SQLite takes at most 999 in its older versions
 
 
@@ -77,7 +78,7 @@ class Failure:
     message
         What happened, in a line.
     attempts
-        How often the run was tried.
+        How often the run was tried the last time that it was asked for.
     """
 
     kind: str
@@ -116,7 +117,7 @@ class Store:
         self.path = Path(path)
         self._lock: FileLock | None = FileLock(str(self.path) + ".lock")
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=_PATIENCE)
         except Timeout:
             raise StoreError(
                 f"{self._name} is in use by another process; wait for it, or choose another folder"
@@ -205,7 +206,7 @@ class Store:
         """Turn SQLite's errors into ours."""
         try:
             yield
-        except sqlite3.ProgrammingError:
+        except (sqlite3.ProgrammingError, UnicodeEncodeError):
             raise  # ours, not the file's
         except sqlite3.OperationalError as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF

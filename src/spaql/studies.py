@@ -61,16 +61,18 @@ class Cost:
     runs: int
     steps: int
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: float | None  # of this process; None where others did the work
     simulation_seconds: float  # CPU time of bare simulation of the same steps
 
     def __str__(self) -> str:
         if not self.runs:
             return "every run had been done before"
+        done = f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s"
+        if self.cpu_seconds is None:
+            return done
         return (
-            f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s; "
-            f"{self.cpu_seconds:.0f} s of CPU time, {self.cpu_seconds / self.simulation_seconds:.2f} times the bare "
-            "simulation of the same steps"
+            f"{done}; {self.cpu_seconds:.0f} s of CPU time, {self.cpu_seconds / self.simulation_seconds:.2f} times the "
+            "bare simulation of the same steps"
         )
 
 
@@ -103,6 +105,7 @@ class Study:
         self.store = store
         self.threads = threads or processors()
         self._engine: EngineFor = engine or (lambda runs: Threads(self.threads))
+        self._here = engine is None  # whether this process does the runs
         self._visible = shown(progress_bar)
         self._check = check
         self._bar: Any = None
@@ -203,7 +206,8 @@ class Study:
     def cost(self) -> Cost:
         """What was done since `prepare`; closes the bar."""
         self.close()
-        seconds, cpu = time.perf_counter() - self._started[0], time.process_time() - self._started[1]
+        seconds = time.perf_counter() - self._started[0]
+        cpu = time.process_time() - self._started[1] if self._here else None
         return Cost(self._runs, self._steps.total(), seconds, cpu, _simulation_seconds(self._steps, self.threads))
 
     def write(self, files: Mapping[str, Content], known: Iterable[str] = ()) -> list[Path]:

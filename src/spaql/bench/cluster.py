@@ -14,15 +14,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from spaql.bench import timing
 from spaql.bench.timing import Bar, Part
-from spaql.engines.base import Engine, Outcome
+from spaql.engines.base import Engine
 from spaql.engines.cluster import Dask
+from spaql.engines.lasting import Lasting
 from spaql.engines.processes import Processes
 from spaql.engines.remote import Orders, asked, work
 from spaql.experiment import Run, code, execute
@@ -48,30 +49,14 @@ def _nothing(seed: int) -> Run:
     return Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, seed, 0, 0)
 
 
-class _Kept(Engine):
-    """An engine that is already started, and stays so."""
+class _Counted(Lasting):
+    """An engine that stays, and counts chunks."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.name, self.chunk_seconds, self.window = engine.name, engine.chunk_seconds, engine.window
-        self.chunks = 0
-
-    @property
-    def workers(self) -> int:
-        return self._engine.workers
-
-    def __enter__(self) -> Self:
-        return self
+    chunks = 0
 
     def submit(self, chunk: Sequence[Run]) -> None:
         self.chunks += 1
-        self._engine.submit(chunk)
-
-    def collect(self, timeout: float) -> list[Outcome]:
-        return self._engine.collect(timeout)
-
-    def close(self) -> None:
-        pass
+        super().submit(chunk)
 
 
 def _dask(address: str | None = None) -> Dask:
@@ -92,8 +77,8 @@ def dask_to_processes(bar: Bar) -> dict[str, Any]:
     """Throughput of Dask with two local workers over that of two processes."""
     bar("Dask and processes start")
     seeds = count()
-    with Processes(2, algorithms=[_ALGORITHM]) as processes, _dask() as dask:
-        kept = [_Kept(processes), _Kept(dask)]
+    with closing(Lasting(Processes(2, algorithms=[_ALGORITHM]))) as processes, closing(Lasting(_dask())) as dask:
+        kept = [processes, dask]
         for each in kept:
             _seconds([_short(next(seeds)) for _ in range(_PER_CHUNK)], each)
         pairs = []
@@ -112,7 +97,7 @@ def message_costs(bar: Bar) -> dict[str, Any]:
     """What chunks and runs cost on their way, in seconds and bytes."""
     bar("messages of Dask")
     seeds = count()
-    with _cluster() as (address, scheduler), _dask(address) as dask:
+    with _cluster() as (address, scheduler), closing(_Counted(_dask(address))) as dask, dask:
         _all_of(dask, [[_nothing(next(seeds))] for _ in range(_PER_CHUNK)])
         trips = []
         for _ in range(_TRIPS):
@@ -127,10 +112,10 @@ def message_costs(bar: Bar) -> dict[str, Any]:
         bar("runs from Dask to the store")
         per_run = []
         for points in (0, _CURVE):
-            kept, runs = _Kept(dask), [_short(next(seeds), points) for _ in range(RUNS)]
-            start = time.process_time()
-            _seconds(runs, kept)
-            per_run.append((time.process_time() - start - kept.chunks * client) / RUNS)
+            runs = [_short(next(seeds), points) for _ in range(RUNS)]
+            dask.chunks, start = 0, time.process_time()
+            _seconds(runs, dask)
+            per_run.append((time.process_time() - start - dask.chunks * client) / RUNS)
     bar("runs as bytes, and in a store")
     orders = Orders(code(), (os.getcwd(),), (_ALGORITHM,), None, False)
     plain, curves = ([_short(next(seeds), points) for _ in range(_PER_CHUNK)] for points in (0, _CURVE))

@@ -107,18 +107,18 @@ def attempt(run: Run, check: Callable[[], None] | None = None) -> Record | Failu
     start = time.perf_counter()
     try:
         record = execute(run, check)
-    except (Stopped, KeyboardInterrupt):
+    except Stopped:
         raise
     except MemoryError:
         return Failure(MEMORY, "not enough memory")
     except SystemExit as error:
-        return Failure(ERROR, f"it asked the interpreter to exit ({error.code})")
+        return Failure(ERROR, _line(f"it asked the interpreter to exit ({error.code})"))
     except TimeoutError as error:
-        return Failure(TIME, str(error) or "an operation timed out")
+        return Failure(TIME, _line(str(error) or "an operation timed out"))
     except SpaqlError as error:
-        return Failure(ERROR, _short(str(error)))
-    except BaseException as error:
-        return Failure(ERROR, _short(_told(error)))
+        return Failure(ERROR, _line(str(error)))
+    except BaseException as error:  # a KeyboardInterrupt too: Ctrl-C is for another thread, or another process
+        return Failure(ERROR, _line(_told(error)))
     bad = [name for name, value in record.scalars.items() if value is not None and not isfinite(value)]
     if bad:
         return Failure(NAN, f"its {bad[0]!r} is {record.scalars[bad[0]]}, which is no finite number")
@@ -163,6 +163,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if said else ''}{said}{place}"
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
+def _line(text: str) -> str:
+    """The text in one line that is not too long, and can be stored: names of files may hold what is no letter."""
+    line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
     return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}..."

@@ -23,9 +23,14 @@ class Lasting(Engine):
     """
 
     def __init__(self, engine: Engine) -> None:
-        self.name, self.chunk_seconds, self.window = engine.name, engine.chunk_seconds, engine.window
+        self.name = engine.name
         self._engine = engine
         self._started = False
+        self._follow()
+
+    def _follow(self) -> None:
+        """Want as much at once as the other engine does, which may change with its workers."""
+        self.chunk_seconds, self.window = self._engine.chunk_seconds, self._engine.window
 
     @property
     def workers(self) -> int:
@@ -36,6 +41,7 @@ class Lasting(Engine):
         if not self._started:
             self._started = True
             self._engine.__enter__()
+            self._follow()
         return self
 
     def __exit__(
@@ -50,7 +56,9 @@ class Lasting(Engine):
 
     def collect(self, timeout: float) -> list[Outcome]:
         """What the other engine says."""
-        return self._engine.collect(timeout)
+        found = self._engine.collect(timeout)
+        self._follow()
+        return found
 
     def close(self) -> None:
         """Close the other engine."""

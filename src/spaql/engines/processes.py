@@ -62,7 +62,12 @@ class Child:
         self.ready = False
         same = [path or os.getcwd() for path in sys.path]
         script = f"import sys; sys.path[:] = {same!r}; from spaql.engines.worker import main; main()"
-        self._process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a group of its own, with all that an environment may start: they end together
+        )
         threading.Thread(target=self._listen, args=(heard,), daemon=True, name="spaql worker").start()
         self._say(wire.message({"paths": list(paths), "algorithms": list(algorithms)}))
 
@@ -113,11 +118,21 @@ class Child:
 
     def check(self) -> None:
         """End it where its run overstays its time; what that means is said by `take(None)`."""
+        if self._process.poll() is not None:  # its end is not heard as long as what it started holds the line
+            self._kill()
+            return
         if self._timeout is None or not self._since:
             return
         if time.monotonic() - self._since > self._timeout + self._allowance:
             self._overdue = True
-            self._process.kill()
+            self._kill()
+
+    def _kill(self) -> None:
+        """End the process and all that it started."""
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def _ended(self) -> list[Outcome]:
         """What becomes of the runs it had: the one under way ended it; those behind it did nothing."""
@@ -138,7 +153,7 @@ class Child:
 
     def end(self) -> None:
         """End it now."""
-        self._process.kill()
+        self._kill()
         self._process.wait()
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
@@ -180,6 +195,7 @@ class Processes(Engine):
         self._heard: SimpleQueue[tuple[Child, bytes | None]] = SimpleQueue()
         self._children: list[Child] = []
         self._stillborn = 0
+        self._found: list[Outcome] = []  # and not collected yet, where an error came in between
         self._waiting: deque[list[Run]] = deque()
 
     @property
@@ -215,22 +231,22 @@ class Processes(Engine):
 
     def collect(self, timeout: float) -> list[Outcome]:
         """What the children said; those that ended are replaced."""
-        found: list[Outcome] = []
         try:
-            found += self._take(*self._heard.get(timeout=timeout))
+            self._take(*self._heard.get(timeout=timeout))
             while True:
-                found += self._take(*self._heard.get_nowait())
+                self._take(*self._heard.get_nowait())
         except Empty:
             pass
         for child in self._children:
             child.check()
         self._distribute()
+        found, self._found = self._found, []
         return found
 
-    def _take(self, child: Child, body: bytes | None) -> list[Outcome]:
+    def _take(self, child: Child, body: bytes | None) -> None:
         if child not in self._children:
-            return []
-        outcomes = child.take(body)
+            return
+        self._found += child.take(body)
         if body is None:
             self._children.remove(child)
             child.end()
@@ -241,7 +257,6 @@ class Processes(Engine):
                     "finished runs are kept"
                 )
             self._hire()
-        return outcomes
 
     def close(self) -> None:
         """End all of them."""

@@ -30,6 +30,7 @@ from spaql.experiment import Run, code, from_specification, prepare_algorithms
 from spaql.store import Failure, Record
 
 _MOST_STILLBORN = 3
+_IDLE_SECONDS = 60.0  # in which a child may wait for its next chunk
 _HEARING = 0.1  # seconds between two looks at whether a task is still wanted
 _LOCK = threading.Lock()  # of all below
 _PREPARED: set[str] = set()
@@ -166,6 +167,19 @@ class _Servant:
                 return found if self._child.ready else []
         return found
 
+    def rest(self) -> None:
+        """Be idle; ends by itself where nobody asks for it for a while."""
+        timer = threading.Timer(_IDLE_SECONDS, self._leave)
+        timer.daemon = True
+        timer.start()
+
+    def _leave(self) -> None:
+        with _LOCK:
+            if self not in _IDLE:
+                return
+            _IDLE.remove(self)
+        self.end()
+
     def end(self) -> None:
         """End it now."""
         self.alive = False
@@ -184,22 +198,24 @@ def _isolated(orders: Orders, runs: Sequence[Run], stopped: Callable[[], bool]) 
         if servant.alive:
             with _LOCK:
                 _IDLE.append(servant)
+            servant.rest()
         else:
             servant.end()
         if outcomes:
-            by_id = {outcome.run.id: outcome.result for outcome in outcomes}
+            by_id: dict[str, Record | Failure | Again] = {}
+            for outcome in outcomes:
+                by_id.setdefault(outcome.run.id, outcome.result)  # what is said first holds
             return [by_id[run.id] for run in runs]
     raise EngineError(f"{_MOST_STILLBORN} processes ended before they had begun; its log says why")
 
 
 def _hired(orders: Orders) -> _Servant:
-    """A child for these orders, idle or new; idle ones of other orders are not needed any more."""
+    """A child for these orders, idle or new."""
     with _LOCK:
-        for servant in [each for each in _IDLE if each.orders != orders]:
-            _IDLE.remove(servant)
-            servant.end()
-        if _IDLE:
-            return _IDLE.pop()
+        for servant in _IDLE:
+            if servant.orders == orders:
+                _IDLE.remove(servant)
+                return servant
     return _Servant(orders)
 
 

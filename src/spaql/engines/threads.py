@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from spaql.engines.base import Again, Engine, Outcome, attempt_within, too_long
+from spaql.engines.base import Again, Engine, Outcome, Stopped, attempt_within, too_long
 from spaql.experiment import Run
 
 _GRACE = 2.0  # seconds beyond the time-out before a run that does not hear is left behind
@@ -124,7 +124,7 @@ class Threads(Engine):
                     worker.since = time.monotonic()
                 try:
                     result = attempt_within(run, self._timeout, lambda: self._stop.is_set() or worker.left)
-                except BaseException:  # it was stopped, and nobody waits for an answer
+                except Stopped:  # and nobody waits for an answer
                     return
                 with self._lock:
                     if worker.left:  # too late: others have been told

@@ -49,4 +49,6 @@ def add_paths(paths: list[str]) -> None:
 def _listen(source: BinaryIO, bodies: SimpleQueue[bytes]) -> None:
     while (body := wire.read(source)) is not None:
         bodies.put(body)
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():  # with all that an environment started
+        os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)

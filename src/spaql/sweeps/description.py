@@ -45,6 +45,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import math
 import os
 import string
 import tomllib
@@ -59,12 +60,13 @@ import numpy as np
 
 from spaql.agents import ALGORITHMS, Trained
 from spaql.errors import SpaqlError, StudyError
-from spaql.experiment import Run, agent_of, problem_of, seed_at, seeds_at
+from spaql.experiment import Run, agent_of, canonical, problem_of, seed_at, seeds_at
 from spaql.problems import PROBLEMS
 from spaql.rng import LARGEST_SEED
 from spaql.texts import with_values
 
 MOST_RUNS = 10_000_000
+MOST_GROUPS = 200_000
 _SIZES = ("seeds", "steps", "iterations", "episodes", "points")
 _VIEWS = ("bounds", "periodic", "horizon", "warm_up")
 _TOP = ("name", "seed", "seeding", "baseline", "problems", "algorithms", "tune", *_SIZES)
@@ -235,6 +237,8 @@ class _Maker:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.told = told
         _keys(told, _TOP, "study")
+        for name, value in told.items():
+            _plain(value, name)
         self.seed = _whole(told.get("seed", 0), "seed", 0, LARGEST_SEED)
         self.seeding = told.get("seeding")
         if self.seeding is not None and not isinstance(self.seeding, str):
@@ -256,6 +260,9 @@ class _Maker:
             for problem in self._problems(entry, f"problems[{at}]")
         ]
         _unlike([label for label, _, _ in problems], "problems")
+        if len(problems) * len(variants) > MOST_GROUPS:
+            raise StudyError(f"study: it has more than {MOST_GROUPS:,} groups; leave some out")
+        self._check_seeding(algorithms)
         if len(problems) * len(variants) * max(len(self._seeds(sizes)) for _, _, sizes in problems) > MOST_RUNS:
             raise StudyError(f"study: it has more than {MOST_RUNS:,} runs; leave some out")
         groups = []
@@ -269,7 +276,7 @@ class _Maker:
                 groups.append(group)
         baseline = self.told.get("baseline")
         known = {group.algorithm for group in groups}
-        if baseline is not None and baseline not in known:
+        if baseline is not None and (not isinstance(baseline, str) or baseline not in known):
             raise StudyError(f"baseline: {baseline!r} is none of its algorithms, {', '.join(sorted(known))}")
         return Description(self.told, str(self.told.get("name", name)), baseline, tuple(groups), tuple(algorithms))
 
@@ -285,6 +292,7 @@ class _Maker:
                 "and no module:function"
             )
         views = {view: entry[view] for view in _VIEWS if view in entry}
+        _check_views(views, where)
         if views and name in PROBLEMS:
             raise StudyError(f"{where}: {next(iter(views))} is for Gymnasium environments; {name} takes arguments")
         sizes = {size: self.told[size] for size in _SIZES if size in self.told}
@@ -351,16 +359,15 @@ class _Maker:
             for each in listed
             for combination in _combinations(_table(entry, "grid", where), f"{where}.grid")
         ]
-        allowed = [
-            parameter
-            for parameter, each in inspect.signature(ALGORITHMS[name]).parameters.items()
-            if each.kind is inspect.Parameter.KEYWORD_ONLY and parameter != "seed"
-        ]
+        allowed = _parameters(name)
         for given in (fixed, ranges, *variants):
             _keys(given, allowed, f"{where}: parameters of {name}", " (seeds are given by the study)")
-        for one, other in itertools.combinations((fixed, ranges, variants[0]), 2):
-            for twice in one.keys() & other.keys():
+        grid, every = _table(entry, "grid", where), {name for each in listed for name in each}
+        for one, other in itertools.combinations((set(fixed), set(ranges), set(grid), every), 2):
+            for twice in sorted(one & other):
                 raise StudyError(f"{where}: {twice} is given twice; say it in one of parameters, grid, list and random")
+        if len(variants) * max(1, draws) > MOST_GROUPS:
+            raise StudyError(f"{where}: it has more than {MOST_GROUPS:,} variants; leave some out")
         label = entry.get("label")
         return Algorithm(name, None if label is None else str(label), fixed, tuple(variants), ranges, draws)
 
@@ -378,6 +385,19 @@ class _Maker:
         for variant in algorithm.variants:
             for values in drawn:
                 yield {**variant, **values}
+
+    def _check_seeding(self, algorithms: Sequence[Algorithm]) -> None:
+        """Names in `seeding` must be those of something."""
+        known = {"problem", "algorithm"}
+        for algorithm in algorithms:
+            known |= set(_parameters(algorithm.algorithm))
+        try:
+            names = [name for _, name, _, _ in string.Formatter().parse(self.seeding or "") if name is not None]
+        except ValueError as error:
+            raise StudyError(f"seeding: {self.seeding!r} cannot be read: {error}") from None
+        for name in names:
+            if name not in known:
+                raise StudyError(f"seeding: {name!r} is not known; there are {', '.join(sorted(known))}")
 
     # Both ------------------------------------------------------------------------------------------------------
 
@@ -410,8 +430,7 @@ class _Maker:
     def _place(self, run: Run, problem: str, algorithm: str) -> str:
         """Where in the study a group is, for its seeds."""
         if self.seeding is None:
-            given = [run.problem, run.arguments, run.environment, run.algorithm, run.parameters]
-            return json.dumps(given, sort_keys=True)
+            return canonical([run.problem, run.arguments, run.environment, run.algorithm, run.parameters])
         values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in run.parameters.items()}
         try:
             names = [name for _, name, _, _ in string.Formatter().parse(self.seeding) if name is not None]
@@ -447,6 +466,29 @@ def _try(group: Group, where: str) -> None:
         raise StudyError(f"{where}: {error}") from None
 
 
+def _parameters(algorithm: str) -> list[str]:
+    """Names of what an algorithm takes, but the seed."""
+    return [
+        name
+        for name, each in inspect.signature(ALGORITHMS[algorithm]).parameters.items()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and name != "seed"
+    ]
+
+
+def _check_views(views: Mapping[str, Any], where: str) -> None:
+    """How an environment is seen, as far as it can be told without one."""
+    bounds = views.get("bounds", {})
+    if not isinstance(bounds, Mapping) or not all(
+        isinstance(ends, list) and len(ends) == 2 for ends in bounds.values()
+    ):
+        raise StudyError(f"{where}.bounds: expected a table of [low, high] such as {{ level = [0, 2] }}")
+    if not isinstance(views.get("periodic", []), list):
+        raise StudyError(f"{where}.periodic: expected a list of names or places")
+    for name in ("horizon", "warm_up"):
+        if name in views:
+            _whole(views[name], f"{where}.{name}", 1, 10**9)
+
+
 # Small parts ---------------------------------------------------------------------------------------------------------
 
 
@@ -456,6 +498,20 @@ def _keys(told: Any, allowed: Sequence[str], where: str, aside: str = "") -> Non
     for key in told:
         if key not in allowed:
             raise StudyError(f"{where}: {key!r} is not known; there are {', '.join(allowed) or 'none'}{aside}")
+
+
+def _plain(value: Any, where: str) -> None:
+    """Only what a specification can hold: texts, truth, finite numbers, lists and tables of these."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            _plain(each, f"{where}.{name}")
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _plain(each, where)
+    elif not isinstance(value, str | bool | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        raise StudyError(
+            f"{where}: {value!s:.80} cannot be part of a study; use texts, finite numbers, lists and tables"
+        )
 
 
 def _entries(told: Mapping[str, Any], name: str) -> list[tuple[int, Mapping[str, Any]]]:
@@ -493,6 +549,8 @@ def _combinations(grid: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
         shown = [json.dumps(value, sort_keys=True, default=str) for value in values]
         if len(set(shown)) != len(shown):
             raise StudyError(f"{where}.{name}: a value is there twice")
+    if math.prod(map(len, grid.values())) > MOST_GROUPS:
+        raise StudyError(f"{where}: it has more than {MOST_GROUPS:,} combinations; leave some out")
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 

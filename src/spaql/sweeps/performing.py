@@ -14,7 +14,7 @@ from typing import Any
 
 from spaql import engines
 from spaql.output import check_folder, replace
-from spaql.running import Tally
+from spaql.running import Tally, announce
 from spaql.studies import opened
 from spaql.sweeps.description import Description
 from spaql.sweeps.status import STUDY
@@ -72,13 +72,14 @@ def sweep(
     """
     described = as_description(study)
     chosen = partial(engines.engine, engine, workers=workers, timeout=run_timeout, address=address)
-    chosen([group.first for group in described.groups])  # a wrong name is told before anything is written
+    asked = chosen([group.first for group in described.groups])  # a wrong name is told before anything is written
     with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
         told = json.dumps({**described.told, "name": described.name}, indent=1, default=str)
         replace(performed.store.path.parent / STUDY, f"{told}\n".encode())
         done = performed.store.finished() & described.ids
         failed = set() if retry_failed else performed.store.failures().keys() & described.ids
         runs = described.missing(done | failed)
+        announce(performed.store, asked, Tally(len(described.ids), len(done), len(failed)))
         performed.prepare(runs)
         performed.expect(sum(run.cost for run in runs))
         before = Tally(len(done) + len(failed), len(done), len(failed))
