@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
 from spaql.experiment import Run
 from spaql.store import Record
 from spaql.tuning import page, racing
-from spaql.tuning.asking import FILE
+from spaql.tuning.asking import FILE, Asker
+from spaql.tuning.performing import _Tuning
 from spaql.tuning.racing import Measure
 from spaql.tuning.search import Search
 
@@ -117,11 +119,11 @@ def execute(run, check=None):
         os.kill(os.getpid(), signal.SIGKILL)
     return fake(run)
 
-def write(self, trials, values, before=asking.Asker.write):
+def write(self, trials, values, last, before=asking.Asker.write):
     if len(trials) >= writes:
         before(self, trials[:-2], values)  # half of a batch
         os.kill(os.getpid(), signal.SIGKILL)
-    before(self, trials, values)
+    before(self, trials, values, last=last)
 
 spaql.engines.base.execute = execute
 asking.Asker.write = write
@@ -297,6 +299,79 @@ def test_a_failed_trial_does_not_win_and_can_be_retried(tmp_path, monkeypatch):
     assert mended.count("failed") == 0
     assert [each.values for each in mended.trials] == [each.values for each in outcome.trials]
     assert [each["state"] for each in told_to_optuna(tmp_path)] == [each.state for each in mended.trials]
+
+
+def stopped_between(patch):
+    """Stop after the first batch that is written."""
+
+    def write(self, outcome, before=_Tuning.write, **options):
+        before(self, outcome, **options)
+        raise KeyboardInterrupt
+
+    patch.setattr(_Tuning, "write", write)
+
+
+def stopped_within(patch):
+    """Stop when half of the trials are told anew, at the end."""
+    import optuna
+
+    def add(self, trial, before=optuna.study.Study.add_trial):
+        if trial.user_attrs["trial"] == 8:
+            raise KeyboardInterrupt
+        before(self, trial)
+
+    def write(self, trials, values, last, before=Asker.write):
+        if last:
+            patch.setattr(optuna.study.Study, "add_trial", add)
+        before(self, trials, values, last=last)
+
+    patch.setattr(Asker, "write", write)
+
+
+@pytest.mark.parametrize("stop", [stopped_between, stopped_within])
+def test_a_retry_that_is_stopped_forgets_no_later_trial(tmp_path, monkeypatch, stop):
+    def breaks(parameters):
+        if parameters.get("scaling") == second:
+            raise RuntimeError("the pump broke")
+        return quality(parameters)
+
+    more = study(tune={"trials": 16, "seeds": 4})  # TPE asks at random before it knows ten
+    whole, folder = tmp_path / "whole", tmp_path / "stopped"
+    fake = installed(monkeypatch)
+    second = spaql.tune(more, whole, trials=2).trials[2].values["scaling"]
+    shutil.rmtree(whole)
+    fake.quality = breaks
+    tried = [each.values for each in spaql.tune(more, whole).trials]
+    shutil.copytree(whole, folder)
+    fake.quality = quality
+    spaql.tune(more, whole, retry_failed=True)
+    with monkeypatch.context() as patch:
+        stop(patch)
+        with pytest.raises(KeyboardInterrupt):
+            spaql.tune(more, folder, retry_failed=True)
+    assert len(json.loads(said(folder))["trials"]) == 5  # the first batch was written; no other had anything to do
+    found = told_to_optuna(folder)
+    assert [each["trial"] for each in found] == list(range(17))
+    assert found[2]["state"] == "failed"  # not told yet
+    outcome = spaql.tune(more, folder, retry_failed=True)
+    assert [each.values for each in outcome.trials] == tried
+    assert said(folder) == said(whole)
+    assert told_to_optuna(folder) == told_to_optuna(whole)
+    assert told_to_optuna(folder)[2]["state"] != "failed"
+
+
+def test_a_short_retry_keeps_the_trials_beyond(tmp_path, monkeypatch):
+    def breaks(parameters):
+        if "scaling" in parameters:
+            raise RuntimeError("the pump broke")
+        return quality(parameters)
+
+    fake = installed(monkeypatch, quality=breaks)
+    spaql.tune(study(), tmp_path)
+    fake.quality = quality
+    spaql.tune(study(), tmp_path, trials=4, retry_failed=True)
+    failed = [each["trial"] for each in told_to_optuna(tmp_path) if each["state"] == "failed"]
+    assert failed == list(range(5, 11))
 
 
 def test_defaults_that_fail(tmp_path, monkeypatch):

@@ -7,8 +7,10 @@ the way; only another version of Optuna may ask otherwise, and then trials that 
 The file, `optuna.sqlite`, is Optuna's own storage, so that optuna-dashboard reads it.  Trials are written when they are
 finished, each in one transaction of SQLite: kill -9 leaves all of a trial or nothing, and never one that seems to run.
 What is lost is written again, for the runs are elsewhere.  A file that says something else than the trials do (failed
-ones were tried again, or the ranges changed) is written anew.  Optuna's journal file would do as well, but a line
-that was cut off in the middle of a write stays in it.
+ones were tried again, or the ranges changed) is written anew, as a whole in one transaction, for Optuna does not change
+finished trials.  Where it knows later trials, that waits until these are told too, or until the tuning ends: what they
+tried is nowhere else, and TPE, which would see other results now, would not ask for it again.  Optuna's journal file
+would do as well, but a line that was cut off in the middle of a write stays in it.
 
 A trial that was stopped is told as complete, with the mean of the seeds it had.  Told as pruned, TPE would hold it for
 worse than every complete trial, also than those that are worse: it was behind the best, and no more is known.  Its mean
@@ -20,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -70,14 +72,12 @@ class Asker:
         with self._sentences():
             import optuna
 
-            self._storage = optuna.storages.RDBStorage(
-                "sqlite://", engine_kwargs={"creator": lambda: sqlite3.connect(self._path, timeout=30)}
-            )  # the path is no part of the address, which reads some letters otherwise
+            self._storage = _storage(self._connect)
             self._study = optuna.create_study(
                 storage=self._storage, study_name=_STUDY, direction="maximize", load_if_exists=True
             )
             if self._study.user_attrs.get(_KEY) != self._search.key:
-                self._anew()
+                self._anew([])
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -85,12 +85,22 @@ class Asker:
             self._storage.remove_session()
             self._storage.engine.dispose()
 
-    def _anew(self) -> None:
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=30)
+
+    def _anew(self, frozen: Sequence[Any]) -> None:
+        """Make the file say this and nothing else; kill -9 leaves this or what it said before."""
         import optuna
 
-        optuna.delete_study(study_name=_STUDY, storage=self._storage)
-        self._study = optuna.create_study(storage=self._storage, study_name=_STUDY, direction="maximize")
-        self._study.set_user_attr(_KEY, self._search.key)
+        with contextlib.closing(sqlite3.connect(":memory:")) as memory, contextlib.closing(self._connect()) as file:
+            storage = _storage(lambda: memory)
+            study = optuna.create_study(storage=storage, study_name=_STUDY, direction="maximize")
+            study.set_user_attr(_KEY, self._search.key)
+            study.add_trials(frozen)
+            storage.remove_session()
+            memory.backup(file, progress=_or_locked)
+            storage.engine.dispose()
+        self._study = optuna.load_study(study_name=_STUDY, storage=self._storage)
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -116,16 +126,18 @@ class Asker:
                 if each.params.keys() == self._search.algorithm.ranges.keys()
             }
 
-    def write(self, trials: Sequence[Trial], values: Mapping[int, Estimate]) -> None:
-        """Make the file say what these trials were; what it says of later ones stays."""
+    def write(self, trials: Sequence[Trial], values: Mapping[int, Estimate], *, last: bool = True) -> None:
+        """Make the file say what these trials were; what it says of later ones stays.
+
+        Unless these are the `last` ones to be told, a file that says otherwise and knows later ones is left as it is.
+        """
         with self._sentences():
             wanted = self._frozen(trials, values)
             there = self._study.get_trials(deepcopy=False)
-            if any(_told(one) != _told(other) for one, other in zip(there, wanted, strict=False)):
-                self._anew()
-                there = []
-            for each in wanted[len(there) :]:
-                self._study.add_trial(each)
+            if all(_told(one) == _told(other) for one, other in zip(there, wanted, strict=False)):
+                self._study.add_trials(wanted[len(there) :])
+            elif last or len(wanted) >= len(there):
+                self._anew([*wanted, *there[len(wanted) :]])
 
     # Questions -------------------------------------------------------------------------------------------------
 
@@ -206,6 +218,19 @@ class Asker:
             else:
                 found[name] = min(max(float(f"{value:.6g}"), span.low), span.high)
         return found
+
+
+def _storage(connect: Callable[[], sqlite3.Connection]) -> Any:
+    """Optuna's storage; the path is no part of its address, which reads some letters otherwise."""
+    import optuna
+
+    return optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect})
+
+
+def _or_locked(status: int, remaining: int, total: int) -> None:
+    """End a backup that waited in vain, which goes on forever otherwise."""
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise sqlite3.OperationalError("database is locked")
 
 
 def _distribution(span: Range) -> Any:

@@ -112,7 +112,7 @@ class _Tuning:
             if len(self.study.store) > stored:  # else it has been told before, or will be at the end
                 self.write(self.now())
         outcome = self.scored(self.now())
-        self.write(outcome, figures=True)
+        self.write(outcome, last=True)
         return outcome
 
     # Trials ----------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class _Tuning:
         shares, note = self.asker.importance(plain.trials, plain.values)
         return Outcome(self.search, plain.trials, importance=shares, importance_note=note, **more)
 
-    def write(self, outcome: Outcome, *, figures: bool = False) -> None:
+    def write(self, outcome: Outcome, *, last: bool = False) -> None:
         """The files of the outcome; figures take a while and come at the end."""
-        self.asker.write(outcome.trials, outcome.values)
-        self.study.write(page.files(outcome, figures=figures), page.FILES)
+        self.asker.write(outcome.trials, outcome.values, last=last)
+        self.study.write(page.files(outcome, figures=last), page.FILES)
