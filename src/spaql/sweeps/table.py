@@ -265,13 +265,13 @@ def optima(gathered: Gathered) -> dict[str, float]:
             if which not in problems:
                 problems[which] = problem_of(run)
     found: dict[str, float] = {}
-    steps = solved = 0
+    steps = 0
     # The shortest first, so that which ones are solved does not depend on their order in the study.
-    for horizon, which in sorted((each.horizon, which) for which, each in problems.items() if each.model is not None):
+    solvable = sorted((each.horizon, which) for which, each in problems.items() if each.model is not None)
+    for horizon, which in solvable[:_MOST_SOLVED]:
         steps += horizon
-        if solved == _MOST_SOLVED or steps > _MOST_STEPS:
+        if steps > _MOST_STEPS:
             break
-        solved += 1
         known = known_optimum(problems[which], _TOLERANCE)
         if known is not None:
             found |= dict.fromkeys(same[which], known.value)
