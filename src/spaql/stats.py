@@ -578,7 +578,7 @@ def _improvement_errors(first: Floats, second: Floats, ranks: NDArray[np.intp]) 
     ours = deviations(ranks / (2.0 * len(second))) ** 2 / len(first)
     theirs = np.empty_like(ours)
     for at, column in enumerate(np.sort(first, axis=0).T):
-        above = sum(np.searchsorted(column, second, side=side) for side in ("left", "right"))
+        above = np.searchsorted(column, second, side="left") + np.searchsorted(column, second, side="right")
         theirs[at] = deviations((above / (2.0 * len(first)))[:, np.newaxis])[0] ** 2 / len(second)
     return np.sqrt(ours + theirs)
 
@@ -655,7 +655,8 @@ def _running(counts: Floats) -> Floats:
 def _middle(edges: Floats) -> Floats:
     """Weights of sorted values in the interquartile mean, `[size, ...]`, sum 1; they end at the edges, from 0 up."""
     whole = edges[-1]
-    return np.diff(np.clip(edges, 0.25 * whole, 0.75 * whole), axis=0) * (2 / whole)
+    weights: Floats = np.diff(np.clip(edges, 0.25 * whole, 0.75 * whole), axis=0) * (2 / whole)
+    return weights
 
 
 def _columns(values: ArrayLike, name: str) -> Floats:
