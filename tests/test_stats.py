@@ -7,6 +7,7 @@ import doctest
 import math
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -353,10 +354,9 @@ def test_the_probability_of_improvement_is_that_of_all_pairs() -> None:
         return sum((x > y) + 0.5 * (x == y) for x in ours for y in theirs) / (len(ours) * len(theirs))
 
     assert found.mean == pytest.approx(slow(a.tolist(), b.tolist()))
-    ours, theirs = (stats._drawn_counts(n, 50, 3, side).astype(int) for side, n in enumerate((9, 7)))
-    assert (ours.sum(axis=0) == 9).all()
+    drawn = [np.random.default_rng((3, n, side)).integers(n, size=(50, n)) for side, n in enumerate((9, 7))]
     replicates = [
-        slow(np.repeat(a, c).tolist(), np.repeat(np.sort(b), d).tolist()) for c, d in zip(ours.T, theirs.T, strict=True)
+        slow(np.sort(a)[ours].tolist(), np.sort(b)[theirs].tolist()) for ours, theirs in zip(*drawn, strict=True)
     ]
     assert found.interval == pytest.approx(np.quantile(replicates, [0.025, 0.975]).tolist())
     assert stats.probability_of_improvement(b, a, seed=3).mean == pytest.approx(1 - found.mean)
@@ -386,6 +386,75 @@ def test_interquartile_bands_are_a_percentile_bootstrap() -> None:
         replicates = [stats.interquartile_mean(np.sort(column)[again]) for again in drawn]
         assert found.mean[at] == pytest.approx(stats.interquartile_mean(column))
         assert (found.low[at], found.high[at]) == pytest.approx(np.quantile(replicates, [0.025, 0.975]).tolist())
+
+
+def test_intervals_do_not_depend_on_the_size_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = np.random.default_rng(3).normal(size=(30, 300)).round(1)
+    baseline = np.random.default_rng(4).normal(size=50).round(1)
+
+    def found() -> list[list[float]]:
+        bands = [
+            stats.interquartile_bands(samples, seed=1, resamples=200),
+            stats.improvement_bands(samples, baseline, seed=1, resamples=200),
+        ]
+        return [ends.tolist() for band in bands for ends in (band.mean, band.low, band.high)]
+
+    first = found()
+    monkeypatch.setattr(stats, "_BLOCK", 350)  # 7 resamples at once, and 4 at the end
+    assert found() == first
+    monkeypatch.setattr(stats, "_KEPT", 0)
+    assert found() == first
+
+
+def test_the_interval_of_the_probability_is_that_of_a_textbook_bootstrap() -> None:
+    random = np.random.default_rng(11)
+    a, b = random.normal(0.4, 1.0, 40).round(1), random.normal(0.0, 1.5, 30).round(1)
+    above = 0.5 * ((a[:, np.newaxis] > b) * 1.0 + (a[:, np.newaxis] >= b))
+    replicates = [above[np.ix_(random.integers(40, size=40), random.integers(30, size=30))].mean() for _ in range(5000)]
+    found = stats.probability_of_improvement(a, b, seed=0, resamples=5000)
+    assert found.mean == pytest.approx(above.mean())
+    # An end of 5,000 resamples is known to about 0.04 deviations; the two are independent.
+    assert found.interval == pytest.approx(np.quantile(replicates, [0.025, 0.975]), abs=0.2 * np.std(replicates))
+
+
+def test_large_samples_have_the_intervals_that_the_bootstrap_tends_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(12)
+    samples = np.stack([random.normal(size=2400), random.exponential(size=2400), np.ones(2400)], axis=1).round(2)
+    baseline = random.normal(0.5, 2.0, 1700).round(2)
+
+    def found() -> list[stats.Band]:
+        return [
+            stats.interquartile_bands(samples, seed=1, resamples=2000),
+            stats.improvement_bands(samples, baseline, seed=1, resamples=2000),
+        ]
+
+    monkeypatch.setattr(stats, "_drawing", None)  # nothing is drawn
+    limits = found()
+    monkeypatch.undo()
+    monkeypatch.setattr(stats, "LARGE", 10_000)
+    for limit, drawn in zip(limits, found(), strict=True):
+        widths = drawn.high - drawn.low
+        np.testing.assert_array_equal(limit.mean, drawn.mean)
+        assert (np.abs(limit.low - drawn.low) <= 0.06 * widths).all()
+        assert (np.abs(limit.high - drawn.high) <= 0.06 * widths).all()
+        assert (limit.high - limit.low)[:2] == pytest.approx(widths[:2], rel=0.08)
+    constant = limits[0]
+    assert constant.low[2] == constant.high[2] == 1.0
+
+
+def test_memory_stays_bounded_for_many_values() -> None:
+    random = np.random.default_rng(13)
+    for values, columns in ((20_000, 2), (2_000, 3)):
+        samples = random.normal(size=(values, columns))
+        tracemalloc.start()
+        try:
+            stats.interquartile_bands(samples, seed=0)
+            stats.improvement_bands(samples[:, 1:], samples[:, 0], seed=0)
+            kept, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 100e6
+        assert kept < 10e6
 
 
 def test_constant_columns_have_intervals_of_no_width() -> None:

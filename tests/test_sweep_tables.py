@@ -26,8 +26,8 @@ from spaql.sweeps.exporting import export
 from spaql.sweeps.gathered import gather
 from spaql.sweeps.page import write_report
 from spaql.sweeps.pictures import draw, sheets
-from spaql.sweeps.status import status
-from spaql.sweeps.table import FORMATS, tabulate
+from spaql.sweeps.status import lock_held, status
+from spaql.sweeps.table import FORMATS, optima, tabulate
 from spaql.sweeps.watching import watch
 
 NASTY = "</script><b>&|\"_'"
@@ -70,17 +70,20 @@ def fill(folder, told=TOLD, *, missing=(), failing=(), **progress):
     folder.mkdir(exist_ok=True)
     (folder / "study.json").write_text(json.dumps(told))
     with Store(folder / STORE, code="test") as store:
-        for number, group in enumerate(study.groups):
-            for at, run in enumerate(group.runs):
-                key = run.id, run.specification
-                if (number, at) in failing:
-                    store.add((), failed=[(*key, Failure("error", f"ValueError: {NASTY}"))])
-                elif (number, at) not in missing:
-                    store.add([(*key, scored(run, at))])
-        done = len(store)
-        total = sum(len(group.runs) for group in study.groups)
-        store.add((), progress=said(total, done, len(failing), **progress))
+        fill_with(store, study, missing=missing, failing=failing, **progress)
     return study
+
+
+def fill_with(store, study=None, *, missing=(), failing=(), **progress):
+    study = study or Description.of(TOLD)
+    for number, group in enumerate(study.groups):
+        for at, run in enumerate(group.runs):
+            key = run.id, run.specification
+            if (number, at) in failing:
+                store.add((), failed=[(*key, Failure("error", f"ValueError: {NASTY}"))])
+            elif (number, at) not in missing:
+                store.add([(*key, scored(run, at))])
+    store.add((), progress=said(len(study.ids), len(store), len(failing), **progress))
 
 
 @pytest.fixture(scope="module")
@@ -131,29 +134,79 @@ def test_status_tells_failures_with_their_seeds(part):
 
 
 @pytest.mark.parametrize(
-    ("progress", "state"),
+    ("ago", "host", "said_state", "held", "state"),
     [
-        ({"told": time.time() + 100}, "stopped"),  # a clock that is wrong is nobody at work
-        ({"told": 0.0}, "at work"),  # long ago, but its process is there
-        ({"told": 0.0, "process": 2**22 + 1}, "stopped"),
-        ({"told": 0.0, "host": "elsewhere"}, "stopped"),
-        ({"host": "elsewhere"}, "at work"),
-        ({"state": "stopped"}, "stopped"),
+        (1000.0, None, "runs", True, "at work"),  # it said nothing for long, but has the lock
+        (1000.0, "elsewhere", "runs", True, "at work"),
+        (0.0, None, "starts", True, "at work"),
+        (0.0, None, "runs", False, "stopped"),  # it was killed: its process may have a successor of the same number
+        (-1.0, None, "starts", False, "at work"),  # it took the lock after that was asked
+        (0.0, "elsewhere", "runs", False, "at work"),  # locks are not always seen from another computer
+        (1000.0, "elsewhere", "runs", False, "stopped"),
+        (-100.0, "elsewhere", "runs", False, "stopped"),  # a clock that is wrong is nobody at work
+        (-100.0, None, "runs", False, "stopped"),
+        (0.0, None, "stopped", False, "stopped"),
+        (0.0, None, "runs", None, "at work"),  # the lock cannot be asked
+        (1000.0, None, "starts", None, "stopped"),
     ],
 )
-def test_who_is_at_work(tmp_path, progress, state):
-    if "told" in progress and progress["told"] > 0:
-        progress = {**progress, "host": "elsewhere"}
+def test_who_is_at_work(tmp_path, ago, host, said_state, held, state):
+    given = {"state": said_state, "running": 2, "seconds_left": 30.0, "told": time.time() - ago}
+    given |= {} if host is None else {"host": host}
+    (tmp_path / "study.json").write_text("{}")
     with Store(tmp_path / STORE, code="test") as store:
-        given = {"state": "runs", "running": 2, "seconds_left": 30.0, **progress}
         store.add((), progress=said(10, 4, 1, **given))
-        (tmp_path / "study.json").write_text("{}")
-        now = status(tmp_path)  # while it is open for writing
+        if held:
+            now = status(tmp_path)
+    if held is None:
+        (tmp_path / f"{STORE}.lock").unlink(missing_ok=True)
+    if not held:
+        now = status(tmp_path)
     assert now.state == state
     assert now.running == (2 if state == "at work" else 0)
     if state == "at work":
         assert "4 of 10 runs done, 1 failed, 2 running; threads (2)" in now.sentence
         assert now.seconds_left is not None
+
+
+def test_who_begins_anew_is_at_work(tmp_path):
+    fill(tmp_path)
+    with Store(tmp_path / STORE, code="test"):
+        now = status(tmp_path)
+    assert now.at_work
+    assert now.told == "48 of 48 runs done, 0 running; somebody is at work"
+    assert now.engine is now.process is now.rate is None
+    assert status(tmp_path).state == "over"
+
+
+def test_asking_for_the_lock_does_not_keep_it(tmp_path):
+    path = tmp_path / STORE
+    assert lock_held(path) is None
+    with Store(path, code="test"):
+        assert lock_held(path) is True
+        assert lock_held(path) is True
+    assert lock_held(path) is False
+    with open(f"{path}.lock") as other:  # who asks at the same moment is nobody at work
+        fcntl = pytest.importorskip("fcntl")
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert lock_held(path) is False
+    with Store(path, code="test"):
+        assert lock_held(path) is True
+
+
+def test_without_locks_the_lock_cannot_be_asked(tmp_path, monkeypatch):
+    with Store(tmp_path / STORE, code="test"):
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+        assert lock_held(tmp_path / STORE) is None
+
+
+def test_a_store_of_which_nothing_was_said_is_not_over(tmp_path):
+    (tmp_path / "study.json").write_text(json.dumps(TOLD))
+    begun = pytest.raises(NothingYetError, match="has no runs yet; wait until its study has begun")
+    with Store(tmp_path / STORE, code="test"), begun:
+        status(tmp_path)
+    with pytest.raises(NothingYetError, match="has no runs yet"):
+        status(tmp_path)
 
 
 def test_a_folder_without_a_store_is_a_sentence(tmp_path):
@@ -272,6 +325,27 @@ def test_what_is_missing_is_visible(part):
     assert "nan" not in text.lower()
 
 
+def test_rows_of_equal_values_have_no_deviation(tmp_path):
+    told = {**TOLD, "seeds": 3, "baseline": "aql", "problems": [{"problem": "oil"}]}
+    fill(tmp_path, {**told, "algorithms": [{"algorithm": "aql"}]})
+    gathered = gather(tmp_path, "arms")
+    gathered.groups[0].values[:] = 0.1  # numpy's deviation of it is not 0
+    assert gathered.groups[0].values.std(ddof=1) > 0
+    (row,) = tabulate(gathered).rows
+    assert (row.mean, row.low, row.high, row.deviation) == (0.1, 0.1, 0.1, 0.0)
+
+
+def test_optima_do_not_depend_on_the_order_of_problems(tmp_path):
+    long = {"problem": "oil", "label": "long", "arguments": {"horizon": 600}}
+    short = [{"problem": "oil", "label": f"short {x}", "arguments": {"sharpness": x}} for x in (1, 10)]
+    found = []
+    for name, problems in (("first", [long, *short]), ("last", [*short, long])):
+        fill(tmp_path / name, {**TOLD, "seeds": 2, "problems": problems})
+        found.append(optima(gather(tmp_path / name)))
+    assert found[0] == found[1]
+    assert sorted(found[0]) == ["short 1", "short 10"]
+
+
 def test_a_baseline_can_be_named(whole):
     rows = tabulate(gather(whole), baseline="aql, scaling=0.5").rows
     assert [row.difference is None for row in rows] == [False, True, False, False] * 2
@@ -316,8 +390,12 @@ def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
     assert tabulate(gather(tmp_path, "arms")).columns() == ["n", "mean [95%]", "IQM [95%]"]
 
 
-def test_synthetic_stores_are_whole_studies(tmp_path):
+def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
+    monkeypatch.setattr("spaql.bench.stores._AT_ONCE", 25)
+    asked, runs = [], Description.missing
+    monkeypatch.setattr(Description, "missing", lambda *of: asked.append(1) or runs(*of))
     study = synthetic(tmp_path, 60, 12)
+    assert len(asked) == 1
     assert status(tmp_path).complete
     rows = tabulate(gather(tmp_path)).rows
     assert [row.n for row in rows] == [5] * 12
@@ -407,6 +485,17 @@ def test_every_run_is_a_row(part, tmp_path):
         export(part, "xls")
 
 
+def test_labels_of_the_same_runs_export_each_once(tmp_path):
+    problems = [{"problem": "oil", "label": f"{seeds}", "seeds": seeds} for seeds in ([1, 2], [2, 3], [4])]
+    told = {**TOLD, "problems": problems, "algorithms": [{"algorithm": "random"}]}
+    study = fill(tmp_path, told, failing=[(1, 1)])
+    assert len({group.kind for group in study.groups}) == 1
+    rows = read(export(tmp_path))
+    found = {(row["seed"], row["problem_label"], row["status"]) for row in rows}
+    assert len(rows) == len(study.ids) == 4
+    assert found == {("1", "[1, 2]", "done"), ("2", "[1, 2]", "done"), ("3", "[2, 3]", "failed"), ("4", "[4]", "done")}
+
+
 def test_parquet_holds_the_same(part, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(export(part, "parquet", tmp_path / "all.parquet"))
@@ -439,10 +528,25 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
     monkeypatch.setenv("LINES", "50")
     out, waits = Terminal(), []
     folder = tmp_path / "later"
+    kept = []
+
+    def say(state):
+        kept[0].add((), progress=said(48, 0, state=state, seconds_left=None))
+
+    def end():
+        kept.pop().close()
+        fill(folder)
+
     stages = iter(
         [
-            lambda: fill(folder, missing=[(0, 0)], state="runs", running=1, seconds_left=9.0),
-            lambda: fill(folder),
+            folder.mkdir,
+            lambda: (folder / STORE).touch(),
+            lambda: kept.append(Store(folder / STORE, code="test")),
+            lambda: (folder / "study.json").write_text(json.dumps(TOLD)),
+            lambda: say("starts"),
+            lambda: say("runs"),
+            lambda: fill_with(kept[0], missing=[(0, 0)], state="runs", running=1, seconds_left=9.0),
+            end,
         ]
     )
 
@@ -452,18 +556,19 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
 
     now = watch(folder, out, every=0.5, pause=pause)
     views = out.getvalue().split("\x1b[H")[1:]
-    assert len(views) == 3
-    assert views[0].startswith("waiting: ")
-    assert "47 of 48 runs done, 1 running; threads (2)" in views[1]
-    assert "5 of 6" in views[1]
-    assert "48 of 48 runs done; over\x1b[K\n[####" in views[2]
+    assert len(views) == 9
+    assert all(view.startswith("waiting: ") for view in views[:5])
+    assert all("0 of 48 runs done, 0 running; threads (2)" in view for view in views[5:7])
+    assert "47 of 48 runs done, 1 running; threads (2)" in views[7]
+    assert "5 of 6" in views[7]
+    assert "48 of 48 runs done; over\x1b[K\n[####" in views[8]
     assert all(view.endswith("\x1b[J") for view in views)
     monkeypatch.setenv("LINES", "5")
     watch(folder, out := Terminal())
     assert out.getvalue().count("\n") == 4
     assert "... and 11 lines more" in out.getvalue()
     assert now.complete
-    assert len(waits) == 2
+    assert len(waits) == 8
 
 
 def test_without_a_terminal_views_are_plain(part):

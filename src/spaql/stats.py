@@ -18,14 +18,21 @@ Any other statistic (Efron, 1979).  The percentile bootstrap draws the data agai
 statistic each time, and takes the :math:`\alpha/2` and :math:`1 - \alpha/2` quantiles of what comes out.
 
 The interquartile mean is the mean of the middle half of the data.  Value i of the sorted data owns the mass
-:math:`[i/n, (i+1)/n]` and weighs as much of it as lies in :math:`[1/4, 3/4]`, so any n works.  Of data drawn again it
-is a weighted sum of the sorted data, and the weights depend on which places were drawn and not on the values there:
-one matrix serves all samples of a size.
+:math:`[i/n, (i+1)/n]` and weighs as much of it as lies in :math:`[1/4, 3/4]`, so any n works.  Of data drawn again,
+value i of the sorted data owns :math:`[C_i/n, C_{i+1}/n]`, with :math:`C_i` how often the values before it were drawn:
+a weighted sum of the sorted data, whose weights depend on which places were drawn and not on the values there.  All
+samples of a size share them.
 
 Probability of improvement (Mann and Whitney, 1947).  Of all pairs of a value of either sample, the share in which the
 first is the larger, ties counting half.  With :math:`c_i` and :math:`d_j` how often values are drawn again, its
 bootstrap replicate is :math:`\sum_{ij} c_i d_j s_{ij} / (n_a n_b)`, where :math:`s_{ij}` is 1, 1/2 or 0; for sorted b,
 :math:`\sum_j d_j s_{ij}` is a running sum of :math:`d`, looked up at the rank of :math:`a_i`.
+
+Samples of more than `LARGE` values are not drawn again: there the bootstrap is as good as its limit, the normal
+distribution.  The interquartile mean, a trimmed mean, has the standard error :math:`2 s_w / \sqrt{n}` (Tukey and
+McLaughlin, 1963), with :math:`s_w` the deviation after the outer quarters are set to the ends of the middle half.  The
+probability of improvement has :math:`\sqrt{s_u^2 / n_a + s_v^2 / n_b}` (Sen, 1960), with :math:`u_i` the share of b
+below :math:`a_i` and :math:`v_j` the share of a above :math:`b_j`.
 
 Every function works on the raw values: returns may be negative, and nothing here takes an absolute value of them.
 SciPy is imported where it is used, because importing it takes longer than most of these computations.
@@ -35,7 +42,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, overload
@@ -48,6 +55,8 @@ Floats = NDArray[np.float64]
 # Resamples are drawn in blocks of about this many numbers, so that memory stays bounded for any n.
 _BLOCK = 1 << 20
 _COLUMNS_AT_ONCE = 256  # the same for many samples at once
+LARGE = 2000  # values; beyond, intervals of the bootstrap are those it tends to
+_KEPT = 1 << 18  # numbers; what is drawn for a sample is kept up to here, and drawn again beyond it
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Estimate:
     """
     sample = _sample(values, "values")
     band = mean_band(sample[:, np.newaxis], confidence)
-    deviation = float(_deviations(sample[:, np.newaxis])[0])
+    deviation = float(deviations(sample[:, np.newaxis])[0])
     return Estimate(float(band.mean[0]), float(band.low[0]), float(band.high[0]), deviation, sample.size)
 
 
@@ -190,8 +199,27 @@ def mean_band(curves: ArrayLike, confidence: float = 0.95) -> Band:
 
     from scipy.special import stdtrit
 
-    half_width = float(stdtrit(runs - 1, 0.5 + confidence / 2)) * _deviations(samples) / math.sqrt(runs)
+    half_width = float(stdtrit(runs - 1, 0.5 + confidence / 2)) * deviations(samples) / math.sqrt(runs)
     return Band(mean, mean - half_width, mean + half_width)
+
+
+def deviations(samples: ArrayLike) -> Floats:
+    """Sample deviation (``ddof=1``) of every column.
+
+    Parameters
+    ----------
+    samples
+        One group per column, `[values, n]` with values >= 1; all finite.
+
+    Returns
+    -------
+    ndarray
+        `[n]`; exactly 0 for constant columns, NaN for one value.
+    """
+    columns = _columns(samples, "samples")
+    if len(columns) == 1:
+        return np.full(columns.shape[1], np.nan)
+    return np.where(_constant(columns), 0.0, columns.std(axis=0, ddof=1))
 
 
 def welch(a: ArrayLike, b: ArrayLike) -> Test:
@@ -244,7 +272,7 @@ def welch_tests(samples: ArrayLike, baseline: ArrayLike) -> Comparisons:
     if min(sizes) < 2:
         raise ValueError(f"Welch's test needs at least two values in each sample, not {sizes[0]} and {sizes[1]}.")
     means = [mean_band(sample).mean for sample in (first, second)]
-    variances = [_deviations(sample) ** 2 / size for sample, size in zip((first, second), sizes, strict=True)]
+    variances = [deviations(sample) ** 2 / size for sample, size in zip((first, second), sizes, strict=True)]
     difference = means[0] - means[1]
     whole = variances[0] + variances[1]
 
@@ -378,7 +406,7 @@ def bootstrap_interval(
         raise ValueError(f"resamples must be at least 1, not {resamples}.")
     random = np.random.default_rng(operator.index(seed))  # index() refuses None, which would draw a hidden seed
     point = float(statistic(sample, axis=-1))
-    deviation = float(_deviations(sample[:, np.newaxis])[0])
+    deviation = float(deviations(sample[:, np.newaxis])[0])
     if sample.size == 1:
         return Estimate(point, -math.inf, math.inf, deviation, 1)
     replicates = np.empty(resamples)
@@ -422,7 +450,7 @@ def interquartile_mean(values: ArrayLike, axis: int | None = None) -> float | Fl
     if array.size == 0:
         raise ValueError("values is empty; at least one number is needed.")
     _check_finite(array, "values")
-    means = np.sort(array, axis=-1) @ _middle(array.shape[-1])
+    means = np.sort(array, axis=-1) @ _middle(np.arange(array.shape[-1] + 1.0))
     return float(means) if axis is None else means
 
 
@@ -443,7 +471,7 @@ def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.
     Returns
     -------
     Band
-        Three arrays `[n]`.  One value gives the interval ``(-inf, inf)``.
+        Three arrays `[n]`.  One value gives the interval ``(-inf, inf)``; more than `LARGE` are not drawn again.
     """
     _check_confidence(confidence)
     columns = np.sort(_columns(samples, "samples"), axis=0)
@@ -451,9 +479,20 @@ def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.
     point = np.where(_constant(columns), columns[0], interquartile_mean(columns, axis=0))
     if size == 1:
         return Band(point, np.full_like(point, -np.inf), np.full_like(point, np.inf))
-    weights = _interquartile_weights(size, resamples, operator.index(seed))  # [values, resamples]
-    # Around the smallest value, so that what is constant has an interval of zero width.
-    low, high = _percentiles(lambda at: (columns[:, at] - columns[0, at]).T @ weights, columns.shape[1], confidence)
+    if size > LARGE:
+        cut = size // 4
+        error = 2 * deviations(np.clip(columns, columns[cut], columns[-1 - cut])) / math.sqrt(size)
+        return _normal(point, error, confidence)
+    above = columns - columns[0]  # the smallest value: what is constant has an interval of zero width
+
+    def replicates(some: slice) -> Floats:
+        rows = _rows(size, resamples)
+        drawn = _drawn((operator.index(seed), size), size, resamples, rows)
+        return np.concatenate(
+            [np.einsum("ic,ib->cb", above[:, some], _middle(_running(counts))) for counts in drawn], axis=1
+        )
+
+    low, high = _percentiles(replicates, columns.shape[1], confidence)
     return Band(point, low + columns[0], high + columns[0])
 
 
@@ -478,7 +517,8 @@ def probability_of_improvement(
     -------
     Estimate
         `mean` is the probability, `deviation` NaN, `count` the number of all values; a sample of one value gives the
-        interval ``(0, 1)``.
+        interval ``(0, 1)``.  Of more than `LARGE` values in the mean of both samples, and a tenth of that in each, none
+        is drawn again.
 
     Examples
     --------
@@ -516,18 +556,54 @@ def improvement_bands(
     point = (below + reached).sum(axis=0) / pairs
     if min(len(first), len(second)) == 1:
         return Band(point, np.zeros_like(point), np.ones_like(point))
-    ours = _drawn_counts(len(first), resamples, operator.index(seed), 0)  # [values, resamples]
-    theirs = _drawn_counts(len(second), resamples, operator.index(seed), 1)
-    running = np.zeros((len(second) + 1, resamples))
-    np.cumsum(theirs, axis=0, out=running[1:])
+    if len(first) + len(second) > 2 * LARGE and 10 * min(len(first), len(second)) > LARGE:
+        return _normal(point, _improvement_errors(first, second, below + reached), confidence, 0.0, 1.0)
+    order = np.argsort(first, axis=0, kind="stable")  # neighbours in memory are looked up one after the other
+    below, reached = (np.take_along_axis(ranks, order, axis=0) for ranks in (below, reached))
 
     def replicates(some: slice) -> Floats:
-        found = np.empty((below[:, some].shape[1], resamples))
-        for row, under, up_to in zip(found, below[:, some].T, reached[:, some].T, strict=True):
-            np.einsum("ib,ib->b", ours, running[under] + running[up_to], out=row)
-        return found / pairs
+        rows = _rows(max(len(first), len(second)), resamples)
+        ours, theirs = (
+            _drawn((operator.index(seed), size, side), size, resamples, rows)
+            for side, size in enumerate((len(first), len(second)))
+        )
+        found = [_pairs(below[:, some], reached[:, some], c, _running(d)) for c, d in zip(ours, theirs, strict=True)]
+        return np.concatenate(found, axis=1) / pairs
 
     return Band(point, *_percentiles(replicates, first.shape[1], confidence))
+
+
+def _improvement_errors(first: Floats, second: Floats, ranks: NDArray[np.intp]) -> Floats:
+    """Standard errors for columns `[values, n]` over a sample `[m]`; `ranks` are twice those of the values in it."""
+    ours = deviations(ranks / (2.0 * len(second))) ** 2 / len(first)
+    theirs = np.empty_like(ours)
+    for at, column in enumerate(np.sort(first, axis=0).T):
+        above = np.searchsorted(column, second, side="left") + np.searchsorted(column, second, side="right")
+        theirs[at] = deviations((above / (2.0 * len(first)))[:, np.newaxis])[0] ** 2 / len(second)
+    return np.sqrt(ours + theirs)
+
+
+def _normal(point: Floats, error: Floats, confidence: float, least: float = -math.inf, most: float = math.inf) -> Band:
+    """Normal intervals, as far as values can be."""
+    from scipy.special import ndtri
+
+    half_width = float(ndtri(0.5 + confidence / 2)) * error
+    return Band(point, np.maximum(point - half_width, least), np.minimum(point + half_width, most))
+
+
+def _pairs(below: NDArray[np.intp], reached: NDArray[np.intp], counts: Floats, running: Floats) -> Floats:
+    """Twice the pairs in which the first is larger, once those that tie, for columns of ranks `[values, n]`.
+
+    Of resamples with counts `[values, some]` and running sums of the others' `[m + 1, some]`: `[n, some]`.
+    """
+    found = np.empty((below.shape[1], counts.shape[1]))
+    for row, under, up_to in zip(found, below.T, reached.T, strict=True):
+        if np.array_equal(under, up_to):
+            np.einsum("ib,ib->b", counts, running[under], out=row)
+            row *= 2.0
+        else:
+            np.einsum("ib,ib->b", counts, running[under] + running[up_to], out=row)
+    return found
 
 
 def _percentiles(replicates: Callable[[slice], Floats], columns: int, confidence: float) -> tuple[Floats, Floats]:
@@ -540,26 +616,47 @@ def _percentiles(replicates: Callable[[slice], Floats], columns: int, confidence
     return low, high
 
 
-@lru_cache(maxsize=16)
-def _interquartile_weights(size: int, resamples: int, seed: int) -> Floats:
-    """What each value of a sorted sample weighs in the interquartile mean of the sample drawn again."""
-    drawn = np.sort(np.random.default_rng((seed, size)).integers(size, size=(resamples, size)), axis=1)
-    weights = np.zeros((resamples, size))
-    np.add.at(weights, (np.arange(resamples)[:, np.newaxis], drawn), _middle(size))
-    return np.ascontiguousarray(weights.T)
+def _rows(size: int, resamples: int) -> int:
+    """Resamples at once of samples of a size."""
+    return min(max(_BLOCK // size, 1), resamples)
+
+
+def _drawn(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterable[Floats]:
+    """How often each value of a sample is drawn again: `[size, rows]`, block by block, the last one smaller.
+
+    The blocks together depend on the key alone, not on how large they are.
+    """
+    wanted = key, size, resamples, rows
+    return _kept(*wanted) if size * resamples <= _KEPT else _drawing(*wanted)
 
 
 @lru_cache(maxsize=16)
-def _drawn_counts(size: int, resamples: int, seed: int, side: int) -> Floats:
-    """How often each value of a sample is drawn again, `[size, resamples]`; the two sides are independent."""
-    random = np.random.default_rng((seed, size, side))
-    return np.ascontiguousarray(random.multinomial(size, np.full(size, 1 / size), size=resamples).T, np.float64)
+def _kept(key: tuple[int, ...], size: int, resamples: int, rows: int) -> tuple[Floats, ...]:
+    return tuple(_drawing(key, size, resamples, rows))
 
 
-def _middle(size: int) -> Floats:
-    """Weights of sorted values in the interquartile mean, `[size]`, sum 1."""
-    edges = np.linspace(0.0, 1.0, size + 1)
-    return 2 * np.diff(np.clip(edges, 0.25, 0.75))
+def _drawing(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterator[Floats]:
+    random = np.random.default_rng(key)
+    for start in range(0, resamples, rows):
+        some = min(rows, resamples - start)
+        places = random.integers(size, size=(some, size))
+        places += np.arange(0, some * size, size)[:, np.newaxis]
+        counts = np.bincount(places.ravel(), minlength=some * size).reshape(some, size)
+        yield counts.T.astype(np.float64, order="C")
+
+
+def _running(counts: Floats) -> Floats:
+    """Sums of counts before each value, and of all, `[size + 1, some]`."""
+    found = np.zeros((counts.shape[0] + 1, counts.shape[1]))
+    np.cumsum(counts, axis=0, out=found[1:])
+    return found
+
+
+def _middle(edges: Floats) -> Floats:
+    """Weights of sorted values in the interquartile mean, `[size, ...]`, sum 1; they end at the edges, from 0 up."""
+    whole = edges[-1]
+    weights: Floats = np.diff(np.clip(edges, 0.25 * whole, 0.75 * whole), axis=0) * (2 / whole)
+    return weights
 
 
 def _columns(values: ArrayLike, name: str) -> Floats:
@@ -597,10 +694,3 @@ def _constant(samples: Floats) -> NDArray[np.bool_]:
     """Which columns of `[runs, n]` hold one repeated number."""
     constant: NDArray[np.bool_] = np.all(samples == samples[0], axis=0)
     return constant
-
-
-def _deviations(samples: Floats) -> Floats:
-    """Sample deviation of every column of `[runs, n]`: exactly 0 for constant columns, NaN for one run."""
-    if samples.shape[0] == 1:
-        return np.full(samples.shape[1], np.nan)
-    return np.where(_constant(samples), 0.0, samples.std(axis=0, ddof=1))

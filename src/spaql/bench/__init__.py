@@ -42,8 +42,8 @@
     `throughput_to_bare`, the time that two threads take which call the same runs one after the other, over ours, in
     blocks measured in turn; memory of the process after each block; milliseconds to store a run; and seconds from the
     command until a study with a hundred thousand finished runs hands out the next.  The aims are 0.9, flat, 0.3, 3.
-(p) `tables`: of a study of 200,000 finished runs, once in 2,000 groups and once in 10,000: `status_seconds` to say how
-    far it is, and `table_seconds` to read it and make its table, with all its intervals; the worse of the two.  The
+(p) `tables`: of a study of 200,000 finished runs, in 2 groups, in 2,000 and in 10,000: `status_seconds` to say how
+    far it is, and `table_seconds` to read it and make its table, with all its intervals; the worst of them.  The
     aims are 1 and 10.
 
 A part is named after its key; `growth` has the keys of (c) and (d).  The module that `PARTS` names for it, imported

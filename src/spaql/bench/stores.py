@@ -22,7 +22,7 @@ from spaql.sweeps.status import STUDY, status
 from spaql.sweeps.table import tabulate
 
 RUNS = 200_000
-SHAPES = (2_000, 10_000)  # groups
+SHAPES = (2, 2_000, 10_000)  # groups
 _AT_ONCE = 5_000
 
 
@@ -52,6 +52,7 @@ def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Descrip
         "algorithms": [{"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": scalings}}],
     }
     study = Description.of(told)
+    planned = study.runs
     random = np.random.default_rng(0)
     (path / STUDY).write_text(json.dumps(told), encoding="utf-8")
     progress = {
@@ -61,7 +62,7 @@ def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Descrip
     }  # fmt: skip
     with Store(path / STORE, code=code()) as store:
         for first in range(0, runs, _AT_ONCE):
-            some = study.runs[first : first + _AT_ONCE]
+            some = planned[first : first + _AT_ONCE]
             scores = random.normal(4.0, 0.2, len(some)).tolist()
             store.add(
                 [(run.id, run.specification, _record(run.seed, score)) for run, score in zip(some, scores, strict=True)]

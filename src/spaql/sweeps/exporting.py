@@ -12,7 +12,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -75,19 +75,16 @@ def _arrow() -> Any:
     return pyarrow
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What the runs of a group have in common, and which seeds are theirs."""
-
-    shared: Mapping[str, Any]
-    seeds: frozenset[int]
+_Known = Mapping[str, Mapping[int, Mapping[str, Any]]]
 
 
-def _known(gathered: Gathered) -> dict[str, _Known]:
-    return {
-        group.run.kind: _Known(_shared(group.run, group.problem, group.algorithm), frozenset(group.seeds))
-        for group in gathered.groups
-    }
+def _known(gathered: Gathered) -> _Known:
+    """What is said of each run beside its numbers, by kind and seed; of labels that share a run the first counts."""
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for group in gathered.groups:
+        shared = _shared(group.run, group.problem, group.algorithm)
+        found[group.run.kind] = dict.fromkeys(group.seeds, shared) | found.get(group.run.kind, {})
+    return found
 
 
 def _shared(run: Run, problem: str, algorithm: str) -> dict[str, Any]:
@@ -110,24 +107,26 @@ def _flat(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else json.dumps(value, default=str)
 
 
-def _rows(store: Store, known: Mapping[str, _Known]) -> Iterator[dict[str, Any]]:
+def _rows(store: Store, known: _Known) -> Iterator[dict[str, Any]]:
     """Every run of the study, the finished ones first."""
     for row in store.rows():
         kind, seed = parted(row.specification)
-        if kind in known and seed in known[kind].seeds:
+        shared = known.get(kind, {}).get(seed)
+        if shared is not None:
             own = {"id": row.id, "seed": seed, "seconds": row.seconds, "status": "done"}
-            yield {**known[kind].shared, **row.scalars, **own}
+            yield {**shared, **row.scalars, **own}
     for key, (specification, failure) in store.failures().items():
         kind, seed = parted(specification)
-        if kind in known and seed in known[kind].seeds:
-            yield {**known[kind].shared, **asdict(failure), "id": key, "seed": seed, "status": "failed"}
+        shared = known.get(kind, {}).get(seed)
+        if shared is not None:
+            yield {**shared, **asdict(failure), "id": key, "seed": seed, "status": "failed"}
 
 
-def _types(store: Store, known: Mapping[str, _Known]) -> dict[str, str]:
+def _types(store: Store, known: _Known) -> dict[str, str]:
     """All columns in their order, each with what it holds."""
     given: dict[str, set[type]] = {}
-    for each in known.values():
-        for name, value in each.shared.items():
+    for seeds in known.values():
+        for name, value in next(iter(seeds.values())).items():  # they differ in their labels at most
             given.setdefault(name, set()).add(type(value))
     scalars: dict[str, set[type]] = {}
     for row in store.rows():

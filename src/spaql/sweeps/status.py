@@ -1,7 +1,8 @@
 """How far a study is, from its folder, at any moment and at once, however many runs it has.
 
 The process that does the runs says a few times a second how far it is (`spaql.running`); here that is read.  Whether
-anybody is at work is told by the age of what was said, and on the same computer by the process itself.
+anybody is at work is told by the lock of the store, which the system frees when its process ends, however it ends; and
+by the age of what was said where the lock cannot be asked, or was taken on another computer.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from spaql.texts import duration, with_values
 
 STUDY = "study.json"
 FEW = 5  # failures that are told unless more are asked for
+_AT_WORK = ("starts", "runs")  # what is said by who has not ended
 _FRESH = 5.0  # seconds for which what was said stands for somebody at work
 
 
@@ -55,7 +57,7 @@ class Status:
     seconds_left
         Until it is over, as far as is known; None where it is not.
     engine, workers, host, process
-        Who is at work, or was last.
+        Who is at work, or was last; None where who is at work has not said anything yet.
     kinds
         How many failures of each kind the store has.
     failures
@@ -98,7 +100,8 @@ class Status:
             parts[0] += f", {self.failed:,} failed"
         if self.at_work:
             parts[0] += f", {self.running:,} running"
-            parts.append(f"{self.engine} ({self.workers}) of process {self.process} on {self.host}")
+            who = f"{self.engine} ({self.workers}) of process {self.process} on {self.host}"
+            parts.append("somebody is at work" if self.engine is None else who)
             if self.rate:
                 parts.append(f"{self.rate:.3g} runs/s")
             if self.seconds_left is not None:
@@ -134,16 +137,24 @@ def status(folder: str | os.PathLike[str], most: int = FEW) -> Status:
 
     Raises
     ------
+    NothingYetError
+        Where the folder has no store, or one of which nothing was said yet.
     StoreError
-        Where the folder has no store, or none that can be read.
+        Where the store cannot be read.
     """
     path = Path(folder)
+    asked = time.time()
+    held = lock_held(path / STORE)  # before anything is read: who ends meanwhile has said so
     with opened(path) as store, store.unchanged():
         said = store.progress or {}
         kinds = store.kinds_of_failures()
         failures = tuple(_failed(key, *found) for key, found in store.failures(most).items())
         done = None if "done" in said and (path / STUDY).is_file() else len(store)
-    alive = at_work(said)
+    if not (said or done or kinds):
+        raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
+    alive = at_work(said, held, asked)
+    ended = said.get("state") not in _AT_WORK
+    who = {} if alive and ended else said  # of who is at work now nothing is known then
     left = max(0, said["total"] - said["done"] - said["failed"]) if said else 0
     if done is None:
         total, done, failed = said["total"], said["done"], said["failed"]
@@ -151,19 +162,20 @@ def status(folder: str | os.PathLike[str], most: int = FEW) -> Status:
         failed = sum(kinds.values())
         total = done + failed + left
     seconds = said["told"] - said["began"] if said else 0.0
-    eta = said.get("seconds_left")
+    now = said.get("done_now")
+    eta = who.get("seconds_left")
     return Status(
         total=total,
         done=done,
         failed=failed,
-        running=said["running"] if alive else 0,
+        running=who.get("running", 0) if alive else 0,
         state="at work" if alive else "stopped" if left else "over",
-        rate=said["done_now"] / seconds if seconds > 0 and said["done_now"] else None,
+        rate=now / seconds if now and seconds > 0 and who else None,
         seconds_left=max(0.0, eta - (time.time() - said["told"])) if alive and eta is not None else None,
-        engine=said.get("engine"),
-        workers=said.get("workers"),
-        host=said.get("host"),
-        process=said.get("process"),
+        engine=who.get("engine"),
+        workers=who.get("workers"),
+        host=who.get("host"),
+        process=who.get("process"),
         kinds=kinds,
         failures=failures,
     )
@@ -176,21 +188,48 @@ def opened(folder: str | os.PathLike[str]) -> Store:
     return Store.reading(Path(folder) / STORE)
 
 
-def at_work(said: Mapping[str, Any]) -> bool:
-    """Whether who said this of its progress still does runs."""
-    if said.get("state") != "runs":
-        return False
-    if abs(time.time() - said["told"]) < _FRESH:
+def at_work(said: Mapping[str, Any], held: bool | None, asked: float) -> bool:
+    """Whether somebody does runs.
+
+    Parameters
+    ----------
+    said
+        What was last said of the progress; empty where nothing was.
+    held
+        Whether somebody had the lock of the store, as `lock_held` says.
+    asked
+        When that was asked, as `time.time` says.
+    """
+    if held:
         return True
-    if said["host"] != socket.gethostname() or os.name != "posix":  # elsewhere, asking a process might end it
+    if said.get("state") not in _AT_WORK or abs(asked - said["told"]) >= _FRESH:
         return False
+    # Nobody of this computer had the lock, but somebody may have taken it since.
+    return held is None or said["host"] != socket.gethostname() or bool(said["told"] >= asked)
+
+
+def lock_held(store: Path) -> bool | None:
+    """Whether somebody writes to a store; None where that cannot be asked.
+
+    Whoever asks has the lock for an instant, shared with all others who ask; a store that is opened waits for that.
+    """
     try:
-        os.kill(said["process"], 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's: it is there
+        import fcntl
+    except ImportError:  # another system
+        return None
+    try:
+        descriptor = os.open(f"{store}.lock", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # some file systems say the latter
         return True
-    return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _failed(key: str, specification: str, failure: Any) -> Failed:

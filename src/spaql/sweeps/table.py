@@ -102,6 +102,8 @@ class Table:
             parts.append(
                 f"IQM: mean of the middle half of the agents, with a 95% bootstrap interval ({_RESAMPLES:,} resamples)."
             )
+            if any(row.n > stats.LARGE for row in self.rows):
+                parts.append(f"Above {stats.LARGE:,} agents bootstrap intervals are their normal limits.")
         if self._compared:
             parts.append(
                 f"difference: to {self.baseline} on the same problem; p: Welch's test of it, adjusted by Holm's rule "
@@ -253,24 +255,26 @@ def optima(gathered: Gathered) -> dict[str, float]:
     """The exact optimum by problem, where it is known well enough and the metric is a return."""
     if gathered.metric not in _REWARDS:
         return {}
-    found: dict[str, float] = {}
-    solved: dict[str, float | None] = {}  # by the problem itself: labels may differ
-    steps = 0
+    same: dict[str, list[str]] = defaultdict(list)  # labels by the problem itself
+    problems: dict[str, Any] = {}
     for label, groups in gathered.problems.items():
         run = groups[0].run
-        if not run.compiled:
-            continue
-        problem = problem_of(run)
-        which = json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
-        if which not in solved and problem.model is not None:
-            steps += problem.horizon
-            if len(solved) >= _MOST_SOLVED or steps > _MOST_STEPS:
-                break
-            known = known_optimum(problem, _TOLERANCE)
-            solved[which] = None if known is None else known.value
-        value = solved.get(which)
-        if value is not None:
-            found[label] = value
+        if run.compiled:
+            which = json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
+            same[which].append(label)
+            if which not in problems:
+                problems[which] = problem_of(run)
+    found: dict[str, float] = {}
+    steps = 0
+    # The shortest first, so that which ones are solved does not depend on their order in the study.
+    solvable = sorted((each.horizon, which) for which, each in problems.items() if each.model is not None)
+    for horizon, which in solvable[:_MOST_SOLVED]:
+        steps += horizon
+        if steps > _MOST_STEPS:
+            break
+        known = known_optimum(problems[which], _TOLERANCE)
+        if known is not None:
+            found |= dict.fromkeys(same[which], known.value)
     return found
 
 
@@ -295,7 +299,7 @@ def _means(groups: Sequence[Members], places: Sequence[int], brief: bool) -> Ite
     if not brief:
         middle = stats.interquartile_bands(samples, seed=_SEED, resamples=_RESAMPLES)
         columns |= {"iqm": middle.mean, "iqm_low": middle.low, "iqm_high": middle.high}
-        columns["deviation"] = samples.std(axis=0, ddof=1) if len(samples) > 1 else np.full(len(places), np.nan)
+        columns["deviation"] = stats.deviations(samples)
     yield from _told(places, columns)
 
 
