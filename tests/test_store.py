@@ -62,6 +62,13 @@ def test_what_cannot_be_stored_stores_nothing(tmp_path):
         assert len(store) == 0
 
 
+def test_a_store_that_is_deleted_is_missed(tmp_path):
+    with Store(tmp_path / "runs.sqlite", code=CODE) as store:
+        (tmp_path / "runs.sqlite").unlink()
+        with pytest.raises(StoreError, match="is gone: somebody moved or deleted it"):
+            store.add([("a", "{}", Record({"x": 1.0}))])
+
+
 def test_two_processes(tmp_path):
     path = tmp_path / "runs.sqlite"
     script = f"""

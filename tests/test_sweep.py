@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import spaql
 from spaql.cli import main
 from spaql.errors import StudyError
+from spaql.experiment import execute
 from spaql.paper import plan
 from spaql.store import Store
 from spaql.sweeps import Description
@@ -194,6 +197,10 @@ def test_the_example_of_the_paper_is_the_paper():
             f"sharpness = {list(range(500))}, start = {list(range(500))}",
             "more than 200,000 comb",
         ),
+        ('"oil"', '"oil"\nlabel = "a\\nb"', r"problems\[1\].label: expected a text in one line"),
+        ('"aql"', '"aql"\nlabel = ""', r"algorithms\[1\].label: expected a text in one line"),
+        ('"oil"', '"oil"\narguments = { sharpness = 3 }', "sharpness is given twice; say it in arguments or in grid"),
+        ('algorithm = "random"', 'algorithm = "spaql-ts"', r"algorithms\[2\]: spaql-ts needs the parameter reference"),
         ('"oil"', '"Tank-v0"\nbounds = 3', r"problems\[1\].bounds: expected a table of \[low, high\]"),
         ('"oil"', '"Tank-v0"\nperiodic = "angle"', r"problems\[1\].periodic: expected a list"),
         ('"oil"', '"Tank-v0"\nhorizon = "x"', r"problems\[1\].horizon: expected a whole number"),
@@ -281,6 +288,57 @@ def test_a_wrong_engine_or_folder_is_told_before_anything_is_written(tmp_path, c
     assert not out.exists()
     assert main(["sweep", str(tmp_path / "none.toml"), "--out", str(out)]) == 2
     assert "it is not there" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
+    base = {"steps": 100, "algorithms": [{"algorithm": "spaql"}]}
+    for problem, sentence in (
+        ("nowhere:Tank-v0", "there is no module 'nowhere' here"),
+        ("Nothing-v0", "Gymnasium knows no such environment"),
+    ):
+        with pytest.raises(StudyError, match=sentence):
+            spaql.sweep({**base, "problems": [{"problem": problem}]}, tmp_path / "out")
+    ranges = {"algorithm": "spaql", "random": {"growth": {"low": 0.1, "high": 0.2}}}
+    with pytest.raises(StudyError, match="random of spaql needs draws"):
+        spaql.sweep({**base, "problems": [{"problem": "oil"}], "algorithms": [ranges]}, tmp_path / "out")
+    mean = {"problems": [{"problem": "CartPole-v1"}], "algorithms": [{"algorithm": "mean"}]}
+    with pytest.raises(StudyError, match="this heuristic needs the ambulance"):
+        spaql.sweep({**base, **mean}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "study.json").write_text("mine")
+    with pytest.raises(StudyError, match="is of something else"):
+        spaql.sweep({**base, "problems": [{"problem": "oil"}]}, tmp_path / "other")
+    assert (tmp_path / "other" / "study.json").read_text() == "mine"
+
+
+def test_too_few_steps_are_a_failure(tmp_path):
+    study = {"seeds": 2, "steps": 3, "problems": [{"problem": "oil"}], "algorithms": [{"algorithm": "aql"}]}
+    assert spaql.sweep(study, tmp_path).failed == 2
+    with Store.reading(tmp_path / "runs.sqlite") as store:
+        assert {failure.message for _, failure in store.failures().values()} == {
+            "steps: 3 are too few for one iteration of aql; give it more"
+        }
+
+
+def test_the_warm_up_is_paid_once_and_points_do_not_fail():
+    run = (
+        Description.of(
+            {
+                "seeds": 1,
+                "steps": 3000,
+                "episodes": 2,
+                "problems": [{"problem": "CartPole-v1", "horizon": 50}],
+                "algorithms": [{"algorithm": "aql", "parameters": {"rollouts": 0}}],
+            }
+        )
+        .groups[0]
+        .first
+    )
+    for budgets in ((3000,), (600, 1200, 1800, 2400, 3000)):
+        record = execute(replace(run, budgets=budgets))
+        assert 3000 - 50 * len(budgets) <= record.scalars["training_steps"] <= 3000
+    assert np.isnan(record.arrays["fresh"]).tolist() == [True, False, False, False, False]
 
 
 def test_the_same_from_python(tmp_path):

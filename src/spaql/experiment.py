@@ -354,9 +354,12 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
     """Spend budgets of environment steps one after the other; NaN where one is too small for a single iteration."""
     fresh, arms, steps = [], [], []
     for budget in run.budgets:
-        left = budget - agent.training_steps - agent.selection_steps
-        if isinstance(agent, Trained) and left >= agent.steps_per_iteration:
-            learn(total_timesteps=left)
+        # The first call pays for the warm-up, which is among the steps taken from the beginning.
+        spent, least = (
+            (agent.training_steps + agent.selection_steps, 0) if agent.iterations else (0, agent.training_steps)
+        )
+        if isinstance(agent, Trained) and budget - spent >= agent.steps_per_iteration + least:
+            learn(total_timesteps=budget - spent)
         ready = agent.iterations > 0 or not isinstance(agent, Trained)
         fresh.append(agent.evaluate(run.episodes).mean if ready else np.nan)
         arms.append(agent.arms)

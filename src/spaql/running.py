@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spaql.engines.base import KILLED, Again, Engine, Outcome
+from spaql.engines.base import ERROR, KILLED, Again, Engine, Outcome
 from spaql.errors import SpaqlError
 from spaql.experiment import Run
 from spaql.store import Failure, Record, Store
@@ -52,6 +52,7 @@ def perform(
     retry_failed: bool = False,
     before: Tally | None = None,
     more: bool = False,
+    scored: bool = False,
     finished: Callable[[Run], object] = lambda run: None,
     failed: Callable[[Run, Failure], object] = lambda run, failure: None,
 ) -> Tally:
@@ -73,10 +74,13 @@ def perform(
         Further runs, that need not be handed over, as it is known what became of them: they are counted.
     more
         Whether more is to come, so that nobody is told that it is over; see `over`.
+    scored
+        Whether a run whose steps did not suffice for a single iteration, so that it has no score, is a failure.
     finished, failed
         Called with each run that finished, or failed for good.
     """
     work = _Work.of(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
+    work.scored = scored
     store.add((), progress=work.said("runs"))
     at_end = "runs" if more else "over"
     if not work.waiting:
@@ -133,6 +137,7 @@ class _Work:
     alone: set[str] = field(default_factory=set)  # suspected of ending their worker
     strikes: Counter[str] = field(default_factory=Counter)
     pace: dict[tuple[str, str], float] = field(default_factory=dict)  # seconds per unit of cost
+    scored: bool = False
     chunks: int = 0
     results: list[tuple[str, str, Record]] = field(default_factory=list)
     failures: list[tuple[str, str, Failure]] = field(default_factory=list)
@@ -192,6 +197,9 @@ class _Work:
             return
         left[0] -= 1
         self.chunks -= left[0] == 0
+        if self.scored and isinstance(result, Record) and run.budgets and result.scalars.get("fresh") is None:
+            few = f"steps: {run.budgets[-1]:,} are too few for one iteration of {run.algorithm}; give it more"
+            result = Failure(ERROR, few)
         if isinstance(result, Failure) and result.kind == KILLED:
             self.strikes[run.id] += result.attempts
             if self.strikes[run.id] < STRIKES:

@@ -256,6 +256,8 @@ class Store:
         for key, specification, failure in failed:
             told = key, specification, failure.kind, failure.message, failure.attempts
             failures.append((*told, _digest(*map(str, told))))
+        if not self.path.exists():
+            raise StoreError(f"{self._name} is gone: somebody moved or deleted it; what was in it is not here any more")
         with self._sentences():
             many = self._connection.executemany
             self._connection.execute("BEGIN IMMEDIATE")

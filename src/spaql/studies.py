@@ -133,7 +133,7 @@ class Study:
 
         `before` counts further runs, which need not be handed over; see `spaql.running.perform`.
         """
-        return self._perform(runs, self._failed, retry_failed, before)
+        return self._perform(runs, self._failed, retry_failed, before, scored=True)
 
     def perform(self, runs: Sequence[Run]) -> None:
         """Do the runs that the store does not have, all of them: the first that fails stops the study."""
@@ -150,6 +150,7 @@ class Study:
         failed: Callable[[Run, Failure], object],
         retry_failed: bool,
         before: Tally | None = None,
+        scored: bool = False,
     ) -> Tally:
         if self._bar is not None:
             done = self.store.finished()
@@ -164,6 +165,7 @@ class Study:
             retry_failed=retry_failed,
             before=before,
             more=True,
+            scored=scored,
             finished=self._finished,
             failed=failed,
         )

@@ -102,8 +102,8 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{tally.done:,} of {tally.total:,} runs are done; see spaql sweep table {options.out}")
     if tally.failed:
         say(
-            f"{tally.failed:,} runs failed; spaql sweep status {options.out} says why, and the same command with "
-            "--retry-failed tries them again"
+            f"{tally.failed:,} {'runs' if tally.failed > 1 else 'run'} failed; spaql sweep status {options.out} says "
+            "why, and the same command with --retry-failed tries them again"
         )
     return 0 if tally.complete else 1
 

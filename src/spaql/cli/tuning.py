@@ -44,9 +44,14 @@ def _run(options: argparse.Namespace) -> int:
             "the same command goes on from there"
         )
         return 130
+    from spaql.tuning.outcome import FAILED
+
     if options.json:
         print(json.dumps({**outcome.to_dict(), "folder": options.out}))
     else:
         print("\n".join(outcome.words()))
-        print(f"See report.html, tune.json and best.json in {options.out}.")
+        best = "report.html, tune.json and best.json" if outcome.winner is not None else "report.html and tune.json"
+        print(f"See {best} in {options.out}.")
+    if outcome.count(FAILED) and not options.json:
+        say(f"some runs failed; spaql sweep status {options.out} says why, and --retry-failed tries them again")
     return 0 if outcome.complete else 1

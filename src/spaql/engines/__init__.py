@@ -11,6 +11,7 @@ from spaql.errors import ParameterError
 from spaql.experiment import Run
 from spaql.spaces import check_number, check_whole
 
+_MOST_HERE = 1024  # workers on one machine
 ENGINES = ("threads", "processes", "dask")
 
 
@@ -38,7 +39,7 @@ def engine(
         Of the scheduler of a Dask cluster; None starts one on this machine.
     """
     if workers is not None:
-        check_whole(workers, "workers", 1, 100_000)
+        check_whole(workers, "workers", 1, 100_000 if name == "dask" or address is not None else _MOST_HERE)
     if timeout is not None:
         check_number(timeout, "run_timeout", least=0.0, above=True)
     if name is None:

@@ -302,7 +302,10 @@ class _Maker:
         sizes |= own
         self._check_sizes(sizes, where)
         for varied in _combinations(_table(entry, "grid", where), f"{where}.grid"):
-            arguments = {**_table(entry, "arguments", where), **varied}
+            fixed = _table(entry, "arguments", where)
+            for twice in sorted(fixed.keys() & varied.keys()):
+                raise StudyError(f"{where}: {twice} is given twice; say it in arguments or in grid")
+            arguments = {**fixed, **varied}
             frame = Run(name, arguments, "random", {}, 0, 0, int(sizes.get("episodes", 100)), environment=views)
             if name in PROBLEMS:
                 allowed = list(inspect.signature(PROBLEMS[name]).parameters)
@@ -311,7 +314,7 @@ class _Maker:
                     problem_of(frame)
                 except SpaqlError as error:
                     raise StudyError(f"{where}: {error}") from None
-            yield with_values(str(entry.get("label", name)), varied), frame, sizes
+            yield with_values(_label(entry, where) or name, varied), frame, sizes
 
     @staticmethod
     def _check_sizes(sizes: Mapping[str, Any], where: str) -> None:
@@ -368,8 +371,10 @@ class _Maker:
                 raise StudyError(f"{where}: {twice} is given twice; say it in one of parameters, grid, list and random")
         if len(variants) * max(1, draws) > MOST_GROUPS:
             raise StudyError(f"{where}: it has more than {MOST_GROUPS:,} variants; leave some out")
-        label = entry.get("label")
-        return Algorithm(name, None if label is None else str(label), fixed, tuple(variants), ranges, draws)
+        said = {*fixed, *ranges, *variants[0]}
+        for needed in (each for each in _parameters(name, needed=True) if each not in said):
+            raise StudyError(f"{where}: {name} needs the parameter {needed}")
+        return Algorithm(name, _label(entry, where), fixed, tuple(variants), ranges, draws)
 
     def _variants(self, algorithm: Algorithm, label: str) -> Iterator[dict[str, Any]]:
         """What each variant is given beside the common parameters."""
@@ -457,6 +462,8 @@ def _try(group: Group, where: str) -> None:
     """Make the agent of a group, or the like of it where that would make a user's environment."""
     run = group.first
     if not run.compiled:
+        if run.algorithm in ("no-movement", "mean", "median"):
+            raise StudyError(f"{where}: this heuristic needs the ambulance; leave it out")
         if run.algorithm not in ("spaql", "spaql-published", "aql"):
             return
         run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
@@ -466,13 +473,23 @@ def _try(group: Group, where: str) -> None:
         raise StudyError(f"{where}: {error}") from None
 
 
-def _parameters(algorithm: str) -> list[str]:
-    """Names of what an algorithm takes, but the seed."""
+def _parameters(algorithm: str, *, needed: bool = False) -> list[str]:
+    """Names of what an algorithm takes, but the seed; or of what it cannot do without."""
     return [
         name
         for name, each in inspect.signature(ALGORITHMS[algorithm]).parameters.items()
-        if each.kind is inspect.Parameter.KEYWORD_ONLY and name != "seed"
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+        and name != "seed"
+        and (not needed or each.default is inspect.Parameter.empty)
     ]
+
+
+def _label(entry: Mapping[str, Any], where: str) -> str | None:
+    """What tables are to call it, if that was said."""
+    label = entry.get("label")
+    if label is not None and (not isinstance(label, str) or not label.strip() or not label.isprintable()):
+        raise StudyError(f"{where}.label: expected a text in one line, got {label!r:.80}")
+    return label
 
 
 def _check_views(views: Mapping[str, Any], where: str) -> None:

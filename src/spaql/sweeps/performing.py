@@ -6,16 +6,21 @@ two (`spaql.sweeps.gathered`).
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from spaql import engines
+from spaql.errors import StudyError
 from spaql.output import check_folder, replace
 from spaql.running import Tally, announce
-from spaql.studies import opened
+from spaql.studies import STORE, opened
 from spaql.sweeps.description import Description
 from spaql.sweeps.status import STUDY
 
@@ -71,8 +76,16 @@ def sweep(
     Tally(total=6, done=6, failed=0)
     """
     described = as_description(study)
+    for each in described.algorithms:
+        if each.ranges and not each.draws:
+            raise StudyError(f"algorithms: random of {each.algorithm} needs draws, how many variants to draw from it")
     chosen = partial(engines.engine, engine, workers=workers, timeout=run_timeout, address=address)
     asked = chosen([group.first for group in described.groups])  # a wrong name is told before anything is written
+    if asked.name != "dask":  # whose workers may have what is not here
+        _check_problems(described)
+    if (Path(folder) / STUDY).exists() and not (Path(folder) / STORE).exists():
+        where = str(Path(folder) / STUDY)
+        raise StudyError(f"{where!r} is of something else, as no runs are beside it; choose another folder")
     with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
         told = json.dumps({**described.told, "name": described.name}, indent=1, default=str)
         replace(performed.store.path.parent / STUDY, f"{told}\n".encode())
@@ -84,6 +97,26 @@ def sweep(
         performed.expect(sum(run.cost for run in runs))
         before = Tally(len(done) + len(failed), len(done), len(failed))
         return performed.attempt(runs, retry_failed=retry_failed, before=before)
+
+
+def _check_problems(described: Description) -> None:
+    """What can be said of problems that are not built in without loading a user's modules into this process."""
+    for name in {group.first.problem for group in described.groups if not group.first.compiled}:
+        module = name.rpartition(":")[0]
+        try:
+            found = not module or importlib.util.find_spec(module) is not None
+        except (ImportError, ValueError):
+            found = False
+        if not found:
+            raise StudyError(
+                f"problem {name!r}: there is no module {module!r} here; start in its folder, put it on PYTHONPATH, or "
+                "install it"
+            )
+        if not module:
+            try:
+                gymnasium.spec(name)
+            except gymnasium.error.Error as error:
+                raise StudyError(f"problem {name!r}: Gymnasium knows no such environment ({error})") from None
 
 
 def as_description(study: Description | Mapping[str, Any] | str | os.PathLike[str]) -> Description:

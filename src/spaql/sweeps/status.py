@@ -150,6 +150,8 @@ def status(folder: str | os.PathLike[str], most: int = FEW) -> Status:
         kinds = store.kinds_of_failures()
         failures = tuple(_failed(key, *found) for key, found in store.failures(most).items())
         done = None if "done" in said and (path / STUDY).is_file() else len(store)
+    if said and done is None and not said["failed"]:  # what failed before is no part of the study any more
+        kinds, failures = {}, ()
     if not (said or done or kinds):
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
     alive = at_work(said, held, asked)

@@ -31,7 +31,7 @@ def watch(
     metric: str = METRIC,
     pause: Callable[[float], object] = time.sleep,
 ) -> Status | None:
-    """Show a study until it is over, or nobody is at work on it.
+    """Show a study until it is over; one that was stopped may go on, and is waited for.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def watch(
         began = time.monotonic()
         now = _now(folder)
         _show(_view(folder, now, metric), out, terminal)
-        if once or (now is not None and not now.at_work):
+        if once or (now is not None and now.state == "over"):
             return now
         took = time.monotonic() - began
         pause(max(every - took, took, 0.05))
