@@ -9,7 +9,7 @@ import pytest
 
 from spaql import bench, kernels
 from spaql.agents import SPAQL, PublishedSPAQL
-from spaql.bench import bridged, cluster, learning, partitions, processes, shipping, stores, timing
+from spaql.bench import bridged, cluster, learning, partitions, processes, shipping, stores, sweeping, timing
 from spaql.cli import main
 from spaql.errors import ParameterError
 from spaql.problems import PROBLEMS, oil
@@ -178,6 +178,9 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(shipping, "_SHIPPED_STATES", 1000)
     monkeypatch.setattr(timing, "REPEATS", 1)
     monkeypatch.setattr(stores, "RUNS", 40)
+    monkeypatch.setattr(sweeping, "SHORT_RUNS", 20)
+    monkeypatch.setattr(sweeping, "FINISHED", 300)
+    monkeypatch.setattr(sweeping, "_ADDED", 200)
     monkeypatch.setattr(stores, "SHAPES", (4, 8))
     monkeypatch.setattr(shipping, "show", lambda bar: {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96})
     monkeypatch.setattr(shipping, "KEPT", (100, 3, 2000))
@@ -209,6 +212,8 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     assert "megabytes of a process that learns 10 steps: pendulum 300; one iteration 200" in text
     assert "the page of an agent with 100,000 cells: 5.0 s, 8.0 MB" in text
     assert "a store of 40 runs: status in 0.0" in text
+    assert "sweeps: 20 runs of " in text
+    assert "a study with 300 finished runs goes on after " in text
     assert [row["agent"] for row in figures["files"]] == ["PublishedSPAQL", "PublishedSPAQL", "SPAQL"]
     assert [row["cells"] for row in figures["files"]][:2] == [100, 64]
     assert "the file of PublishedSPAQL with 64 cells: saved in " in text
