@@ -24,7 +24,7 @@ from spaql.sweeps import Description
 SHORT_RUNS = 10_000
 FINISHED = 100_000
 _WORKERS = 2
-_SHORT = Run("ambulance", {}, "spaql-published", {}, 0, 400, 100)  # about five milliseconds
+_SHORT = Run("ambulance", {}, "spaql-published", {}, 0, 750, 100)  # about five milliseconds
 _ADDED = 10_000
 _SCALARS = {
     **{"own": 4.25, "arms": 100, "training_steps": 1000, "selection_steps": 20_000, "monitoring_steps": 0},
