@@ -169,17 +169,16 @@ class _Work:
             self.engine.submit(chunk)
 
     def _chunk(self, most: int) -> list[Run]:
-        """Runs worth the seconds that the engine likes, at most so many; one whose kind is new goes alone."""
+        """Runs worth the seconds that the engine likes, at most so many; a suspect goes alone, or one of a new kind."""
         chunk: list[Run] = []
         seconds = 0.0
         while self.waiting and len(chunk) < min(most, _LARGEST_CHUNK):
             run = self.waiting[0]
-            pace = self.pace.get(_sort(run))
-            single = pace is None or run.id in self.alone
-            if chunk and (single or seconds >= self.engine.chunk_seconds):
+            pace = None if run.id in self.alone else self.pace.get(_sort(run))
+            if chunk and (pace is None or seconds >= self.engine.chunk_seconds):
                 break
             chunk.append(self.waiting.popleft())
-            if pace is None or run.id in self.alone:
+            if pace is None:
                 break
             seconds += pace * run.cost
         return chunk

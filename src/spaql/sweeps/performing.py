@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import gymnasium
 
 from spaql import engines
 from spaql.errors import StudyError
+from spaql.experiment import Run
 from spaql.output import check_folder, replace
 from spaql.running import Tally, announce
 from spaql.studies import STORE, opened
@@ -80,9 +81,10 @@ def sweep(
         if each.ranges and not each.draws:
             raise StudyError(f"algorithms: random of {each.algorithm} needs draws, how many variants to draw from it")
     chosen = partial(engines.engine, engine, workers=workers, timeout=run_timeout, address=address)
-    asked = chosen([group.first for group in described.groups])  # a wrong name is told before anything is written
+    first = [group.first for group in described.groups]
+    asked = chosen(first)  # a wrong name is told before anything is written
     if asked.name != "dask":  # whose workers may have what is not here
-        _check_problems(described)
+        check_problems(first)
     if (Path(folder) / STUDY).exists() and not (Path(folder) / STORE).exists():
         where = str(Path(folder) / STUDY)
         raise StudyError(f"{where!r} is of something else, as no runs are beside it; choose another folder")
@@ -99,9 +101,9 @@ def sweep(
         return performed.attempt(runs, retry_failed=retry_failed, before=before)
 
 
-def _check_problems(described: Description) -> None:
+def check_problems(runs: Iterable[Run]) -> None:
     """What can be said of problems that are not built in without loading a user's modules into this process."""
-    for name in {group.first.problem for group in described.groups if not group.first.compiled}:
+    for name in {run.problem for run in runs if not run.compiled}:
         module = name.rpartition(":")[0]
         try:
             found = not module or importlib.util.find_spec(module) is not None

@@ -23,9 +23,9 @@ from spaql.engines.lasting import Lasting
 from spaql.errors import SpaqlError, StudyError
 from spaql.experiment import Run
 from spaql.output import check_folder
-from spaql.spaces import check_number, check_whole
 from spaql.studies import Study, opened
 from spaql.sweeps.description import Description
+from spaql.sweeps.performing import check_problems
 from spaql.tuning import page, racing
 from spaql.tuning.asking import Asker
 from spaql.tuning.asking import check as check_optuna
@@ -66,12 +66,10 @@ def tune(
     """
     check_optuna()
     search = Search.of(study, trials)
-    if workers is not None:
-        check_whole(workers, "workers", 1, 100_000)
-    if run_timeout is not None:
-        check_number(run_timeout, "run_timeout", least=0.0, above=True)
     first = [runs[0] for runs in search.runs({})]
     lasting = Lasting(engines.engine(engine, first, workers=workers, timeout=run_timeout, address=address))
+    if lasting.name != "dask":  # whose workers may have what is not here
+        check_problems(first)
     path = check_folder(folder)
     with (
         opened(path, engine=lambda runs: lasting, progress_bar=progress_bar) as performed,
