@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spaql.agents import AQL, PublishedSPAQL
-from spaql.bench.learning import paper_problems
-from spaql.bench.timing import seconds
-from spaql.compiling import borrow, kernel
-from spaql.kernels import assign, best, lend
+from benchmarks.learning import paper_problems
+from benchmarks.timing import seconds
+from spaql.agents import AQL, SPAQL
+from spaql.partition.jit import borrow, kernel
+from spaql.partition.kernels import assign, best, lend
+from spaql.partition.rng import stream, uniform
 from spaql.problems import Box, Problem
-from spaql.rng import stream, uniform
 
 STEPS = 200_000
 
@@ -179,8 +179,8 @@ def main() -> None:
     for problem, iterations in [*paper_problems(), (four_dimensional(), 20_000)]:
         states = problem.states.dimensions
         points = np.zeros((1, states))
-        for cls in (PublishedSPAQL, AQL):
-            agent = cls(problem).learn(iterations)
+        for cls in (SPAQL, AQL):
+            agent = cls(problem).learn(iterations=iterations)
             policy = agent._policy()
             cells, times = len(agent.partition.at(0)), []
             blank = [

@@ -8,14 +8,15 @@ from pathlib import Path
 from PIL import Image
 
 import spaql
-from spaql import figures, showing
+from spaql.viz import figures
+from spaql.viz import inspector as showing
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
     """Train on CartPole, and write both pictures."""
-    agent = spaql.SPAQL("cartpole", seed=0).learn(total_timesteps=50_000)
+    agent = spaql.Tessera("cartpole", seed=0).learn(total_timesteps=50_000)
     print(agent.evaluate(episodes=1000))
     print(f"{agent.arms} cells")
     figures.save(agent.plot(), HERE / "look-plot.png")

@@ -21,9 +21,9 @@ import time
 import numpy as np
 
 import spaql
-from spaql.environments import ProblemEnvironment
+from spaql.gym.environments import ProblemEnvironment
+from spaql.partition.rng import normal, uniform
 from spaql.problems import Box, Problem
-from spaql.rng import normal, uniform
 from spaql.stats import mean_interval
 
 SHELF, LOWEST, HIGHEST, ERROR = 100.0, 20.0, 60.0, 5.0
@@ -102,11 +102,11 @@ def main(budget=200_000):
     agents = {
         "Random": spaql.Random(problem, seed=0),
         "AQL": spaql.AQL(problem, rollouts=0, seed=0),
-        "SPAQL published": spaql.SPAQL.published(problem, seed=0),
-        "SPAQL": spaql.SPAQL(problem, seed=0),
+        "SPAQL published": spaql.SPAQL(problem, seed=0),
+        "SPAQL": spaql.Tessera(problem, seed=0),
     }
     for agent in agents.values():
-        type(agent)(problem).learn(1)  # compile first, so that the speeds below are those of the code
+        type(agent)(problem).learn(iterations=1)  # compile first, so that the speeds below are those of the code
     print(f"{budget:,} steps of training and selection; scores are returns of a week, at best {problem.horizon}")
     print(f"{'':<16}{'score':>8}   {'95% interval':<14}{'cells':>8}{'steps':>14}{'steps/second':>14}")
     scores = {name: show(name, agent, budget) for name, agent in agents.items()}

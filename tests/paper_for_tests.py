@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from numba.core import config
 
-from spaql.paper import plan
+from spaql.studies.paper import plan
 
 SLOW = bool(config.DISABLE_JIT)  # plain Python takes a thousand times as long
 SMALL = {"oil-laplace-1": 60, "ambulance-uniform-0": 50, "ambulance-beta-0": 50, plan.LONG: 12}
@@ -38,7 +38,7 @@ def small_plan(seed=0, problems=tuple(SMALL)):
 
 if __name__ == "__main__":
     from spaql.errors import SpaqlError
-    from spaql.paper.reproduce import reproduce
+    from spaql.studies.paper.reproduce import reproduce
 
     try:
         reproduce(sys.argv[1], small_plan(), threads=int(sys.argv[2]), progress_bar=False)

@@ -1,8 +1,8 @@
 """Problems of our own for the tests, each as a compiled problem and in the textbook's plain form."""
 
 import textbook
+from spaql.partition.rng import uniform
 from spaql.problems import Box, Finite, Problem
-from spaql.rng import uniform
 
 
 def _clip(v, low, high):

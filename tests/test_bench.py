@@ -3,18 +3,19 @@
 import json
 from importlib import import_module
 
+import benchmarks as bench
 import gymnasium
 import numpy as np
 import pytest
+from benchmarks import bridged, cluster, learning, partitions, processes, shipping, stores, sweeping, timing
 
-from spaql import bench, kernels
-from spaql.agents import SPAQL, PublishedSPAQL
-from spaql.bench import bridged, cluster, learning, partitions, processes, shipping, stores, sweeping, timing
+from spaql.agents import SPAQL, Tessera
 from spaql.cli import main
 from spaql.errors import ParameterError
+from spaql.partition import kernels
+from spaql.partition.rng import stream
 from spaql.problems import PROBLEMS, oil
 from spaql.problems.control import GYMNASIUM
-from spaql.rng import stream
 
 
 def test_paper_has_twelve_problems():
@@ -48,10 +49,10 @@ def test_learning_steps_keep_the_index_true():
 
 def test_simulation_plays_as_many_steps_as_training():
     problem = oil()
-    agent = PublishedSPAQL(problem).learn(10)
+    agent = SPAQL(problem).learn(iterations=10)
     _, steps, _ = learning._simulation(problem, 10 * 21)()
     assert steps == agent.training_steps + agent.selection_steps - 100  # the score of the untrained agent
-    assert learning._simulation(problem, 10)()[1] == SPAQL(problem).learn(10).training_steps
+    assert learning._simulation(problem, 10)()[1] == Tessera(problem).learn(iterations=10).training_steps
 
 
 def test_without_a_compiler_exports_are_not_timed(monkeypatch):
@@ -59,7 +60,7 @@ def test_without_a_compiler_exports_are_not_timed(monkeypatch):
     monkeypatch.setattr(shipping, "SHIPPED", ("pendulum",))
     monkeypatch.setattr(shipping, "compiler", lambda: None)
     [row] = shipping.shipped(lambda what: None)
-    tree = SPAQL("pendulum").learn(total_timesteps=400).tree()
+    tree = Tessera("pendulum").learn(total_timesteps=400).tree()
     assert (row["nodes"], row["depth"]) == (len(tree.dims), tree.depth)
     assert row["table_bytes"] < row["file_bytes"]
     assert row["ns_per_decision"] is None
@@ -199,13 +200,13 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     )
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
     rows = [(row["problem"], row["algorithm"]) for row in figures["ratio_to_simulation"]]
-    paper = [(oil().name, name) for name in ("spaql", "spaql-published", "aql")]
-    assert rows == [*paper, ("cartpole", "spaql"), ("pendulum", "spaql")]
+    paper = [(oil().name, name) for name in ("tessera", "spaql", "aql")]
+    assert rows == [*paper, ("cartpole", "tessera"), ("pendulum", "tessera")]
     assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(bridged.BRIDGED)
     assert [row["problem"] for row in figures["compiled_to_gymnasium"]] == ["cartpole", "pendulum"]
     for row in figures["ratio_to_gymnasium"] + figures["compiled_to_gymnasium"] + figures["ratio_to_simulation"]:
         assert all(value > 0.0 for value in row.values() if isinstance(value, float))
-    assert set(figures["ratio_to_textbook"]) == {"spaql-published", "aql"}
+    assert set(figures["ratio_to_textbook"]) == {"spaql", "aql"}
     assert figures["bytes_per_cell"] <= 64
     text = bench.text(figures)
     assert "worst of 5" in text
@@ -214,9 +215,9 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     assert "a store of 40 runs: status in 0.0" in text
     assert "sweeps: 20 runs of " in text
     assert "a study with 300 finished runs goes on after " in text
-    assert [row["agent"] for row in figures["files"]] == ["PublishedSPAQL", "PublishedSPAQL", "SPAQL"]
+    assert [row["agent"] for row in figures["files"]] == ["SPAQL", "SPAQL", "SPAQL"]
     assert [row["cells"] for row in figures["files"]][:2] == [100, 64]
-    assert "the file of PublishedSPAQL with 64 cells: saved in " in text
+    assert "the file of SPAQL with 64 cells: saved in " in text
     assert "\n  Pendulum-v1 " in text
     assert "Dask with two workers: 0.94 of the throughput of two processes" in text
     assert "1,000 workers: chunks of at least 1.6 s, runs of at least 0.25 s" in text
@@ -230,7 +231,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
 
 
 def test_every_part_stands_in_the_module_that_is_said_to_have_it():
-    modules = {name: import_module(f"spaql.bench.{name}") for name in bench.PARTS.values()}
+    modules = {name: import_module(f"benchmarks.{name}") for name in bench.PARTS.values()}
     assert {part: name for name, module in modules.items() for part in module.PARTS} == bench.PARTS
 
 

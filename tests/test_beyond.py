@@ -7,25 +7,25 @@ import pytest
 
 import spaql
 from spaql import cli
-from spaql.agents.spaql import MECHANISMS
-from spaql.beyond import ablation, families
-from spaql.beyond.contest import (
+from spaql.agents.tessera.agent import MECHANISMS
+from spaql.problems.random_travel import draw, wild_share
+from spaql.runner.run_spec import agent_of, execute
+from spaql.runner.store import Store
+from spaql.stats import mean_interval, welch
+from spaql.studies import ablation, families
+from spaql.studies.contest import (
     AQL,
     LONGER,
     PUBLISHED,
     RANDOM,
-    SPAQL,
     Contest,
     Score,
     Task,
+    Tessera,
     paper_columns,
     wild_columns,
 )
-from spaql.experiment import agent_of, execute
-from spaql.problems.wild import draw, wild_share
-from spaql.stats import mean_interval, welch
-from spaql.store import Store
-from spaql.studies import Sample, Study
+from spaql.studies.study import Sample, Study
 
 pytestmark = pytest.mark.compiled_only
 
@@ -43,7 +43,7 @@ def score_of(*shares, seeds=""):
 
 
 @pytest.mark.parametrize("part", [0.1, 0.25, 1.0])
-@pytest.mark.parametrize("contender", [SPAQL, AQL, PUBLISHED], ids=lambda contender: contender.key)
+@pytest.mark.parametrize("contender", [Tessera, AQL, PUBLISHED], ids=lambda contender: contender.key)
 def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(contender, part):
     contest = Contest(0, (0.5,))
     columns = paper_columns(lambda problem: 2, 20)[5:7] + wild_columns(1, 8, 25_000, 2, 20)
@@ -65,11 +65,11 @@ def test_the_longer_published_agent_plays_as_many_episodes():
 def test_who_shares_seeds():
     contest = Contest(0, (0.5,))
     columns = paper_columns(lambda problem: 3, 20)
-    seeds = [[run.seed for run in contest.runs(contender, columns)] for contender in (SPAQL, AQL, PUBLISHED)]
+    seeds = [[run.seed for run in contest.runs(contender, columns)] for contender in (Tessera, AQL, PUBLISHED)]
     assert len({seed for each in seeds for seed in each}) == 3 * 36  # no two algorithms share random numbers
     left = [run.seed for run in contest.runs(ablation.LEFT_OUT[0], columns)]
     assert left == seeds[0]  # one that differs by a mechanism differs by that alone
-    assert not {run.seed for run in Contest(1).runs(SPAQL, columns)} & set(seeds[0])
+    assert not {run.seed for run in Contest(1).runs(Tessera, columns)} & set(seeds[0])
 
 
 def test_published_agents_meet_random_problems_without_unit_and_zero():
@@ -77,7 +77,10 @@ def test_published_agents_meet_random_problems_without_unit_and_zero():
     problem = agent_of(Contest(0).runs(AQL, [column])[0]).problem
     recipe = draw(1, 0)
     assert problem.parameters[4:6].tolist() == [1.0, 0.0]
-    assert agent_of(Contest(0).runs(SPAQL, [column])[0]).problem.parameters[4:6].tolist() == [recipe.unit, recipe.zero]
+    assert agent_of(Contest(0).runs(Tessera, [column])[0]).problem.parameters[4:6].tolist() == [
+        recipe.unit,
+        recipe.zero,
+    ]
     assert wild_share(3.0, family=1, number=0, plain=True) == pytest.approx(
         wild_share(3.0 * recipe.unit + recipe.horizon * recipe.zero, family=1, number=0)
     )
@@ -98,7 +101,7 @@ def test_the_best_scaling_counts(tmp_path):
     for run in contest.runs(AQL, [column], 0.1):
         scaling = run.parameters["scaling"]
         problem = spaql.problems.ambulance(**run.arguments)
-        agent = spaql.AQL(problem, scaling=scaling, rollouts=0, seed=run.seed).learn(run.iterations)
+        agent = spaql.AQL(problem, scaling=scaling, rollouts=0, seed=run.seed).learn(iterations=run.iterations)
         shares.setdefault(scaling, []).append(agent.evaluate(50).mean / best)
     scaling = max(shares, key=lambda key: np.mean(shares[key]))
     assert score.scalings == [scaling]
@@ -150,15 +153,15 @@ def test_the_ablation_has_every_row_and_column(small):
     keys = {(row["agent"], row["problem"], row["budget"]) for row in rows}
     problems = [column.key for column in (*done.paper, *done.families)]
     assert len(problems) == 16
-    for agent in ["spaql", *(f"without-{name}" for name in MECHANISMS)]:
+    for agent in ["tessera", *(f"without-{name}" for name in MECHANISMS)]:
         assert {(agent, problem, 1.0) for problem in problems} <= keys
-    for agent in ("spaql", "aql", "spaql-published"):
+    for agent in ("tessera", "aql", "spaql"):
         assert {(agent, problem, part) for problem in problems[:12] for part in (0.1, 0.25, 1.0)} <= keys
     assert len(keys) == len(rows)
     for row in rows:
         assert row["share_low"] <= row["share"] <= row["share_high"]
         assert row["arms"] > 0
-        if row["agent"] != "spaql-published-longer":
+        if row["agent"] != "spaql-longer":
             assert row["steps"] <= row["budget"] * 25_000
     json.dumps(rows, allow_nan=False)
     names = {path.relative_to(folder).as_posix() for path in done.files}
@@ -170,12 +173,12 @@ def test_the_targets_are_what_the_rows_say(small):
     rows = {(row["agent"], row["problem"], row["budget"]): row for row in done.to_dict()["rows"]}
     paper = [column.key for column in done.paper]
     found = done.targets()
-    shares = {key: rows["spaql", key, 1.0]["share"] for key in paper}
+    shares = {key: rows["tessera", key, 1.0]["share"] for key in paper}
     assert found["lowest_share"] == min(shares.values()) == shares[found["lowest_share_on"]]
     ahead = behind = 0
     for key in paper:
         for part in (0.1, 0.25, 1.0):
-            for agent in ("aql", "spaql-published"):
+            for agent in ("aql", "spaql"):
                 row = rows[agent, key, part]
                 ahead += row["minus_spaql_high"] < 0.0
                 behind += row["minus_spaql_low"] > 0.0
@@ -217,7 +220,7 @@ def test_families_on_the_command_line(options, name, tmp_path, capsys, monkeypat
 
 
 def test_the_table_of_constants_says_the_defaults():
-    signature = spaql.SPAQL(spaql.problems.oil()).get_parameters()
+    signature = spaql.Tessera(spaql.problems.oil()).get_parameters()
     for name, (lower, default, higher) in families.CHANGES.items():
         assert signature[name] == default
         assert lower < default < higher

@@ -17,11 +17,10 @@ from numba.core import config
 
 import spaql
 from problems_for_tests import box_world
-from spaql import training
-from spaql.agents import AQL, SPAQL, SPAQLTS, PublishedSPAQL, Random
-from spaql.callbacks import Callback, Checkpoint, Evaluate, Log, Result, StopAfter
+from spaql.agents import AQL, SPAQL, SPAQLTS, Random, Tessera, training
+from spaql.agents.callbacks import Callback, Checkpoint, Evaluate, Log, Result, StopAfter
+from spaql.agents.loggers import CSVLogger, JSONLinesLogger, Logger, TensorBoardLogger
 from spaql.errors import OutputError, ParameterError, SpaqlError
-from spaql.loggers import CSVLogger, JSONLinesLogger, Logger, TensorBoardLogger
 from spaql.problems import oil
 
 SLOW = config.DISABLE_JIT
@@ -32,16 +31,16 @@ BOUNDS = {1: (-3, 3), 3: (-3.5, 3.5)}
 
 
 def cartpole(**parameters):
-    return SPAQL("CartPole-v1", seed=3, bounds=BOUNDS, **parameters)
+    return Tessera("CartPole-v1", seed=3, bounds=BOUNDS, **parameters)
 
 
 AGENTS = {
-    "SPAQL": lambda: SPAQL(oil(survey="laplace", sharpness=10.0), seed=1),
+    "SPAQL": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1),
     # revisions fall due just when the memory is full
-    "SPAQL, forgetful": lambda: SPAQL(oil(survey="laplace", sharpness=10.0), seed=1, memory=40),
-    "SPAQL, early ends": lambda: SPAQL(box_world()[0], seed=1),
-    "published": lambda: PublishedSPAQL(oil(), seed=1, rollouts=2),
-    "published, early ends": lambda: PublishedSPAQL(box_world()[0], seed=1, rollouts=2),
+    "SPAQL, forgetful": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1, memory=40),
+    "SPAQL, early ends": lambda: Tessera(box_world()[0], seed=1),
+    "published": lambda: SPAQL(oil(), seed=1, rollouts=2),
+    "published, early ends": lambda: SPAQL(box_world()[0], seed=1, rollouts=2),
     "SPAQL-TS": lambda: SPAQLTS(oil(), seed=1, rollouts=2, reference=[0.5], radius=0.5),
     "AQL": lambda: AQL(oil(), seed=1, rollouts=2),
     "CartPole": cartpole,
@@ -120,7 +119,7 @@ def told(error, words):
 def test_learning_is_the_same_with_callbacks(name, tmp_path):
     length = 12 if name == "CartPole" else ITERATIONS
     plain, watched = AGENTS[name](), with_saving(AGENTS[name]())
-    plain.learn(length)
+    plain.learn(iterations=length)
     every = 30 if name == "CartPole" else 3 * plain.problem.horizon
     evaluate, recorder = Evaluate(every, EPISODES, save_best=tmp_path / "best"), Recorder(every=1)
     callbacks = [
@@ -131,12 +130,12 @@ def test_learning_is_the_same_with_callbacks(name, tmp_path):
         Log(CSVLogger(tmp_path / "log.csv"), JSONLinesLogger(tmp_path / "log.jsonl")),
         lambda agent: agent.predict(agent.problem.states.low, deterministic=False) and None,
     ]
-    watched.learn(length, callback=callbacks)
+    watched.learn(iterations=length, callback=callbacks)
     assert watched.history.tobytes() == plain.history.tobytes()
     assert len(watched.history) == length
     assert watched.partition.q.tobytes() == plain.partition.q.tobytes()
     assert watched.evaluate(2).returns.tobytes() == plain.evaluate(2).returns.tobytes()
-    assert watched.learn(3).history.tobytes() == plain.learn(3).history.tobytes()
+    assert watched.learn(iterations=3).history.tobytes() == plain.learn(iterations=3).history.tobytes()
     assert len(recorder.steps) == length  # after every iteration, so the run was cut as finely as it can be
     assert len(evaluate.results) >= 2
 
@@ -144,10 +143,10 @@ def test_learning_is_the_same_with_callbacks(name, tmp_path):
 def test_a_full_memory_waits_for_a_revision_that_is_due():
     """However learning is cut, a revision that is due comes before every second experience is forgotten."""
     for memory in (20, 35, 44, 64):
-        whole, cut = (SPAQL(oil(survey="laplace", sharpness=10.0), seed=1, memory=memory) for _ in range(2))
-        whole.learn(30)
+        whole, cut = (Tessera(oil(survey="laplace", sharpness=10.0), seed=1, memory=memory) for _ in range(2))
+        whole.learn(iterations=30)
         for _ in range(30):
-            cut.learn(1)
+            cut.learn(iterations=1)
         assert whole.history.tobytes() == cut.history.tobytes()
 
 
@@ -169,23 +168,23 @@ def test_a_budget_of_steps_is_the_same_with_callbacks():
 
 def test_a_callback_is_called_at_its_due_steps():
     agent, recorder = AGENTS["SPAQL"](), Recorder(every=20)
-    agent.learn(10, callback=recorder)
+    agent.learn(iterations=10, callback=recorder)
     assert recorder.steps == [20, 40]
     assert recorder.seen == ["begin", "call", "call", "end"]
-    agent.learn(3, callback=recorder)
+    agent.learn(iterations=3, callback=recorder)
     assert recorder.steps == [20, 40, 60]
 
 
 def test_a_due_step_inside_an_iteration_comes_after_it():
     agent, recorder = AGENTS["SPAQL"](), Recorder(every=7)  # iterations of 5 steps
-    agent.learn(10, callback=recorder)
+    agent.learn(iterations=10, callback=recorder)
     assert recorder.steps == [10, 15, 25, 30, 35, 45, 50]
 
 
 def test_short_episodes_do_not_hurry_callbacks():
     """An episode may take 500 steps but takes some 20: `every` counts those that are taken."""
     agent, recorder = cartpole(), Recorder(every=30)
-    agent.learn(12, callback=recorder)
+    agent.learn(iterations=12, callback=recorder)
     ends = agent.history["training_steps"]
     assert ends[-1] > 100
     expected = [end for start, end in pairwise([0, *ends.tolist()]) if end // 30 > start // 30]
@@ -194,7 +193,7 @@ def test_short_episodes_do_not_hurry_callbacks():
 
 def test_a_function_is_called_after_every_chunk():
     calls = []
-    agent = AGENTS["SPAQL"]().learn(ITERATIONS, callback=lambda agent: calls.append(agent.iterations))
+    agent = AGENTS["SPAQL"]().learn(iterations=ITERATIONS, callback=lambda agent: calls.append(agent.iterations))
     assert calls[-1] == ITERATIONS
     assert calls == sorted(set(calls))
     assert agent.iterations == ITERATIONS
@@ -203,19 +202,21 @@ def test_a_function_is_called_after_every_chunk():
 @pytest.mark.parametrize("answer", [False, np.False_])
 def test_false_stops_learning(answer):
     calls = []
-    agent = AGENTS["SPAQL"]().learn(ITERATIONS, callback=lambda agent: calls.append(agent.iterations) or answer)
+    agent = AGENTS["SPAQL"]().learn(
+        iterations=ITERATIONS, callback=lambda agent: calls.append(agent.iterations) or answer
+    )
     assert calls == [agent.iterations]
     assert agent.iterations < ITERATIONS
 
 
 @pytest.mark.parametrize("answer", [True, None, 0, "", np.True_])
 def test_other_answers_do_not(answer):
-    assert AGENTS["SPAQL"]().learn(ITERATIONS, callback=lambda agent: answer).iterations == ITERATIONS
+    assert AGENTS["SPAQL"]().learn(iterations=ITERATIONS, callback=lambda agent: answer).iterations == ITERATIONS
 
 
 def test_all_that_are_due_are_called_when_one_stops():
     first, second, later = Recorder(every=5, stop_at=5), Recorder(every=5), Recorder(every=10)
-    agent = AGENTS["SPAQL"]().learn(10, callback=(first, second, later))
+    agent = AGENTS["SPAQL"]().learn(iterations=10, callback=(first, second, later))
     assert agent.steps_taken == 5
     assert (first.steps, second.steps, later.steps) == ([5], [5], [])
     assert first.seen[-1] == second.seen[-1] == later.seen[-1] == "end"
@@ -224,10 +225,10 @@ def test_all_that_are_due_are_called_when_one_stops():
 def test_baselines_begin_and_end_callbacks(tmp_path):
     recorder = Recorder()
     agent = Random(oil())
-    assert agent.learn(5, callback=[recorder, Log(CSVLogger(tmp_path / "log.csv"))]) is agent
+    assert agent.learn(iterations=5, callback=[recorder, Log(CSVLogger(tmp_path / "log.csv"))]) is agent
     assert recorder.seen == ["begin", "end"]
     with pytest.raises(ParameterError, match="callback"):
-        agent.learn(5, callback=3)
+        agent.learn(iterations=5, callback=3)
 
 
 # What goes wrong ----------------------------------------------------------------------------------------------
@@ -239,13 +240,13 @@ def test_an_exception_reaches_the_caller_and_the_agent_keeps_what_it_learned(nam
     plain, agent = AGENTS[name](), AGENTS[name]()
     first, bad, log = Recorder(every=1), Recorder(every=1, error=error), Kept()
     with pytest.raises(type(error)) as caught:
-        agent.learn(8, callback=[first, bad, Log(log)])
+        agent.learn(iterations=8, callback=[first, bad, Log(log)])
     assert caught.value is error
     assert agent.iterations == 1
     assert first.seen == bad.seen == ["begin", "call", "end"]
     assert [row["iteration"] for row in log.rows] == [1]
     assert log.opened == 0
-    assert agent.learn(7).history.tobytes() == plain.learn(8).history.tobytes()
+    assert agent.learn(iterations=7).history.tobytes() == plain.learn(iterations=8).history.tobytes()
 
 
 class Interrupted(gymnasium.Wrapper):
@@ -265,9 +266,9 @@ class Interrupted(gymnasium.Wrapper):
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_ctrl_c_ends_callbacks_with_all_finished_iterations():
     recorder, log = Recorder(), Kept()
-    agent = SPAQL(Interrupted(100), seed=3, bounds=BOUNDS)
+    agent = Tessera(Interrupted(100), seed=3, bounds=BOUNDS)
     with pytest.raises(KeyboardInterrupt):
-        agent.learn(1000, callback=[recorder, Log(log)])
+        agent.learn(iterations=1000, callback=[recorder, Log(log)])
     assert 0 < agent.iterations < 100
     assert recorder.seen[-1] == "end"
     assert [row["iteration"] for row in log.rows] == list(range(1, agent.iterations + 1))
@@ -285,12 +286,12 @@ def test_who_began_ends_even_if_others_fail():
 
     first, last = Recorder(), Recorder()
     with pytest.raises(ZeroDivisionError, match="begin"):
-        AGENTS["SPAQL"]().learn(5, callback=[first, Failing(), last])
+        AGENTS["SPAQL"]().learn(iterations=5, callback=[first, Failing(), last])
     assert (first.seen, last.seen) == (["begin", "end"], [])
     first, bad, last = Recorder(), FailingEnd(), Recorder()
     agent = AGENTS["SPAQL"]()
     with pytest.raises(ZeroDivisionError, match="end"):
-        agent.learn(5, callback=[first, bad, last])
+        agent.learn(iterations=5, callback=[first, bad, last])
     assert first.seen[-1] == bad.seen[-1] == last.seen[-1] == "end"
     assert agent.iterations == 5
 
@@ -314,13 +315,16 @@ class Overdue(Recorder):
         (lambda: StopAfter(0), "seconds: expected a finite number above 0"),
         (lambda: StopAfter("soon"), "seconds"),
         (lambda: Log(), "loggers: expected at least one"),
-        (lambda: Log("run.csv"), "loggers: expected loggers of spaql.loggers, got 'run.csv'"),
+        (lambda: Log("run.csv"), "loggers: expected loggers of spaql.agents.loggers, got 'run.csv'"),
         (lambda: Log(Kept(), every=0), "every"),
         (lambda: CSVLogger(""), "path: the name is empty"),
-        (lambda: AGENTS["SPAQL"]().learn(5, callback=3), "callback: expected a function, a Callback or a list"),
-        (lambda: AGENTS["SPAQL"]().learn(5, callback=[Recorder(), "late"]), "got 'late'"),
-        (lambda: AGENTS["SPAQL"]().learn(5, callback=Evaluate), "callback: Evaluate is a class"),
-        (lambda: AGENTS["SPAQL"]().learn(5, callback=Overdue()), "Overdue.due: expected a whole number"),
+        (
+            lambda: AGENTS["SPAQL"]().learn(iterations=5, callback=3),
+            "callback: expected a function, a Callback or a list",
+        ),
+        (lambda: AGENTS["SPAQL"]().learn(iterations=5, callback=[Recorder(), "late"]), "got 'late'"),
+        (lambda: AGENTS["SPAQL"]().learn(iterations=5, callback=Evaluate), "callback: Evaluate is a class"),
+        (lambda: AGENTS["SPAQL"]().learn(iterations=5, callback=Overdue()), "Overdue.due: expected a whole number"),
     ],
 )
 def test_bad_arguments_are_told_in_one_sentence(make, words):
@@ -332,7 +336,7 @@ def test_bad_arguments_are_told_in_one_sentence(make, words):
 def test_nothing_is_learned_or_begun_where_a_callback_is_refused():
     agent, recorder = AGENTS["SPAQL"](), Recorder()
     with pytest.raises(ParameterError):
-        agent.learn(5, callback=[recorder, None])
+        agent.learn(iterations=5, callback=[recorder, None])
     assert agent.iterations == 0
     assert recorder.seen == []
 
@@ -342,7 +346,7 @@ def test_nothing_is_learned_or_begun_where_a_callback_is_refused():
 
 def test_evaluate_says_what_agent_evaluate_says():
     agent, evaluate = AGENTS["published"](), Evaluate(150, EPISODES, seed=7)
-    agent.learn(20, callback=evaluate)  # 10 steps of scoring first, then 15 in each iteration
+    agent.learn(iterations=20, callback=evaluate)  # 10 steps of scoring first, then 15 in each iteration
     assert [(result.steps, result.iterations) for result in evaluate.results] == [(160, 10), (310, 20)]
     expected = agent.evaluate(EPISODES, seed=7)
     assert evaluate.results[-1] == Result(310, 20, expected.mean, *expected.interval)
@@ -351,7 +355,7 @@ def test_evaluate_says_what_agent_evaluate_says():
 
 def test_evaluations_have_random_numbers_of_their_own():
     agent, evaluate, again = AGENTS["AQL"](), Evaluate(25, EPISODES), Evaluate(25, EPISODES)
-    agent.learn(5, callback=[evaluate, again])
+    agent.learn(iterations=5, callback=[evaluate, again])
     assert evaluate.results == again.results
     assert evaluate.results[0].steps == agent.steps_taken
     assert evaluate.results[0].mean != agent.evaluate(EPISODES).mean
@@ -385,16 +389,16 @@ def scripted(means):
 )
 def test_evaluate_stops_at_a_score_or_runs_out_of_patience(means, options, count):
     agent, evaluate = scripted(means), Evaluate(5, **options)
-    agent.learn(len(means), callback=evaluate)
+    agent.learn(iterations=len(means), callback=evaluate)
     assert [result.mean for result in evaluate.results] == means[:count]
     assert agent.iterations == count
 
 
 def test_patience_begins_anew_and_the_best_stays():
     agent, evaluate = scripted([5.0, 1.0, 1.0, 1.0, 6.0]), Evaluate(5, patience=2)
-    agent.learn(10, callback=evaluate)
+    agent.learn(iterations=10, callback=evaluate)
     assert agent.iterations == 3
-    agent.learn(2, callback=evaluate)
+    agent.learn(iterations=2, callback=evaluate)
     assert agent.iterations == 5
     assert [result.mean for result in evaluate.results] == [5.0, 1.0, 1.0, 1.0, 6.0]
     assert evaluate.best == evaluate.results[-1]
@@ -403,14 +407,14 @@ def test_patience_begins_anew_and_the_best_stays():
 def test_the_best_is_saved_when_it_is_better(tmp_path):
     path = tmp_path / "runs" / "best.spaql"
     agent = scripted([1.0, 3.0, 3.0, 2.0, 4.0, 0.0])
-    agent.learn(6, callback=Evaluate(5, save_best=str(path)))
+    agent.learn(iterations=6, callback=Evaluate(5, save_best=str(path)))
     assert agent.save.paths == [path] * 3
     assert path.read_text() == "25"
 
 
 def test_evaluate_stops_a_real_run():
     evaluate = Evaluate(50, EPISODES, stop_at=-1e9)
-    assert cartpole().learn(50, callback=evaluate).iterations < 10
+    assert cartpole().learn(iterations=50, callback=evaluate).iterations < 10
     assert len(evaluate.results) == 1
 
 
@@ -422,34 +426,34 @@ def test_checkpoints(keep, left, tmp_path):
     folder = tmp_path / "new" / "checkpoints"
     checkpoint = Checkpoint(10, folder, keep)
     agent = with_saving(AGENTS["SPAQL"]())
-    agent.learn(5, callback=checkpoint)
+    agent.learn(iterations=5, callback=checkpoint)
     (folder / "steps-1.spaql").touch()  # not its own: stays
-    agent.learn(3, callback=checkpoint)
+    agent.learn(iterations=3, callback=checkpoint)
     assert checkpoint.files == [folder / f"steps-{steps}.spaql" for steps in left]
     assert [path.read_text() for path in checkpoint.files] == [str(steps) for steps in left]
     assert set(folder.iterdir()) == {*checkpoint.files, folder / "steps-1.spaql"}
 
 
 def test_checkpoints_have_the_names_that_are_asked_for(tmp_path):
-    checkpoint = spaql.callbacks.Checkpoint(20, tmp_path, keep=2, name="run-{}")
-    spaql.SPAQL("oil").learn(20, callback=checkpoint)
+    checkpoint = spaql.agents.callbacks.Checkpoint(20, tmp_path, keep=2, name="run-{}")
+    spaql.Tessera("oil").learn(iterations=20, callback=checkpoint)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run-100.spaql", "run-80.spaql"]
     assert checkpoint.files == [tmp_path / "run-80.spaql", tmp_path / "run-100.spaql"]
     for name in (5, "", "a/b"):
         with pytest.raises(ParameterError, match="name: expected that of a file"):
-            spaql.callbacks.Checkpoint(20, tmp_path, name=name)
+            spaql.agents.callbacks.Checkpoint(20, tmp_path, name=name)
 
 
 @pytest.mark.parametrize("name", ["SPAQL", "CartPole"])
 def test_a_checkpoint_goes_on_where_it_was_written(name, tmp_path):
     agent, checkpoint = AGENTS[name](), Checkpoint(25, tmp_path / "checkpoints")
     best = Evaluate(25, EPISODES, save_best=tmp_path / "best.spaql")
-    agent.learn(12, callback=[checkpoint, best])
+    agent.learn(iterations=12, callback=[checkpoint, best])
     again = spaql.load(checkpoint.files[0])
     assert checkpoint.files[0].name == f"steps-{again.steps_taken}.spaql"
     assert spaql.load(best.save_best).steps_taken == best.best.steps
     if name == "SPAQL":  # an environment does not begin in the middle of its random numbers
-        assert again.learn(12 - again.iterations).history.tobytes() == agent.history.tobytes()
+        assert again.learn(iterations=12 - again.iterations).history.tobytes() == agent.history.tobytes()
 
 
 @pytest.mark.parametrize("make", [lambda path: Checkpoint(5, path), lambda path: Evaluate(5, save_best=path / "best")])
@@ -457,7 +461,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_learning(make, tmp_path):
     (tmp_path / "file").touch()
     agent = with_saving(AGENTS["SPAQL"]())
     with pytest.raises(OutputError) as error:
-        agent.learn(5, callback=make(tmp_path / "file" / "folder"))
+        agent.learn(iterations=5, callback=make(tmp_path / "file" / "folder"))
     told(error, "cannot be made")
     assert agent.iterations == 0
 
@@ -466,11 +470,11 @@ def test_a_folder_that_cannot_be_made_is_told_before_learning(make, tmp_path):
 def test_stop_after_seconds(name):
     agent = AGENTS[name]().prepare()
     start = time.perf_counter()
-    agent.learn(10**9, callback=StopAfter(0.2))
+    agent.learn(iterations=10**9, callback=StopAfter(0.2))
     assert 0.2 <= time.perf_counter() - start < 10
     assert agent.iterations > 0
     before = agent.iterations
-    assert agent.learn(10**9, callback=StopAfter(0.01)).iterations > before
+    assert agent.learn(iterations=10**9, callback=StopAfter(0.01)).iterations > before
 
 
 # Loggers ------------------------------------------------------------------------------------------------------
@@ -488,10 +492,10 @@ def same(row, expected):
 @pytest.mark.parametrize("name", ["AQL", "CartPole"])
 def test_a_log_has_every_row_once(name):
     agent, log = AGENTS[name](), Kept()
-    agent.learn(4)
-    agent.learn(10, callback=[Log(log), Recorder(every=1)])
-    agent.learn(3)
-    agent.learn(2, callback=Log(log))
+    agent.learn(iterations=4)
+    agent.learn(iterations=10, callback=[Log(log), Recorder(every=1)])
+    agent.learn(iterations=3)
+    agent.learn(iterations=2, callback=Log(log))
     assert [row["iteration"] for row in log.rows] == [*range(5, 15), 18, 19]
     history = as_columns(agent.history)
     assert all(list(row) == COLUMNS and same(row, history[row["iteration"] - 1]) for row in log.rows)
@@ -505,8 +509,8 @@ def test_a_log_has_every_row_once(name):
 def test_a_log_can_leave_rows_out(start):
     agent, log = AGENTS["SPAQL"](), Kept()
     if start:
-        agent.learn(start)
-    agent.learn(15, callback=[Log(log, every=4), Recorder(every=15)])
+        agent.learn(iterations=start)
+    agent.learn(iterations=15, callback=[Log(log, every=4), Recorder(every=15)])
     expected = [number for number in range(4, start + 16, 4) if number > start]
     assert [row["iteration"] for row in log.rows] == expected
     assert [row["training_steps"] for row in log.rows] == [5 * number for number in expected]
@@ -516,8 +520,8 @@ def test_a_log_takes_new_rows_only(monkeypatch):
     """Or every call would copy all that was learned."""
     asked, whole = [], spaql.agents.base.Agent.history.fget
     monkeypatch.setattr(spaql.agents.base.Agent, "history", property(lambda agent: asked.append(1) or whole(agent)))
-    agent, kept = spaql.SPAQL("oil").learn(3), Kept()
-    agent.learn(40, callback=[Log(kept), Recorder(every=5)])
+    agent, kept = spaql.Tessera("oil").learn(iterations=3), Kept()
+    agent.learn(iterations=40, callback=[Log(kept), Recorder(every=5)])
     assert len(asked) == 1  # for the names of the columns
     assert [row["iteration"] for row in kept.rows] == list(range(4, 44))
     for after in (0, 1, 3, 20, 42, 43, 50):
@@ -546,9 +550,11 @@ def test_files_can_be_followed_and_continued(kind, tmp_path):
     path = tmp_path / "new" / "log"
     seen = []
     agent = AGENTS["published"]()
-    agent.learn(5, callback=[Log(make(str(path))), Recorder(every=1), lambda agent: seen.append(len(read(path)))])
+    agent.learn(
+        iterations=5, callback=[Log(make(str(path))), Recorder(every=1), lambda agent: seen.append(len(read(path)))]
+    )
     assert seen == [1, 2, 3, 4, 5]
-    agent.learn(3, callback=Log(make(path)))
+    agent.learn(iterations=3, callback=Log(make(path)))
     rows = read(path)
     assert [row["iteration"] for row in rows] == list(range(1, 9))
     assert all(list(row) == COLUMNS for row in rows)
@@ -585,7 +591,7 @@ def test_a_file_with_other_columns_is_left_alone(kind, text, words, tmp_path):
     agent = AGENTS["SPAQL"]()
     kept = Kept()
     with pytest.raises(OutputError) as error:
-        agent.learn(5, callback=Log(kept, FILES[kind][0](path)))
+        agent.learn(iterations=5, callback=Log(kept, FILES[kind][0](path)))
     told(error, words)
     assert path.read_bytes() == text
     assert agent.iterations == 0
@@ -596,10 +602,10 @@ def test_a_file_with_other_columns_is_left_alone(kind, text, words, tmp_path):
 def test_a_file_that_ends_within_a_line_is_left_alone(kind, tmp_path):
     path = tmp_path / "log"
     make = FILES[kind][0]
-    AGENTS["SPAQL"]().learn(2, callback=Log(make(path)))
+    AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(path)))
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(OutputError) as error:
-        AGENTS["SPAQL"]().learn(2, callback=Log(make(path)))
+        AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(path)))
     told(error, "ends within a line")
 
 
@@ -607,7 +613,7 @@ def test_a_file_that_ends_within_a_line_is_left_alone(kind, tmp_path):
 def test_an_empty_file_is_as_good_as_none(kind, tmp_path):
     make, read = FILES[kind]
     (tmp_path / "log").touch()
-    AGENTS["SPAQL"]().learn(2, callback=Log(make(tmp_path / "log")))
+    AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(tmp_path / "log")))
     assert len(read(tmp_path / "log")) == 2
 
 
@@ -616,7 +622,7 @@ def test_a_file_that_cannot_be_opened_is_told(kind, tmp_path):
     for path in (tmp_path, tmp_path / "file" / "log"):
         (tmp_path / "file").touch()
         with pytest.raises(OutputError) as error:
-            AGENTS["SPAQL"]().learn(2, callback=Log(FILES[kind][0](path)))
+            AGENTS["SPAQL"]().learn(iterations=2, callback=Log(FILES[kind][0](path)))
         told(error, "cannot be written")
 
 
@@ -639,9 +645,11 @@ def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboardX")
     agent, seen, folder = AGENTS["published"](), [], tmp_path / "runs"
     log = Log(TensorBoardLogger(folder))
-    agent.learn(3, callback=[log, Recorder(every=1), lambda agent: seen.append(len(events(folder)["learning/best"]))])
+    agent.learn(
+        iterations=3, callback=[log, Recorder(every=1), lambda agent: seen.append(len(events(folder)["learning/best"]))]
+    )
     assert seen == [1, 2, 3]
-    agent.learn(2, callback=log)  # within the same second, and not over the first file
+    agent.learn(iterations=2, callback=log)  # within the same second, and not over the first file
     history, points = agent.history, events(folder)
     assert set(points) == {f"learning/{name}" for name in COLUMNS}
     steps = history["training_steps"] + history["selection_steps"]
@@ -662,7 +670,7 @@ def test_tensorboard_where_the_folder_cannot_be_made(tmp_path):
     pytest.importorskip("tensorboardX")
     (tmp_path / "file").touch()
     with pytest.raises(OutputError) as error:
-        AGENTS["SPAQL"]().learn(2, callback=Log(TensorBoardLogger(tmp_path / "file")))
+        AGENTS["SPAQL"]().learn(iterations=2, callback=Log(TensorBoardLogger(tmp_path / "file")))
     told(error, "cannot be written")
 
 
@@ -676,7 +684,7 @@ def test_without_the_extra_one_sentence_says_so(monkeypatch, tmp_path):
 
 
 def test_modules_are_there_by_name():
-    assert spaql.callbacks.Evaluate is Evaluate
-    assert spaql.loggers.CSVLogger is CSVLogger
+    assert spaql.agents.callbacks.Evaluate is Evaluate
+    assert spaql.agents.loggers.CSVLogger is CSVLogger
     assert {"callbacks", "loggers"} <= set(dir(spaql))
     assert issubclass(OutputError, SpaqlError)

@@ -27,10 +27,10 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
-from spaql import figures
-from spaql.charts import Chart, Level, Mosaic, Series
-from spaql.figures import legends, rulers, scales
-from spaql.figures.looks import SINGLE, Look
+from spaql.viz import figures
+from spaql.viz.charts import Chart, Level, Mosaic, Series
+from spaql.viz.figures import legends, rulers, scales
+from spaql.viz.figures.looks import SINGLE, Look
 
 NAN, INF = math.nan, math.inf
 SPAQL_BLUE, AQL_ORANGE, GREY, INK = "#0072b2", "#d55e00", "#7f7f7f", "#222222"

@@ -14,8 +14,9 @@ import pytest
 from numba.core import config
 
 import spaql
-from spaql import files, results
+from spaql.agents import files
 from spaql.cli import main
+from spaql.runner import results
 
 QUICK = ["--iterations", "20", "--episodes", "50", "--quiet"]
 needs_jit = pytest.mark.compiled_only
@@ -41,7 +42,7 @@ def refused(capsys, *words):
     return err
 
 
-@pytest.mark.parametrize("algorithm", ["spaql", "spaql-published", "aql", "random", "no-movement", "mean", "median"])
+@pytest.mark.parametrize("algorithm", ["tessera", "spaql", "aql", "random", "no-movement", "mean", "median"])
 def test_train_prints_one_json_object(capsys, algorithm):
     code, out, err = run(
         capsys, "train", "ambulance", "--arrivals", "beta", "--cost", 0.25, "--algorithm", algorithm, "--json", *QUICK
@@ -51,16 +52,16 @@ def test_train_prints_one_json_object(capsys, algorithm):
     assert result["algorithm"] == algorithm
     assert result["optimum"] == pytest.approx(4.36975, abs=1e-4)
     assert result["fresh"]["low"] <= result["fresh"]["mean"] <= result["fresh"]["high"]
-    if algorithm == "spaql":
+    if algorithm == "tessera":
         assert (result["training_steps"], result["selection_steps"], result["monitoring_steps"]) == (100, 0, 0)
-    if algorithm == "spaql-published":
+    if algorithm == "spaql":
         assert result["training_steps"] == 20 * 5
         assert result["selection_steps"] == 21 * 20 * 5
     if algorithm == "aql":
         assert (result["training_steps"], result["selection_steps"], result["monitoring_steps"]) == (100, 0, 2000)
 
 
-@pytest.mark.parametrize("algorithm", ["spaql", "spaql-published"])
+@pytest.mark.parametrize("algorithm", ["tessera", "spaql"])
 def test_train_writes_its_folder(capsys, tmp_path, algorithm):
     out_dir = tmp_path / "new" / "folder"
     code, out, _ = run(
@@ -82,7 +83,7 @@ def test_train_writes_its_folder(capsys, tmp_path, algorithm):
     assert len(history) == 20
     assert int(history[-1]["training_steps"]) == summary["training_steps"]
     assert len(cells) == summary["arms"]
-    if algorithm == "spaql-published":
+    if algorithm == "spaql":
         assert float(history[-1]["best"]) == summary["selection_score"]
     assert (out_dir / "partition.png").read_bytes().startswith(b"\x89PNG")
     assert "oil quadratic 10" in out
@@ -234,14 +235,14 @@ def test_demo_writes_two_pictures(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet")
     assert code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["learning.png", "partition.png"]
-    for word in ("spaql", "aql", "random", "fresh score", "optimum", "selection steps"):
+    for word in ("tessera", "aql", "random", "fresh score", "optimum", "selection steps"):
         assert word in out
 
 
 def test_demo_as_json(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet", "--json")
     assert code == 0
-    assert [result["algorithm"] for result in json.loads(out)["results"]] == ["spaql", "aql", "random"]
+    assert [result["algorithm"] for result in json.loads(out)["results"]] == ["tessera", "aql", "random"]
 
 
 def test_version_and_help_do_not_load_the_compiler():
@@ -330,7 +331,7 @@ def test_environments_of_a_module_are_found_again(capsys, tmp_path, my_envs):
     assert run(capsys, "train", "my_envs:Mine-v0", "--out", folder, *words)[0] == 0
     my_envs()
     assert run(capsys, "evaluate", folder, "--episodes", 2, "--quiet")[0] == 0
-    spaql.SPAQL("Mine-v0", seed=1).learn(2).save(folder / "agent.spaql")  # nobody said which module it was
+    spaql.Tessera("Mine-v0", seed=1).learn(iterations=2).save(folder / "agent.spaql")  # nobody said which module it was
     my_envs()
     assert "import the module that registers it" in refused(capsys, "evaluate", folder)
     assert run(capsys, "show", folder)[0] == 0  # what was learned can be seen all the same
@@ -364,13 +365,13 @@ def test_an_agent_is_kept_before_it_is_scored(capsys, tmp_path, monkeypatch, err
 
 def test_an_old_agent_stays_until_the_new_one_is_there(capsys, tmp_path, monkeypatch):
     run(capsys, "train", "oil", "--out", tmp_path, *QUICK)
-    save, seen = spaql.SPAQL.save, []
+    save, seen = spaql.Tessera.save, []
 
     def watched(agent, path):
         seen.append((path.name, path.exists()))
         return save(agent, path)
 
-    monkeypatch.setattr(spaql.SPAQL, "save", watched)
+    monkeypatch.setattr(spaql.Tessera, "save", watched)
     code, out, _ = run(capsys, "train", "oil", "--out", tmp_path, *QUICK, "--json")
     assert code == 0
     assert [was_there for name, was_there in seen if name == "agent.spaql"] == [True, True]  # and once with its score
@@ -399,16 +400,16 @@ def test_output_that_cannot_be_written_is_one_sentence():
 
 
 def test_a_recording_has_the_physics_that_were_learned(tmp_path):
-    from spaql import recording
+    from spaql.viz import recording
 
-    agent = spaql.SPAQL(spaql.problems.pendulum(gravity=1.0, horizon=400), seed=1).learn(1)
+    agent = spaql.Tessera(spaql.problems.pendulum(gravity=1.0, horizon=400), seed=1).learn(iterations=1)
     env = recording._drawing(agent)
     assert env.unwrapped.g == 1.0
     assert env.spec.max_episode_steps == 400
-    assert recording._drawing(spaql.SPAQL("cartpole", seed=1).learn(1)).spec.id == "CartPole-v1"
+    assert recording._drawing(spaql.Tessera("cartpole", seed=1).learn(iterations=1)).spec.id == "CartPole-v1"
     for problem in (spaql.problems.oil(), dataclasses.replace(spaql.problems.pendulum(), parameters=[1.0, 2.0])):
         with pytest.raises(spaql.errors.ParameterError, match="no environment that can draw it"):
-            recording._drawing(spaql.SPAQL(problem, seed=1).learn(1))
+            recording._drawing(spaql.Tessera(problem, seed=1).learn(iterations=1))
 
 
 def test_all_algorithms_are_called_by_their_names():
@@ -416,10 +417,10 @@ def test_all_algorithms_are_called_by_their_names():
 
 
 def test_rollouts_of_all_published_agents_cost():
-    from spaql.experiment import Run
+    from spaql.runner.run_spec import Run
 
     costs = {
         name: Run("oil", {}, name, {}, seed=0, iterations=10, episodes=2).cost
-        for name in ("spaql", "spaql-published", "spaql-ts", "aql")
+        for name in ("tessera", "spaql", "spaql-ts", "aql")
     }
-    assert costs["spaql-ts"] == costs["spaql-published"] == costs["aql"] > costs["spaql"]
+    assert costs["spaql-ts"] == costs["spaql"] == costs["aql"] > costs["tessera"]

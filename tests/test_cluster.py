@@ -15,13 +15,14 @@ import pytest
 from distributed.scheduler import KilledWorker
 
 from clusters import HERE, Cluster, dump, free_port, until
-from spaql.engines import Threads, cluster, engine, remote
-from spaql.engines.base import Again
-from spaql.engines.cluster import Dask
 from spaql.errors import EngineError, StoreError
-from spaql.experiment import code
-from spaql.running import perform
-from spaql.store import Failure, Record, Store
+from spaql.runner.engines import Threads, engine, remote
+from spaql.runner.engines import dask as cluster
+from spaql.runner.engines.dask import Dask
+from spaql.runner.engines.engine import Again
+from spaql.runner.run_many import perform
+from spaql.runner.run_spec import code
+from spaql.runner.store import Failure, Record, Store
 from test_running import foreign, run
 
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
@@ -104,7 +105,7 @@ def test_whatever_an_environment_does_on_a_cluster_the_others_go_on(dask, tmp_pa
 @pytest.mark.compiled_only
 def test_a_run_that_overstays_its_time_and_one_that_nobody_waits_for(dask):
     long = run(iterations=500_000_000)
-    with Said(dask.address, timeout=4.0, algorithms=["spaql-published"]) as engine:
+    with Said(dask.address, timeout=4.0, algorithms=["spaql"]) as engine:
         engine.submit([long, run(1)])
         found = []
         until(lambda: found.extend(engine.collect(0.1)) or len(found) == 2)
@@ -163,9 +164,9 @@ def test_a_cluster_of_this_machine(tmp_path):
 CLIENT = """
 import sys
 from test_cluster import studied
-from spaql.engines import engine
-from spaql.running import perform
-from spaql.store import Store
+from spaql.runner.engines import engine
+from spaql.runner.run_many import perform
+from spaql.runner.store import Store
 
 name, address, path = sys.argv[1:]
 with Store(path, code="test") as store:

@@ -6,7 +6,7 @@ from pathlib import Path
 import grimp
 
 import spaql
-from spaql import compiling
+from spaql.partition import jit as compiling
 
 ROOT = Path(spaql.__file__).parent
 

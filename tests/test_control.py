@@ -14,11 +14,11 @@ from numba.core import config
 from scipy import stats
 
 import spaql
-from spaql.environments import ProblemEnvironment
 from spaql.errors import ParameterError, ProblemError
+from spaql.gym.environments import ProblemEnvironment
+from spaql.partition.rng import Purpose, stream, uniform
 from spaql.problems import PROBLEMS, Box, Finite, Problem, acrobot, cartpole, mountaincar, pendulum
 from spaql.problems.base import BAD_STATE, NO_STATE, RAN, SOME_ENDED
-from spaql.rng import Purpose, stream, uniform
 
 SLOW = config.DISABLE_JIT
 STEPS = 300 if SLOW else 5000
@@ -356,7 +356,7 @@ def test_random_scores_the_same_here_and_there(name):
 
 @pytest.mark.compiled_only
 def test_a_policy_learned_here_does_as_well_there():
-    agent = spaql.SPAQL("cartpole", seed=0).learn(total_timesteps=20_000)
+    agent = spaql.Tessera("cartpole", seed=0).learn(total_timesteps=20_000)
     here, lengths = agent.evaluate(200), []
     environment = gymnasium.make("CartPole-v1")
     for k in range(12):
@@ -378,7 +378,7 @@ def test_a_policy_learned_here_does_as_well_there():
 def test_learning_here_and_there_agrees(name, steps):
     """The same agent on the same number of steps; only the random numbers of where episodes begin are others."""
     here, there = (
-        np.array([spaql.SPAQL(env, seed=k).learn(total_timesteps=steps).evaluate(episodes=40).mean for k in range(8)])
+        np.array([spaql.Tessera(env, seed=k).learn(total_timesteps=steps).evaluate(episodes=40).mean for k in range(8)])
         for env in (name, TWINS[name])
     )
     errors = [part.std() / math.sqrt(len(part) - 1) for part in (here, there)]
@@ -480,11 +480,11 @@ def test_rows_of_unequal_width_move_up_together(hidden, shown, episodes):
     assert result.steps == sum(lengths)
 
 
-@pytest.mark.parametrize("agent", [spaql.SPAQL, spaql.SPAQL.published, spaql.AQL, spaql.Random])
+@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.Tessera.published, spaql.AQL, spaql.Random])
 def test_every_agent_learns_with_hidden_states(agent):
-    trained = agent(fuse(5, 1), seed=1).learn(5 if SLOW else 300)
+    trained = agent(fuse(5, 1), seed=1).learn(iterations=5 if SLOW else 300)
     assert 1.0 <= trained.evaluate(20).steps / 20 <= 4.0
-    again = agent(fuse(5, 1), seed=1).learn(5 if SLOW else 300)
+    again = agent(fuse(5, 1), seed=1).learn(iterations=5 if SLOW else 300)
     np.testing.assert_array_equal(trained.evaluate(20).returns, again.evaluate(20).returns)
     action, _ = trained.predict([0.5])
     assert action.shape == (1,)
@@ -603,7 +603,7 @@ def test_clip_forgives_what_is_a_fault_without_it():
         bare.step(0)
     assert kind.step(0)[0].tolist() == [1.0]
     assert kind._state[0] == pytest.approx(1.1)  # the state itself goes on
-    trained = spaql.SPAQL(plain(clip=True)).learn(10)
+    trained = spaql.Tessera(plain(clip=True)).learn(iterations=10)
     assert trained.predict([33.0])[0] == trained.predict([1.0])[0]
 
 
@@ -641,7 +641,7 @@ def test_all_of_it_works_without_the_compiler(tmp_path):
 import numpy as np, spaql, sys
 for name in ("cartpole", "mountaincar", "mountaincar-continuous", "acrobot", "pendulum"):
     problem = spaql.problems.PROBLEMS[name](horizon=5)
-    agent = spaql.SPAQL(problem, seed=0).learn(3)
+    agent = spaql.Tessera(problem, seed=0).learn(iterations=3)
     print(name, agent.training_steps, *agent.history["score"].tolist(), *spaql.Random(problem).evaluate(2).returns)
 """
     said = []

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from spaql import cli
-from spaql.beyond import control, sb3
 from spaql.errors import StoreError
+from spaql.studies import control, sb3
 
 pytestmark = pytest.mark.compiled_only
 
 SMALL = tuple(replace(task, budget=1600) for task in control.TASKS if task.problem in ("cartpole", "pendulum"))
-FEW = control.Size(2, 3, (control.SPAQL, *control.RIVALS), SMALL)
+FEW = control.Size(2, 3, (control.Tessera, *control.RIVALS), SMALL)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_agents_of_another_package_stand_in_the_table(tmp_path, capsys, monkeypa
 
 def test_a_budget_that_is_too_small_is_no_victory():
     def curve(contender, task):
-        scores = np.array([[10.0], [11.0]]) if contender is control.SPAQL else np.array([[1.0], [2.0]])
+        scores = np.array([[10.0], [11.0]]) if contender is control.Tessera else np.array([[1.0], [2.0]])
         small = contender is control.AQL and task is SMALL[0]  # one of its agents had no room for an iteration
         return control.Curve((1600,), np.where([[small], [False]], np.nan, scores), scores, scores)
 

@@ -10,10 +10,11 @@ from numba.core import config
 import spaql
 from spaql import cli
 from spaql.errors import EnvironmentFault, ParameterError, ProblemError
-from spaql.problems import Box, Finite, Problem, ambulance, oil, wild
+from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems import random_travel as wild
 
 FEW = 40 if config.DISABLE_JIT else 300
-LEARNERS = {"SPAQL": spaql.SPAQL, "published": spaql.SPAQL.published, "AQL": spaql.AQL}
+LEARNERS = {"SPAQL": spaql.Tessera, "published": spaql.Tessera.published, "AQL": spaql.AQL}
 
 
 def reset(parameters, random, state):
@@ -59,11 +60,11 @@ def ids(agent, **planned):
 def test_asking_changes_nothing(name):
     asked, silent = (LEARNERS[name](oil(), seed=3) for _ in range(2))
     asked.diagnose()
-    asked.learn(5)
+    asked.learn(iterations=5)
     first = [str(found) for found in asked.diagnose()]
     assert [str(found) for found in asked.diagnose()] == first
-    asked.learn(5)
-    silent.learn(10)
+    asked.learn(iterations=5)
+    silent.learn(iterations=10)
     np.testing.assert_array_equal(asked.history, silent.history)
     np.testing.assert_array_equal(asked.partition.q, silent.partition.q)
     assert asked.steps_taken == silent.steps_taken
@@ -72,21 +73,21 @@ def test_asking_changes_nothing(name):
 
 def test_a_good_agent_on_a_good_problem_is_left_alone():
     for problem in (oil(), ambulance()):
-        agent = spaql.SPAQL(problem, seed=0)
+        agent = spaql.Tessera(problem, seed=0)
         assert agent.diagnose(iterations=FEW) == []
-        assert agent.learn(FEW).diagnose() == []
+        assert agent.learn(iterations=FEW).diagnose() == []
     assert spaql.Random(oil()).diagnose() == []
     assert spaql.Random(oil()).diagnose(iterations=5) == []
 
 
 def test_the_range_of_rewards():
-    assert ids(spaql.SPAQL(pushed(3.0))) == ["states-clipped"]  # takes rewards as they are
-    (declared, _) = spaql.SPAQL(pushed(3.0, rewards=(0, 1))).diagnose()
+    assert ids(spaql.Tessera(pushed(3.0))) == ["states-clipped"]  # takes rewards as they are
+    (declared, _) = spaql.Tessera(pushed(3.0, rewards=(0, 1))).diagnose()
     assert declared.id == "reward-outside-declared-range"
     assert "declares 0 to 1" in declared.what
-    assert ids(spaql.SPAQL(pushed(3.0, rewards=(0, 3)))) == ["states-clipped"]
+    assert ids(spaql.Tessera(pushed(3.0, rewards=(0, 3)))) == ["states-clipped"]
     for size, zero, wrong in ((3.0, 0.0, True), (1.0, -0.5, True), (1.0, 0.0, False)):
-        for make in (spaql.SPAQL.published, spaql.AQL):
+        for make in (spaql.Tessera.published, spaql.AQL):
             assert ("reward-outside-unit-range" in ids(make(pushed(size, zero)))) == wrong
 
 
@@ -97,25 +98,25 @@ def test_a_declared_range_that_is_none(rewards):
 
 
 def test_states_on_the_border():
-    (found,) = spaql.SPAQL(pushed()).diagnose()
+    (found,) = spaql.Tessera(pushed()).diagnose()
     assert found.id == "states-clipped"
     assert "upper border of state 0, at 1" in found.what
     assert "Widen `states`" in found.advice
 
 
 def test_a_saturated_value():
-    before = spaql.SPAQL.published(oil(), seed=0)
+    before = spaql.SPAQL(oil(), seed=0)
     (found,) = before.diagnose()
     assert found.id == "value-saturated"
     assert "will stay there" in found.what
-    (found, *_) = before.learn(FEW).diagnose()
+    (found, *_) = before.learn(iterations=FEW).diagnose()
     assert found.id == "value-saturated"
     assert "in every update" in found.what
-    assert "value-saturated" not in ids(spaql.AQL(oil(), seed=0).learn(FEW))
-    once = spaql.SPAQL.published(oil(horizon=1), seed=0)
-    assert "value-saturated" not in ids(once) + ids(once.learn(FEW))  # nothing comes after the only step
+    assert "value-saturated" not in ids(spaql.AQL(oil(), seed=0).learn(iterations=FEW))
+    once = spaql.SPAQL(oil(horizon=1), seed=0)
+    assert "value-saturated" not in ids(once) + ids(once.learn(iterations=FEW))  # nothing comes after the only step
     short = Problem(name="short", step=stops, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
-    assert ids(spaql.SPAQL.published(short)) == []  # what ends is worth 0
+    assert ids(spaql.SPAQL(short)) == []  # what ends is worth 0
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -125,39 +126,39 @@ def test_a_budget_too_small(name):
     assert "budget-too-small" in ids(agent, total_timesteps=agent.steps_per_iteration)
     assert "budget-too-small" not in ids(agent, iterations=1000)
     with pytest.raises(ParameterError, match="either iterations or total_timesteps"):
-        agent.diagnose(5, total_timesteps=100)
+        agent.diagnose(100, iterations=5)
 
 
 def test_nothing_to_tell_apart():
     flat = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
-    (found,) = spaql.SPAQL(flat, seed=0).learn(FEW).diagnose()
+    (found,) = spaql.Tessera(flat, seed=0).learn(iterations=FEW).diagnose()
     assert found.id == "nothing-split"
     assert "tells no states apart" in found.what
     three = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Finite(3), horizon=5)
-    assert ids(spaql.SPAQL(three, seed=0).learn(FEW)) == ["nothing-split"]
+    assert ids(spaql.Tessera(three, seed=0).learn(iterations=FEW)) == ["nothing-split"]
 
 
 def test_starved_cells():
-    agent = spaql.AQL(oil(), seed=0).learn(6)
+    agent = spaql.AQL(oil(), seed=0).learn(iterations=6)
     assert "cells-starved" in ids(agent)
-    assert "cells-starved" not in ids(agent.learn(20 * FEW))
+    assert "cells-starved" not in ids(agent.learn(iterations=20 * FEW))
 
 
 def test_a_memory_too_small():
-    agent = spaql.SPAQL(oil(), memory=100, seed=0)
+    agent = spaql.Tessera(oil(), memory=100, seed=0)
     assert ids(agent, iterations=10) == ["budget-too-small"]
     assert "memory-too-small" in ids(agent, iterations=FEW)
-    assert "memory-too-small" in ids(agent.learn(FEW))
+    assert "memory-too-small" in ids(agent.learn(iterations=FEW))
 
 
 def test_selection_by_luck():
-    agent = spaql.SPAQL.published(ambulance(), seed=0).learn(FEW)
+    agent = spaql.SPAQL(ambulance(), seed=0).learn(iterations=FEW)
     (found,) = [found for found in agent.diagnose() if found.id == "selection-noise"]
     assert "20 rollouts" in found.what
     assert "too high" in found.effect
-    quiet = spaql.SPAQL.published(pushed(), scaling=0.1, rollouts=1000, seed=0)
+    quiet = spaql.SPAQL(pushed(), scaling=0.1, rollouts=1000, seed=0)
     if not config.DISABLE_JIT:
-        assert "selection-noise" not in ids(quiet.learn(20))
+        assert "selection-noise" not in ids(quiet.learn(iterations=20))
 
 
 def test_finite_actions():
@@ -165,18 +166,18 @@ def test_finite_actions():
     for make in LEARNERS.values():
         agent = make(coin, seed=0)
         assert "budget-too-small" in ids(agent, iterations=1) or agent.steps_to_split <= 5
-        assert "reward-outside-unit-range" not in ids(agent.learn(3))
+        assert "reward-outside-unit-range" not in ids(agent.learn(iterations=3))
 
 
 def test_words():
-    (found,) = spaql.SPAQL.published(oil()).diagnose()
+    (found,) = spaql.SPAQL(oil()).diagnose()
     assert str(found) == f"{found.what}: {found.effect}. {found.advice}."
     assert set(found.to_dict()) == {"id", "what", "effect", "advice"}
 
 
 def test_train_says_it(capsys):
     command = ["train", "oil", "--iterations", "5", "--episodes", "10"]
-    assert cli.main([*command, "--algorithm", "spaql-published"]) == 0
+    assert cli.main([*command, "--algorithm", "spaql"]) == 0
     shown = capsys.readouterr()
     assert "spaql: before training: no reward below 0 was met" in shown.err
     assert "diagnosis: V was at its cap 5 in every update: " in shown.out
@@ -184,7 +185,7 @@ def test_train_says_it(capsys):
     shown = capsys.readouterr()
     assert "diagnosis: nothing found" in shown.out
     assert "before training" not in shown.err
-    assert cli.main([*command, "--algorithm", "spaql-published", "--quiet", "--json"]) == 0
+    assert cli.main([*command, "--algorithm", "spaql", "--quiet", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["diagnosis"]
     assert found[0]["id"] == "value-saturated"
 
@@ -209,12 +210,12 @@ class Odd(gymnasium.Env):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_probe_takes_small_seeds(seed):
-    assert isinstance(spaql.SPAQL(Odd(), seed=seed, horizon=5).diagnose(), list)
+    assert isinstance(spaql.Tessera(Odd(), seed=seed, horizon=5).diagnose(), list)
 
 
 def test_the_probe_takes_rewards_in_any_wrapping():
-    wrapped = spaql.SPAQL(Odd(reward=np.array([1.0])), horizon=5).diagnose()
-    assert wrapped == spaql.SPAQL(Odd(reward=1.0), horizon=5).diagnose()
+    wrapped = spaql.Tessera(Odd(reward=np.array([1.0])), horizon=5).diagnose()
+    assert wrapped == spaql.Tessera(Odd(reward=1.0), horizon=5).diagnose()
 
 
 @pytest.mark.parametrize(
@@ -233,4 +234,4 @@ def test_the_probe_takes_rewards_in_any_wrapping():
 )
 def test_faults_in_the_probe_are_told_as_in_training(wrong, says):
     with pytest.raises(EnvironmentFault, match=says):
-        spaql.SPAQL(Odd(**wrong), horizon=5).diagnose()
+        spaql.Tessera(Odd(**wrong), horizon=5).diagnose()

@@ -10,16 +10,16 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from numba.core import config
 
-import spaql.registration
+import spaql.gym.registration
 import textbook
 from problems_for_tests import box_world, finite_world
-from spaql import episodes
 from spaql.agents import AQL, SPAQL
-from spaql.environments import AmbulanceEnvironment, OilEnvironment, ProblemEnvironment
+from spaql.agents import rollouts as episodes
 from spaql.errors import ParameterError, ProblemError
+from spaql.gym.environments import AmbulanceEnvironment, OilEnvironment, ProblemEnvironment
+from spaql.partition.rng import Purpose, stream, uniform
 from spaql.problems import Box, Finite, Problem, ambulance, oil
 from spaql.problems.base import SOME_ENDED
-from spaql.rng import Purpose, stream, uniform
 from test_textbook import PAIRS, boxes, cells, columns
 
 EPISODES = 20
@@ -138,7 +138,7 @@ def test_textbook_aql_on_the_environment_equals_the_compiled_agent(name):
     problem, plain, choices = pair(name)
     world = Through(problem, plain, 5)
     partitions, history = textbook.aql(world, iterations=ITERATIONS, scaling=0.5, seed=5, rollouts=2, choices=choices)
-    agent = AQL(problem, scaling=0.5, seed=5, rollouts=2).learn(ITERATIONS)
+    agent = AQL(problem, scaling=0.5, seed=5, rollouts=2).learn(iterations=ITERATIONS)
     assert world.trained == agent.training_steps
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
@@ -151,7 +151,7 @@ def test_textbook_spaql_on_the_environment_equals_the_compiled_agent(name):
     problem, plain, choices = pair(name)
     world = Through(problem, plain, 6)
     best, history = textbook.spaql(world, iterations=ITERATIONS, scaling=0.5, seed=6, rollouts=2, choices=choices)
-    agent = SPAQL.published(problem, scaling=0.5, seed=6, rollouts=2).learn(ITERATIONS)
+    agent = SPAQL(problem, scaling=0.5, seed=6, rollouts=2).learn(iterations=ITERATIONS)
     assert world.trained == agent.training_steps
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
@@ -161,7 +161,7 @@ def test_textbook_spaql_on_the_environment_equals_the_compiled_agent(name):
 # Gymnasium's side -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", spaql.registration.ENVIRONMENTS)
+@pytest.mark.parametrize("name", spaql.gym.registration.ENVIRONMENTS)
 def test_registered_environments_pass_gymnasiums_checks(name):
     check_env(gymnasium.make(name).unwrapped)  # its warnings are errors here (pyproject.toml)
 
@@ -192,7 +192,7 @@ def test_arguments_reach_the_problem():
 
 def test_registering_again_changes_nothing():
     before = dict(gymnasium.registry)
-    spaql.registration.register()
+    spaql.gym.registration.register()
     assert gymnasium.registry == before
 
 
@@ -229,7 +229,7 @@ def run(program):
 def test_gymnasium_and_registration_do_not_load_the_compiler():
     result = run(
         "import sys, gymnasium; assert 'numba' not in sys.modules\n"
-        "import spaql.registration; assert 'spaql/Oil-v0' in gymnasium.registry and 'numba' not in sys.modules"
+        "import spaql.gym.registration; assert 'spaql/Oil-v0' in gymnasium.registry and 'numba' not in sys.modules"
     )
     assert (result.returncode, result.stderr) == (0, "")
 
@@ -237,7 +237,7 @@ def test_gymnasium_and_registration_do_not_load_the_compiler():
 def test_made_by_name_without_importing_spaql():
     result = run(
         "import gymnasium\n"
-        "e = gymnasium.make('spaql.registration:spaql/Oil-v0', survey='laplace', sharpness=10)\n"
+        "e = gymnasium.make('spaql.gym.registration:spaql/Oil-v0', survey='laplace', sharpness=10)\n"
         "print(e.reset(seed=0)[0], e.unwrapped.problem.name)"
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "[0.] oil laplace 10\n", "")

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import spaql
-from spaql import experiment
 from spaql.errors import ParameterError, StoreError
-from spaql.experiment import Run, execute, from_specification, grid, kind_of, seed_at, seeds_at
-from spaql.store import Store
+from spaql.runner import run_spec as experiment
+from spaql.runner.run_spec import Run, execute, from_specification, grid, kind_of, seed_at, seeds_at
+from spaql.runner.store import Store
 
 OIL = {"survey": "laplace", "sharpness": 10}
 
 
 def run(seed=0, **changes):
-    settings = {"algorithm": "spaql-published", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
+    settings = {"algorithm": "spaql", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
     settings |= changes
     return Run("oil", OIL, seed=seed, **settings)
 
@@ -27,8 +27,8 @@ def run(seed=0, **changes):
 def test_the_id_depends_on_everything_that_decides_the_numbers_and_on_nothing_else():
     same = [
         run(),
-        Run("oil", dict(reversed(OIL.items())), "spaql-published", {"scaling": 0.5}, 0, 20, 10),
-        Run("oil", OIL | {"sharpness": 10.0}, "spaql-published", {"scaling": 0.5}, 0, 20, 10),
+        Run("oil", dict(reversed(OIL.items())), "spaql", {"scaling": 0.5}, 0, 20, 10),
+        Run("oil", OIL | {"sharpness": 10.0}, "spaql", {"scaling": 0.5}, 0, 20, 10),
     ]
     same[1].cost  # noqa: B018  (what was asked of it before must not matter)
     assert len({each.id for each in same}) == 1
@@ -42,14 +42,14 @@ def test_the_id_depends_on_everything_that_decides_the_numbers_and_on_nothing_el
         run(moments=3),
         run(moment_episodes=3),
         run(watch=(0,)),
-        Run("oil", OIL | {"sharpness": 11}, "spaql-published", {"scaling": 0.5}, 0, 20, 10),
+        Run("oil", OIL | {"sharpness": 11}, "spaql", {"scaling": 0.5}, 0, 20, 10),
     ]
     assert len({each.id for each in [same[0], *others]}) == 1 + len(others)
 
 
-@pytest.mark.parametrize("algorithm", ["spaql", "spaql-published", "aql"])
+@pytest.mark.parametrize("algorithm", ["tessera", "spaql", "aql"])
 def test_looking_on_changes_nothing(algorithm):
-    which = {"algorithm": algorithm, "parameters": {} if algorithm == "spaql" else {"scaling": 0.5}}
+    which = {"algorithm": algorithm, "parameters": {} if algorithm == "tessera" else {"scaling": 0.5}}
     plain = execute(run(**which))
     watched = execute(run(**which, points=5, moments=6, moment_episodes=4, watch=(0,)))
     assert plain.scalars == watched.scalars
@@ -61,13 +61,13 @@ def test_looking_on_changes_nothing(algorithm):
 def test_a_run_is_what_the_agent_does():
     record = execute(run(seed=7, points=5, moments=4, moment_episodes=6))
     problem = spaql.problems.oil(**OIL)
-    agent = spaql.SPAQL.published(problem, scaling=0.5, seed=7).learn(20)
+    agent = spaql.SPAQL(problem, scaling=0.5, seed=7).learn(iterations=20)
     assert record.scalars["own"] == agent.selection_score
     assert record.scalars["fresh"] == agent.evaluate(10).mean
     assert record.scalars["training_steps"] == 100
     np.testing.assert_array_equal(record.arrays["own"], agent.history["best"][record.arrays["iteration"] - 1])
     for moment, fresh in zip(record.arrays["moment"], record.arrays["fresh"], strict=True):
-        then = spaql.SPAQL.published(problem, scaling=0.5, seed=7).learn(int(moment))
+        then = spaql.SPAQL(problem, scaling=0.5, seed=7).learn(iterations=int(moment))
         assert fresh == then.evaluate(6).mean
 
 
@@ -118,12 +118,12 @@ def test_names_that_do_not_exist():
 def test_every_module_that_a_run_uses_is_part_of_the_code():
     script = """if True:
         import sys
-        from spaql.experiment import Run, agent_of
-        agent_of(Run("CartPole-v1", {"sutton_barto_reward": True}, "spaql", {}, 0, 1, 2)).problem.world
+        from spaql.runner.run_spec import Run, agent_of
+        agent_of(Run("CartPole-v1", {"sutton_barto_reward": True}, "tessera", {}, 0, 1, 2)).problem.world
         print(*(m for m in sys.modules if m.startswith('spaql.')))
     """
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    harmless = {"spaql._version", "spaql.errors", "spaql.registration", "spaql.store"}
+    harmless = {"spaql._version", "spaql.errors", "spaql.gym.registration", "spaql.runner.store"}
     root = Path(experiment.__file__).parent
     covered = {path.relative_to(root) for pattern in experiment._NUMERICS for path in root.glob(pattern)}
     for name in set(loaded) - harmless:

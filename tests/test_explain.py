@@ -11,14 +11,14 @@ import spaql
 from docs_for_tests import performed
 from problems_for_tests import box_world, finite_world
 from spaql.cli import main
-from spaql.covering import cover, ordered
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.explaining import member
+from spaql.explain.decision_list import cover, ordered
+from spaql.explain.explanation import member
+from spaql.explain.rules import Rules, visited
+from spaql.formatting import numerals
+from spaql.partition.tree import Tree
 from spaql.problems import Box, Finite, Problem
-from spaql.problems.words import words
-from spaql.rules import Rules, visited
-from spaql.texts import numerals
-from spaql.tree import Tree
+from spaql.problems.labels import words
 from test_tree import Weather
 
 
@@ -62,16 +62,18 @@ class Plane(gymnasium.Env):
 
 
 AGENTS = {
-    "spaql on oil": lambda: spaql.SPAQL("oil", seed=1).learn(100),
-    "published on ambulance": lambda: spaql.SPAQL.published("ambulance", seed=1, rollouts=2).learn(200),
-    "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(200),
-    "published on a box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(200),
-    "aql with finite actions": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(100),
-    "spaql-ts on a cart": lambda: spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(20),
-    "spaql on an angle": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(200),
-    "published on an angle": lambda: spaql.SPAQL.published(Weather, seed=1, periodic=["angle"], rollouts=1).learn(40),
-    "published on days": lambda: spaql.SPAQL.published(Week, seed=1, periodic=[0], rollouts=1).learn(60),
-    "spaql on a plane": lambda: spaql.SPAQL(Plane, seed=1, horizon=10).learn(100),
+    "spaql on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
+    "published on ambulance": lambda: spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=200),
+    "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=200),
+    "published on a box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=200),
+    "aql with finite actions": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(iterations=100),
+    "spaql-ts on a cart": lambda: spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(
+        iterations=20
+    ),
+    "spaql on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=200),
+    "published on an angle": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], rollouts=1).learn(iterations=40),
+    "published on days": lambda: spaql.SPAQL(Week, seed=1, periodic=[0], rollouts=1).learn(iterations=60),
+    "spaql on a plane": lambda: spaql.Tessera(Plane, seed=1, horizon=10).learn(iterations=100),
 }
 
 
@@ -207,7 +209,7 @@ def test_the_bonus_is_that_of_the_last_visit(agent):
     told = agent.explain(
         agent.problem.member(agent.problem.states.from_unit(np.full(agent.problem.states.dimensions, 0.3)))
     )
-    if isinstance(agent, spaql.SPAQL):
+    if isinstance(agent, spaql.Tessera):
         assert told.bonus is None
     else:
         assert told.bonus == agent.scaling / np.sqrt(told.cell.visits or 1)
@@ -262,7 +264,7 @@ def test_shares_are_of_the_visits(agent):
 
 
 def test_shares_are_what_points_drawn_from_the_cells_say():
-    agent = spaql.SPAQL("oil", seed=1).learn(100)
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=100)
     rules, cells, random = agent.rules(), agent.partition, np.random.default_rng(0)
     chosen = random.choice(len(cells), 5000, p=cells.visits / cells.visits.sum())
     points = cells.state_low[chosen] + random.random((5000, 1)) * (cells.state_high - cells.state_low)[chosen]
@@ -271,7 +273,7 @@ def test_shares_are_what_points_drawn_from_the_cells_say():
 
 
 def test_inherited_visits_are_shared_out():
-    agent = spaql.AQL("oil", seed=1, rollouts=0).learn(50)
+    agent = spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=50)
     _, weights = visited(agent._policy(), 0, True)
     assert weights.sum() == pytest.approx(50)  # one visit in every episode
     assert agent.partition.at(0).visits.sum() > 100
@@ -474,14 +476,14 @@ def test_numbers_have_as_many_digits_as_tell_them_apart():
 
 @pytest.fixture(scope="module")
 def oil():
-    return spaql.SPAQL("oil", seed=1).learn(100)
+    return spaql.Tessera("oil", seed=1).learn(iterations=100)
 
 
 def test_bad_input_is_one_sentence(oil):
     with pytest.raises(NotTrainedError, match="has not learned yet"):
-        spaql.SPAQL("oil").explain([0.5])
+        spaql.Tessera("oil").explain([0.5])
     with pytest.raises(NotTrainedError, match="has not learned yet"):
-        spaql.SPAQL("oil").rules()
+        spaql.Tessera("oil").rules()
     for ask in (lambda: spaql.Random("oil").explain([0.5]), lambda: spaql.Random("oil").rules()):
         with pytest.raises(ParameterError, match="Random has no partition"):
             ask()
@@ -506,7 +508,7 @@ def test_bad_input_is_one_sentence(oil):
 
 
 def test_far_outside_is_said():
-    agent = spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(5)
+    agent = spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(iterations=5)
     told = agent.explain([100.0, 0.0, 0.0, 0.0])
     assert [seen.outside for seen in told.seen] == [True, False, False, False]
     assert "position is outside its range, and is taken for the end of it." in str(told)

@@ -56,16 +56,20 @@ class Reach(gymnasium.Env):
 
 
 AGENTS = {
-    "one number": lambda: spaql.SPAQL("ambulance", seed=1).learn(300),
-    "a box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(200),
-    "finite actions": lambda: spaql.SPAQL.published(finite_world()[0], seed=1, rollouts=2).learn(200),
-    "time steps": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(300),
-    "cart and pole": lambda: spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=3_000),
-    "a Dict that comes round": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(200),
-    "float32": lambda: spaql.SPAQL(lambda: Reach(np.float32), seed=1, horizon=5).learn(200),
-    "int16": lambda: spaql.SPAQL(lambda: Reach(np.int16), seed=1, horizon=5).learn(200),
-    "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float64), seed=1, horizon=3, rollouts=0).learn(60),
-    "a single leaf": lambda: spaql.SPAQL("oil", seed=1).learn(1),
+    "one number": lambda: spaql.Tessera("ambulance", seed=1).learn(iterations=300),
+    "a box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=200),
+    "finite actions": lambda: spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200),
+    "time steps": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=300),
+    "cart and pole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=3_000),
+    "a Dict that comes round": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(
+        iterations=200
+    ),
+    "float32": lambda: spaql.Tessera(lambda: Reach(np.float32), seed=1, horizon=5).learn(iterations=200),
+    "int16": lambda: spaql.Tessera(lambda: Reach(np.int16), seed=1, horizon=5).learn(iterations=200),
+    "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float64), seed=1, horizon=3, rollouts=0).learn(
+        iterations=60
+    ),
+    "a single leaf": lambda: spaql.Tessera("oil", seed=1).learn(iterations=1),
 }
 
 
@@ -451,7 +455,7 @@ def test_what_cannot_be_written_is_one_sentence(small, tmp_path):
 
 def test_who_has_nothing_to_export_says_so(tmp_path):
     with pytest.raises(NotTrainedError, match="has not learned yet"):
-        spaql.SPAQL("oil").export(tmp_path / "policy.c")
+        spaql.Tessera("oil").export(tmp_path / "policy.c")
     with pytest.raises(ParameterError, match="no partition"):
         spaql.Random("oil").export(tmp_path / "policy.c")
     assert not list(tmp_path.iterdir())

@@ -23,7 +23,8 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 from PIL import Image
 
-from spaql import figures, stats
+from spaql import stats
+from spaql.viz import figures
 
 X = np.arange(1, 41)
 RUNS = np.random.default_rng(0).normal(np.log(X), 0.1, size=(5, 40))

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import spaql
-from spaql.compiling import records
+from spaql.agents.tessera.replay import PENDING
+from spaql.agents.training import ROW
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
-from spaql.memory import PENDING
-from spaql.opening import described
+from spaql.gym.resolve import described
+from spaql.gym.space_json import drawn, sketched
+from spaql.partition.jit import records
 from spaql.problems import PROBLEMS, Box, Problem
-from spaql.sketches import drawn, sketched
-from spaql.training import ROW
 
 MAKERS = {
-    "spaql": lambda problem: spaql.SPAQL(problem, seed=3),
-    "published": lambda problem: spaql.SPAQL.published(problem, seed=3, rollouts=2),
+    "tessera": lambda problem: spaql.Tessera(problem, seed=3),
+    "published": lambda problem: spaql.SPAQL(problem, seed=3, rollouts=2),
     "ts": lambda problem: spaql.SPAQLTS(problem, seed=3, rollouts=2, reference=[0.5], radius=0.5),
     "aql": lambda problem: spaql.AQL(problem, seed=3, rollouts=2),
 }
@@ -36,12 +36,12 @@ MAKERS = {
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("name", ["oil", "ambulance"])
 def test_an_agent_goes_on_as_if_it_had_not_been_saved(tmp_path, kind, name):
-    whole, first = MAKERS[kind](name).learn(25), MAKERS[kind](name).learn(10)
+    whole, first = MAKERS[kind](name).learn(iterations=25), MAKERS[kind](name).learn(iterations=10)
     again = spaql.load(first.save(tmp_path / "agent"))
     assert type(again) is type(first)
     assert again.get_parameters() == first.get_parameters()
     np.testing.assert_array_equal(again.evaluate(10).returns, first.evaluate(10).returns)
-    again.learn(15)
+    again.learn(iterations=15)
     np.testing.assert_array_equal(again.history, whole.history)
     np.testing.assert_array_equal(again.evaluate(10).returns, whole.evaluate(10).returns)
     for name in ("state_low", "action_high", "q", "visits"):
@@ -49,31 +49,31 @@ def test_an_agent_goes_on_as_if_it_had_not_been_saved(tmp_path, kind, name):
 
 
 def test_predictions_go_on_too(tmp_path):
-    agent = spaql.SPAQL.published("oil", seed=1, rollouts=1).learn(10)
+    agent = spaql.SPAQL("oil", seed=1, rollouts=1).learn(iterations=10)
     agent.predict([0.5], deterministic=False)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
     assert again.predict([0.5], deterministic=False)[0] == agent.predict([0.5], deterministic=False)[0]
 
 
 def test_equal_agents_make_equal_files(tmp_path):
-    paths = [spaql.SPAQL("oil", seed=2).learn(20).save(tmp_path / name) for name in ("a.spaql", "b.spaql")]
+    paths = [spaql.Tessera("oil", seed=2).learn(iterations=20).save(tmp_path / name) for name in ("a.spaql", "b.spaql")]
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_an_agent_of_an_environment_comes_back_with_its_ranges(tmp_path):
-    agent = spaql.SPAQL("CartPole-v1", seed=1).learn(5)
+    agent = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=5)
     path = agent.save(tmp_path / "agent.spaql")
-    again = spaql.SPAQL.load(path)
+    again = spaql.Tessera.load(path)
     np.testing.assert_array_equal(again.problem.states.low, agent.problem.states.low)
     assert again.training_steps == agent.training_steps
     np.testing.assert_array_equal(again.evaluate(3).returns, agent.evaluate(3).returns)
     other = gymnasium.make("CartPole-v1")
     assert again.set_env(other).get_env() is other
-    assert again.learn(2).iterations == 7
+    assert again.learn(iterations=2).iterations == 7
 
 
 def test_another_environment_must_fit(tmp_path):
-    agent = spaql.SPAQL("CartPole-v1", seed=1).learn(3)
+    agent = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=3)
     with pytest.raises(ParameterError, match=r"other observations or actions|is no observed number"):
         agent.set_env("MountainCar-v0")
     with pytest.raises(ParameterError, match="holds a SPAQL"):
@@ -91,11 +91,11 @@ def reset(parameters, random, state):
 
 def test_a_problem_of_one_s_own_has_to_be_given(tmp_path):
     mine = Problem(name="mine", step=step, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
-    agent = spaql.SPAQL(mine, seed=1).learn(10)
+    agent = spaql.Tessera(mine, seed=1).learn(iterations=10)
     path = agent.save(tmp_path / "mine.spaql")
     alone = spaql.load(path)
     assert alone.predict([0.4])[0] == agent.predict([0.4])[0]
-    for play in (alone.evaluate, lambda: alone.learn(1), lambda: alone.set_env(mine)):
+    for play in (alone.evaluate, lambda: alone.learn(iterations=1), lambda: alone.set_env(mine)):
         with pytest.raises(ParameterError, match=r"a compiled problem of your own; give it to learn or evaluate: load"):
             play()
     assert alone.save(tmp_path / "again.spaql").read_bytes() == path.read_bytes()
@@ -135,7 +135,7 @@ BAD = {
 
 @pytest.mark.parametrize("how", BAD)
 def test_what_is_no_agent_file_is_refused(tmp_path, how):
-    path = spaql.SPAQL("oil", seed=1).learn(10).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera("oil", seed=1).learn(iterations=10).save(tmp_path / "agent.spaql")
     spoil, says = BAD[how]
     spoil(path)
     with pytest.raises(AgentFileError, match=says):
@@ -168,7 +168,7 @@ def test_what_is_larger_than_it_says_is_not_unpacked(tmp_path, method):
 
 
 def test_room_that_a_file_asks_for_is_not_given_at_once(tmp_path):
-    for agent in (spaql.SPAQL("oil").learn(5), spaql.SPAQL.published("oil", rollouts=1).learn(5)):
+    for agent in (spaql.Tessera("oil").learn(iterations=5), spaql.SPAQL("oil", rollouts=1).learn(iterations=5)):
         path = agent.save(tmp_path / "agent.spaql")
         with zipfile.ZipFile(path) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
@@ -184,7 +184,7 @@ def test_room_that_a_file_asks_for_is_not_given_at_once(tmp_path):
 
 
 def test_links_are_followed_and_devices_left_alone(tmp_path):
-    agent = spaql.SPAQL("oil", seed=1).learn(5)
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=5)
     (tmp_path / "link.spaql").symlink_to(tmp_path / "target.spaql")
     agent.save(tmp_path / "link.spaql")
     assert (tmp_path / "link.spaql").is_symlink()
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_saving_leaves_no_drafts(tmp_path):
-    agent = spaql.SPAQL("oil", seed=1).learn(10)
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=10)
     for _ in range(2):
         agent.save(tmp_path / "agent.spaql")
     assert [path.name for path in tmp_path.iterdir()] == ["agent.spaql"]
@@ -227,7 +227,7 @@ def test_an_older_format_is_read_and_becomes_the_new_one(tmp_path):
         assert agent.fresh_score is None
         path = agent.save(tmp_path / "agent.spaql")
         assert head_of(path)["format"] == 2
-        assert agent.learn(3).iterations == spaql.load(path).learn(3).iterations
+        assert agent.learn(iterations=3).iterations == spaql.load(path).learn(iterations=3).iterations
 
 
 def head_of(path):
@@ -236,14 +236,14 @@ def head_of(path):
 
 
 def test_the_fresh_score_goes_with_the_agent(tmp_path):
-    agent = spaql.SPAQL("oil", seed=1).learn(10)
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=10)
     assert agent.fresh_score is None
     fresh = agent.evaluate(20, seed=5)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
     assert again.fresh_score == agent.fresh_score
     assert again.fresh_score["mean"] == fresh.mean
     assert (again.fresh_score["episodes"], again.fresh_score["seed"], again.fresh_score["iterations"]) == (20, 5, 10)
-    assert again.learn(5).fresh_score["iterations"] == 10  # it tells when it was measured
+    assert again.learn(iterations=5).fresh_score["iterations"] == 10  # it tells when it was measured
 
 
 class Gusts(gymnasium.Env):
@@ -264,8 +264,8 @@ class Gusts(gymnasium.Env):
 
 
 ON_ENVIRONMENTS = {
-    "spaql": lambda env: spaql.SPAQL(env, seed=3, horizon=20),
-    "published": lambda env: spaql.SPAQL.published(env, seed=3, rollouts=2, horizon=20),
+    "tessera": lambda env: spaql.Tessera(env, seed=3, horizon=20),
+    "published": lambda env: spaql.SPAQL(env, seed=3, rollouts=2, horizon=20),
     "aql": lambda env: spaql.AQL(env, seed=3, rollouts=2, horizon=20),
 }
 
@@ -273,9 +273,11 @@ ON_ENVIRONMENTS = {
 @pytest.mark.parametrize("kind", ON_ENVIRONMENTS)
 @pytest.mark.parametrize("env", ["Pendulum-v1", "CartPole-v1", Gusts])
 def test_on_an_environment_too_it_goes_on_exactly(tmp_path, kind, env):
-    whole, agent = ON_ENVIRONMENTS[kind](env).learn(30), ON_ENVIRONMENTS[kind](env)
+    whole, agent = ON_ENVIRONMENTS[kind](env).learn(iterations=30), ON_ENVIRONMENTS[kind](env)
     for iterations in (1, 9, 20):
-        agent = spaql.load(agent.learn(iterations).save(tmp_path / "agent.spaql"), None if env is not Gusts else env)
+        agent = spaql.load(
+            agent.learn(iterations=iterations).save(tmp_path / "agent.spaql"), None if env is not Gusts else env
+        )
     assert agent.save(tmp_path / "a.spaql").read_bytes() == whole.save(tmp_path / "b.spaql").read_bytes()
     np.testing.assert_array_equal(agent.evaluate(3).returns, whole.evaluate(3).returns)
 
@@ -299,17 +301,17 @@ class OldStyle(gymnasium.Env):
 
 
 def test_an_environment_without_np_random_goes_on_exactly_too(tmp_path):
-    whole = spaql.SPAQL(OldStyle, seed=1, horizon=20).learn(40)
-    agent = spaql.SPAQL(OldStyle, seed=1, horizon=20)
+    whole = spaql.Tessera(OldStyle, seed=1, horizon=20).learn(iterations=40)
+    agent = spaql.Tessera(OldStyle, seed=1, horizon=20)
     for iterations in (3, 17, 20):
-        agent = spaql.load(agent.learn(iterations).save(tmp_path / "agent.spaql"), OldStyle)
+        agent = spaql.load(agent.learn(iterations=iterations).save(tmp_path / "agent.spaql"), OldStyle)
     assert agent.save(tmp_path / "a.spaql").read_bytes() == whole.save(tmp_path / "b.spaql").read_bytes()
 
 
 @pytest.mark.compiled_only
 def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
     """As Ctrl-C can leave it: its index is not up to date."""
-    agent = spaql.SPAQL("pendulum", seed=0)
+    agent = spaql.Tessera("pendulum", seed=0)
     agent.prepare()
     rows, waiting = records(1000, ROW), False
     while not waiting:  # as `learn`, but without making room when a revision asks for it
@@ -320,7 +322,7 @@ def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
             agent.make_room(1000 * 200)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
     assert again.save(tmp_path / "again.spaql").read_bytes() == (tmp_path / "agent.spaql").read_bytes()
-    np.testing.assert_array_equal(again.learn(20).history, agent.learn(20).history)
+    np.testing.assert_array_equal(again.learn(iterations=20).history, agent.learn(iterations=20).history)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +401,7 @@ def chain(env):
 @pytest.mark.parametrize("how", REMADE)
 def test_a_configured_environment_comes_back_as_it_was(tmp_path, how):
     env = REMADE[how]()
-    agent = spaql.SPAQL(env, seed=1, horizon=50).learn(2)
+    agent = spaql.Tessera(env, seed=1, horizon=50).learn(iterations=2)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
     assert again.get_env().spec == env.spec
     assert chain(again.get_env()) == chain(env)
@@ -409,18 +411,18 @@ def test_a_configured_environment_comes_back_as_it_was(tmp_path, how):
 
 @pytest.mark.parametrize("how", NOT_REMADE)
 def test_an_environment_that_only_code_can_make_has_to_be_given(tmp_path, how):
-    agent = spaql.SPAQL(NOT_REMADE[how](), seed=1, horizon=30).learn(2)
+    agent = spaql.Tessera(NOT_REMADE[how](), seed=1, horizon=30).learn(iterations=2)
     path = agent.save(tmp_path / "agent.spaql")
     alone, seen = spaql.load(path), np.array([0.1, 0.2, 0.3], np.float32)
     assert alone.predict(seen)[0] == agent.predict(seen)[0]
     assert alone.save(tmp_path / "again.spaql").read_bytes() == path.read_bytes()
     with pytest.raises(ParameterError, match=r"cannot be made by its id; give the environment: load\(path, env="):
-        alone.learn(1)
-    assert spaql.load(path, env=NOT_REMADE[how]()).learn(1).iterations == 3
+        alone.learn(iterations=1)
+    assert spaql.load(path, env=NOT_REMADE[how]()).learn(iterations=1).iterations == 3
 
 
 def test_no_file_names_what_is_called(tmp_path):
-    path = spaql.SPAQL(REMADE["wrapper"](), seed=1).learn(2).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera(REMADE["wrapper"](), seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
 
     def other(data):
         head = json.loads(data)
@@ -429,7 +431,7 @@ def test_no_file_names_what_is_called(tmp_path):
 
     agent = spaql.load(changed(path, "agent.json", other))
     with pytest.raises(ParameterError, match="RecordVideo"):
-        agent.learn(1)
+        agent.learn(iterations=1)
 
 
 MINE = """
@@ -455,25 +457,25 @@ def my_swings(tmp_path, monkeypatch):
 
 
 def test_the_module_of_an_id_is_kept(tmp_path, my_swings):
-    path = spaql.SPAQL("my_swings:Mine-v0", seed=1).learn(2).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera("my_swings:Mine-v0", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
     for _ in range(2):
         my_swings()
         again = spaql.load(path)
         again.predict(np.zeros(3, np.float32))
         assert "my_swings" not in sys.modules  # nothing was run for it
-        assert again.learn(1).problem.horizon == 20
+        assert again.learn(iterations=1).problem.horizon == 20
         path = again.save(tmp_path / "again.spaql")
 
 
 def test_an_id_that_is_not_registered_is_one_sentence(tmp_path, my_swings):
     import my_swings as module
 
-    path = spaql.SPAQL("Mine-v0", seed=1).learn(2).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera("Mine-v0", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
     my_swings()
     with pytest.raises(
         ParameterError, match=r"'Mine-v0' cannot be made: .*; import the module that registers it"
     ) as told:
-        spaql.load(path).learn(1)
+        spaql.load(path).learn(iterations=1)
     assert "\n" not in str(told.value)
     assert module.PendulumEnv
 
@@ -495,15 +497,15 @@ class Starts(gymnasium.Wrapper):
 
 def test_an_environment_that_goes_on_meets_no_start_again(tmp_path):
     envs = [Starts(gymnasium.make("Pendulum-v1", max_episode_steps=10)) for _ in range(5)]
-    agent = spaql.SPAQL(spaql.GymnasiumProblem(envs[0], seed=7), seed=1).learn(2)
+    agent = spaql.Tessera(spaql.GymnasiumProblem(envs[0], seed=7), seed=1).learn(iterations=2)
     path = agent.save(tmp_path / "agent.spaql")
-    agent.set_env(envs[1]).learn(2)
-    agent.set_env(envs[2]).learn(2)
+    agent.set_env(envs[1]).learn(iterations=2)
+    agent.set_env(envs[2]).learn(iterations=2)
     first = spaql.load(path, env=envs[3])
     assert first.problem.seed == 7
     path = first.save(path)  # before it has begun: nothing is left out
-    spaql.load(path, env=envs[4]).learn(2)
-    first.learn(2)
+    spaql.load(path, env=envs[4]).learn(iterations=2)
+    first.learn(iterations=2)
     seeds = [env.seeds for env in envs]
     assert [len(each) for each in seeds] == [1] * 5
     assert len({each[0] for each in seeds[:3]}) == 3
@@ -529,19 +531,19 @@ class Press(gymnasium.Env):
 def test_actions_must_be_those_that_were_learned(tmp_path):
     five, two = (Press(gymnasium.spaces.Discrete(count)) for count in (5, 2))
     near, far = (Press(gymnasium.spaces.Box(-end, end, (1,))) for end in (1.0, 2.0))
-    path = spaql.SPAQL(five, horizon=5).learn(3).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera(five, horizon=5).learn(iterations=3).save(tmp_path / "agent.spaql")
     for env in (two, near):
         with pytest.raises(ParameterError, match="played 5 actions, and 'Press' takes"):
             spaql.load(path, env=env)
-    path = spaql.SPAQL(near, horizon=5).learn(3).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera(near, horizon=5).learn(iterations=3).save(tmp_path / "agent.spaql")
     for env in (two, far):
         with pytest.raises(ParameterError, match=r"played actions from \[-1.0\] to \[1.0\], and 'Press' takes"):
             spaql.load(path, env=env)
-    assert spaql.load(path, env=near).learn(1).iterations == 4
+    assert spaql.load(path, env=near).learn(iterations=1).iterations == 4
 
 
 def test_a_compiled_problem_must_be_the_one_that_was_learned(tmp_path):
-    path = spaql.SPAQL("oil", seed=1).learn(10).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera("oil", seed=1).learn(iterations=10).save(tmp_path / "agent.spaql")
     with pytest.raises(ParameterError, match="learned on 'oil laplace 10' with name"):
         spaql.load(path, env="ambulance")
     assert spaql.load(path, env="oil").iterations == 10
@@ -557,9 +559,9 @@ def test_a_problem_of_one_s_own_is_not_taken_for_a_built_in_one(tmp_path):
         name=oil.name, step=step, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5, arguments=oil.arguments
     )
     for problem in (mine, dataclasses.replace(oil, horizon=3)):
-        path = spaql.SPAQL(problem, seed=1).learn(10).save(tmp_path / "mine.spaql")
+        path = spaql.Tessera(problem, seed=1).learn(iterations=10).save(tmp_path / "mine.spaql")
         with pytest.raises(ParameterError, match=r"of your own; give it to learn or evaluate: load\(path, env="):
-            spaql.load(path).learn(1)
+            spaql.load(path).learn(iterations=1)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -602,7 +604,7 @@ HEADS = {
     "no kind": without("problem", "kind"),
     "no horizon": without("problem", "horizon"),
     "no arrays": without("arrays"),
-    "algorithms": with_other(["spaql"], "algorithm"),
+    "algorithms": with_other(["tessera"], "algorithm"),
     "problem": with_other(5, "problem"),
     "kind": with_other(["oil"], "problem", "kind"),
     "maker": with_other(["oil"], "problem", "maker"),
@@ -619,7 +621,7 @@ HEADS = {
 
 @pytest.mark.parametrize("how", HEADS)
 def test_a_malformed_head_is_refused(tmp_path, how):
-    path = spaql.SPAQL("oil", seed=1).learn(10).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera("oil", seed=1).learn(iterations=10).save(tmp_path / "agent.spaql")
     with pytest.raises(AgentFileError, match=r"agent\.spaql: "):
         spaql.load(changed(path, "agent.json", HEADS[how]))
 
@@ -627,14 +629,14 @@ def test_a_malformed_head_is_refused(tmp_path, how):
 @pytest.mark.parametrize("name", ["names", "low", "periodic", "warm_up_steps", "progress", "id"])
 @pytest.mark.parametrize("value", ["x", 5, [1], {}])
 def test_a_malformed_environment_is_refused(tmp_path, name, value):
-    path = spaql.SPAQL("CartPole-v1", seed=1).learn(2).save(tmp_path / "agent.spaql")
+    path = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
     if (name, value) not in [("warm_up_steps", 5), ("periodic", [1]), ("id", "x")]:  # these may be
         with pytest.raises(SpaqlError):
             spaql.load(changed(path, "agent.json", with_other(value, "problem", name)))
 
 
 def test_flipped_bytes_are_refused_or_change_nothing_learned(tmp_path):
-    agent = spaql.SPAQL("oil", seed=1).learn(3)
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=3)
     path = agent.save(tmp_path / "agent.spaql")
     data, draws, refused = path.read_bytes(), random.Random(0), 0
     for _ in range(400):
@@ -654,22 +656,22 @@ def test_flipped_bytes_are_refused_or_change_nothing_learned(tmp_path):
 
 
 def test_what_was_saved_without_a_suffix_is_found(tmp_path):
-    agent = spaql.SPAQL("oil", seed=1).learn(3)
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=3)
     agent.save(tmp_path / "mine")
     assert spaql.load(tmp_path / "mine").iterations == 3
-    assert spaql.SPAQL.load(str(tmp_path / "mine")).iterations == 3
+    assert spaql.Tessera.load(str(tmp_path / "mine")).iterations == 3
 
 
 @pytest.mark.parametrize("path", ["", 5, None, b""])
 def test_what_is_no_path_is_one_sentence(path):
     with pytest.raises(ParameterError, match="save: expected the path of a file"):
-        spaql.SPAQL("oil", seed=1).learn(3).save(path)
+        spaql.Tessera("oil", seed=1).learn(iterations=3).save(path)
     with pytest.raises(ParameterError, match="load: expected the path of a file"):
         spaql.load(path)
 
 
 def test_threads_may_save_to_one_file(tmp_path):
-    agents = [spaql.SPAQL("oil", seed=seed).learn(5) for seed in range(4)]
+    agents = [spaql.Tessera("oil", seed=seed).learn(iterations=5) for seed in range(4)]
     failed = []
 
     def work(agent):
@@ -747,10 +749,10 @@ ASTRAY = {
 }
 
 
-@pytest.mark.parametrize("kind", ["spaql", "published", "aql"])
+@pytest.mark.parametrize("kind", ["tessera", "published", "aql"])
 @pytest.mark.parametrize("how", ASTRAY)
 def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
-    path = MAKERS[kind]("oil").learn(60).save(tmp_path / "agent.spaql")
+    path = MAKERS[kind]("oil").learn(iterations=60).save(tmp_path / "agent.spaql")
     with zipfile.ZipFile(path) as archive:
         trees = [name.removesuffix("cells.npy") for name in archive.namelist() if name.endswith("cells.npy")]
     name, edit = ASTRAY[how]
@@ -759,7 +761,7 @@ def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("kind", ["spaql", "published"])
+@pytest.mark.parametrize("kind", ["tessera", "published"])
 def test_long_trained_agents_are_not_refused(tmp_path, kind):
     for problem in ("wild", "cartpole", "pendulum"):
         agent = MAKERS[kind](problem).learn(total_timesteps=30_000)

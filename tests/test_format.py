@@ -4,17 +4,17 @@ import numpy as np
 
 import spaql
 from docs_for_tests import page, performed
-from spaql.training import ROW
+from spaql.agents.training import ROW
 
 
 def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
     namespace = performed("format.md")
     states = np.random.default_rng(0).random((200, 1))
-    published = spaql.SPAQL.published("ambulance", seed=1, rollouts=2).learn(100)
+    published = spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=100)
     read = namespace["read"](published.save(tmp_path / "published.spaql"))
     for state in states:
         np.testing.assert_array_equal(namespace["decide"](*read, state), published.predict(state)[0])
-    aql = spaql.AQL("oil", seed=1, rollouts=0).learn(200)
+    aql = spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=200)
     read = namespace["read"](aql.save(tmp_path / "aql.spaql"))
     for step in range(5):
         for state in states[:50]:
@@ -24,8 +24,8 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
 
 def test_every_array_is_named_on_the_page(tmp_path):
     text, read = page("format.md"), performed("format.md")["read"]
-    for agent in (spaql.SPAQL("oil"), spaql.SPAQL.published("oil", rollouts=1), spaql.AQL("oil", rollouts=0)):
-        head, arrays = read(agent.learn(5).save(tmp_path / "agent.spaql"))
+    for agent in (spaql.Tessera("oil"), spaql.SPAQL("oil", rollouts=1), spaql.AQL("oil", rollouts=0)):
+        head, arrays = read(agent.learn(iterations=5).save(tmp_path / "agent.spaql"))
         for name in arrays:
             family, _, last = name.partition("-")
             assert f"`{name}`" in text or f"`{family}-*`" in text or (f"`{family}-`" in text and f"`{last}`" in text)

@@ -20,9 +20,9 @@ from numba.core import config
 
 import spaql
 from spaql.errors import EnvironmentFault, ParameterError
-from spaql.flat import MOST_NUMBERED, MOST_OBSERVED, Moves, Observations
-from spaql.gymnasium_problem import GymnasiumProblem
-from spaql.spaces import Box, Finite
+from spaql.gym.encoding import MOST_NUMBERED, MOST_OBSERVED, Moves, Observations
+from spaql.gym.problem import GymnasiumProblem
+from spaql.partition.spaces import Box, Finite
 from test_laws import assert_same_cells
 
 pytestmark = pytest.mark.compiled_only  # but for the process of its own at the end
@@ -182,7 +182,7 @@ def test_observations_are_rows_with_names(kind):
 def test_agents_see_what_the_environment_shows(kind):
     """Training, prediction of one and of many: the same point of the unit cube."""
     env = Toy(SEEN[kind][0], length=4)
-    agent = spaql.SPAQL(env, seed=0, horizon=4).learn(10)
+    agent = spaql.Tessera(env, seed=0, horizon=4).learn(iterations=10)
     assert not env.strangers
     space = env.observation_space
     seen = [space.sample() for _ in range(8)]
@@ -247,7 +247,7 @@ def test_observations_of_another_shape_are_refused():
         (spaces.Box(1.7e308, 1.7e308, (1,), F64), "bounds: bounds must be finite with low below high"),
     ],
 )
-@pytest.mark.parametrize("agent", [spaql.SPAQL, spaql.SPAQL.published, spaql.AQL, spaql.Random])
+@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.Tessera.published, spaql.AQL, spaql.Random])
 def test_spaces_that_cannot_be_seen_are_refused(space, says, agent):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
         agent(Toy(space))
@@ -286,7 +286,7 @@ def test_the_range_of_wide_whole_numbers_is_learned(dtype):
         return np.array([offset + int(env.np_random.integers(10_000_000_000 if limits.bits == 64 else 10))], dtype)
 
     env = Toy(spaces.Box(limits.min, limits.max, (1,), dtype), twist=lambda e, o: (shown(e), *o[1:]), start=shown)
-    agent = spaql.SPAQL(env, horizon=6, warm_up=200).learn(5)
+    agent = spaql.Tessera(env, horizon=6, warm_up=200).learn(iterations=5)
     low, high = agent.problem.states.low[0], agent.problem.states.high[0]
     assert low < offset < high
     if limits.bits == 32:  # halves on either side
@@ -403,9 +403,9 @@ def test_an_action_handed_out_is_never_changed_later():
 def test_agents_play_and_predict_members(kind):
     space, _ = PLAYED[kind]
     rows = np.linspace(0.0, 1.0, 9)[:, None]
-    for make in (spaql.SPAQL, spaql.Random):
+    for make in (spaql.Tessera, spaql.Random):
         env = Toy(played=space, length=5)
-        agent = make(env, seed=2, horizon=5).learn(8)
+        agent = make(env, seed=2, horizon=5).learn(iterations=8)
         agent.evaluate(2)
         assert not env.strangers
         for deterministic in (True, False):
@@ -416,7 +416,7 @@ def test_agents_play_and_predict_members(kind):
             assert many.shape == (len(rows), *np.shape(one))
             for action in each_of(space, many):
                 assert_member(space, action)
-        if make is spaql.SPAQL:
+        if make is spaql.Tessera:
             many, _ = agent.predict(rows)
             for row, action in zip(rows, many, strict=True):
                 np.testing.assert_array_equal(agent.predict(row)[0], action)
@@ -461,7 +461,7 @@ def test_no_action_rounds_past_its_bound():
 )
 def test_actions_that_cannot_be_played_are_refused(space, says):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
-        spaql.SPAQL(Toy(played=space))
+        spaql.Tessera(Toy(played=space))
     assert_one_sentence(caught)
 
 
@@ -471,7 +471,7 @@ def test_actions_that_cannot_be_played_are_refused(space, says):
 def test_ids_instances_and_factories_are_the_same_environment():
     options = {"seed": 4, "bounds": {1: (-3, 3), 3: (-3.5, 3.5)}}
     given = ["CartPole-v1", gymnasium.make("CartPole-v1"), lambda: gymnasium.make("CartPole-v1")]
-    agents = [spaql.SPAQL(each, **options).learn(15) for each in given]
+    agents = [spaql.Tessera(each, **options).learn(iterations=15) for each in given]
     for agent in agents[1:]:
         np.testing.assert_array_equal(agent.history, agents[0].history)
         assert_same_cells(agent.partition, agents[0].partition)
@@ -494,7 +494,7 @@ def test_ids_instances_and_factories_are_the_same_environment():
 )
 def test_what_is_no_environment_is_refused(environment, says):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
-        spaql.SPAQL(environment)
+        spaql.Tessera(environment)
     assert_one_sentence(caught)
 
 
@@ -524,7 +524,7 @@ def test_what_is_no_environment_is_refused(environment, says):
         ({"seed": -1}, "seed: expected a whole number of at least 0"),
     ],
 )
-@pytest.mark.parametrize("agent", [spaql.SPAQL, spaql.SPAQL.published, spaql.AQL, spaql.Random])
+@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.Tessera.published, spaql.AQL, spaql.Random])
 def test_bad_options_are_refused(options, says, agent):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
         agent("CartPole-v1", **options)
@@ -534,24 +534,26 @@ def test_bad_options_are_refused(options, says, agent):
 def test_options_and_seeds_of_the_problem_itself():
     for name in ("bounds", "periodic", "horizon", "warm_up"):
         with pytest.raises(ParameterError, match=rf"^{name}: for Gymnasium environments only; 'oil laplace 10' has"):
-            spaql.SPAQL("oil", **{name: 3})
+            spaql.Tessera("oil", **{name: 3})
     for seed in (-1, 1.5, "0", 2**64):
         with pytest.raises(ParameterError, match=r"^seed: expected a whole number"):
             GymnasiumProblem("CartPole-v1", seed=seed)
     shared = GymnasiumProblem("Pendulum-v1", seed=3)
-    assert spaql.SPAQL(shared).problem is shared
+    assert spaql.Tessera(shared).problem is shared
     with pytest.raises(ParameterError, match=r"^horizon: for Gymnasium environments only; 'Pendulum-v1' has its own"):
-        spaql.SPAQL(shared, horizon=3)
+        spaql.Tessera(shared, horizon=3)
 
 
 def test_horizons():
     assert GymnasiumProblem("MountainCarContinuous-v0").horizon == 999
     assert GymnasiumProblem("MountainCarContinuous-v0", horizon=7).horizon == 7
     assert GymnasiumProblem(Toy()).horizon == 1000
-    agent = spaql.SPAQL(Toy(length=10**9), horizon=7).learn(3)
+    agent = spaql.Tessera(Toy(length=10**9), horizon=7).learn(iterations=3)
     assert agent.training_steps == 21
     assert agent.evaluate(4).steps == 28
-    agent = spaql.SPAQL(gymnasium.make("CartPole-v1", max_episode_steps=5), bounds={1: (-3, 3), 3: (-3, 3)}).learn(4)
+    agent = spaql.Tessera(gymnasium.make("CartPole-v1", max_episode_steps=5), bounds={1: (-3, 3), 3: (-3, 3)}).learn(
+        iterations=4
+    )
     assert (agent.problem.horizon, agent.training_steps) == (5, 20)
 
 
@@ -570,18 +572,18 @@ def test_too_few_and_too_many_steps_are_refused_with_advice():
         ),
         (gymnasium.wrappers.TimeLimit(Toy(), 700), {}, "700 steps; give at least 700"),
     ):
-        agent = spaql.SPAQL(environment, **options)
+        agent = spaql.Tessera(environment, **options)
         with pytest.raises(
             ParameterError, match=rf"^total_timesteps: 6 is too few; one iteration takes up to {advice}$"
         ):
             agent.learn(total_timesteps=6)
-    agent = spaql.SPAQL(Toy(), horizon=6)
+    agent = spaql.Tessera(Toy(), horizon=6)
     for many in (2**62 + 1, 2**63, 10**30):
         with pytest.raises(
             ParameterError, match=r"^total_timesteps: expected a whole number of at least 1 and at most"
         ):
             agent.learn(total_timesteps=many)
-    assert agent.learn(2).learn(total_timesteps=2**62, callback=lambda agent: False).iterations > 2
+    assert agent.learn(iterations=2).learn(total_timesteps=2**62, callback=lambda agent: False).iterations > 2
 
 
 def test_the_horizon_is_that_of_the_wrappers_and_of_a_problem_inside():
@@ -595,8 +597,8 @@ def test_the_horizon_is_that_of_the_wrappers_and_of_a_problem_inside():
     assert GymnasiumProblem("spaql/Oil-v0").horizon == GymnasiumProblem("spaql/Ambulance-v0").horizon == 5
     assert GymnasiumProblem(gymnasium.make("spaql/Ambulance-v0", horizon=9)).horizon == 9
     assert GymnasiumProblem(gymnasium.make("spaql/Oil-v0", horizon=9, max_episode_steps=4)).horizon == 4
-    agent = spaql.SPAQL("spaql/Oil-v0").learn(total_timesteps=50)
-    assert (agent.iterations, agent.discount) == (10, spaql.SPAQL("oil").discount)
+    agent = spaql.Tessera("spaql/Oil-v0").learn(total_timesteps=50)
+    assert (agent.iterations, agent.discount) == (10, spaql.Tessera("oil").discount)
 
 
 # Ranges ---------------------------------------------------------------------------------------------------------------
@@ -617,9 +619,9 @@ def test_unknown_ranges_are_learned_once_and_stay():
     low, high = problem.states.low[0], problem.states.high[0]
     assert 5.0 <= low <= 5.5  # half as much again as from the 1st to the 99th percentile
     assert 24.5 <= high <= 25.0
-    agent = spaql.SPAQL(problem, seed=1).learn(20)
+    agent = spaql.Tessera(problem, seed=1).learn(iterations=20)
     env.twist = lambda env, outcome: (np.array([1e6]), *outcome[1:])
-    agent.learn(20)
+    agent.learn(iterations=20)
     assert (problem.states.low[0], problem.states.high[0]) == (low, high)
     assert problem.clipped[0] >= 20 * 6
     assert agent.predict([1e9])[0] == agent.predict([high])[0]
@@ -644,7 +646,7 @@ def test_only_unknown_sides_and_numbers_are_learned():
 
 def test_a_constant_observation_will_do():
     env = Toy(spaces.Box(3, 3, (1,), F64), start=lambda env: np.array([3.0]))
-    assert spaql.SPAQL(env, horizon=6).learn(5).predict([3.0])[0] in (0, 1)
+    assert spaql.Tessera(env, horizon=6).learn(iterations=5).predict([3.0])[0] in (0, 1)
     for far in (1e12, 1e17, -3e38):
         states = GymnasiumProblem(Toy(spaces.Box(far, far, (1,), F64))).states
         assert states.low[0] < far < states.high[0]
@@ -652,7 +654,7 @@ def test_a_constant_observation_will_do():
 
 def test_a_box_with_a_constant_among_others():
     space = spaces.Box(np.array([0.0, 1.0]), np.array([1.0, 1.0]), dtype=F64)
-    agent = spaql.SPAQL(Toy(space), horizon=6).learn(20)
+    agent = spaql.Tessera(Toy(space), horizon=6).learn(iterations=20)
     assert (agent.problem.states.low[0], agent.problem.states.high[0]) == (0.0, 1.0)
     assert not agent.problem.clipped.any()
 
@@ -668,18 +670,18 @@ def test_ranges_without_bounds_whatever_is_shown(low, high, shown, shape):
         twist=lambda env, outcome: (value, *outcome[1:]),
         start=lambda env: value,
     )
-    agent = spaql.SPAQL(env, horizon=6, warm_up=20).learn(5)
+    agent = spaql.Tessera(env, horizon=6, warm_up=20).learn(iterations=5)
     assert agent.problem.states.low[0] <= shown <= agent.problem.states.high[0]
     assert not agent.problem.clipped.any()
     assert agent.predict(value)[0] in (0, 1)
 
 
 def test_warm_up_steps_count_as_training():
-    for make in (spaql.SPAQL, spaql.SPAQL.published, spaql.AQL):
+    for make in (spaql.Tessera, spaql.Tessera.published, spaql.AQL):
         env = Toy(ENDLESS, twist=drifting, start=lambda env: np.array([15.0]))
         agent = make(env, warm_up=100, horizon=6)
         assert agent.training_steps == env.steps == 100
-        agent.learn(2)
+        agent.learn(iterations=2)
         assert agent.training_steps + agent.selection_steps + agent.monitoring_steps == env.steps
 
 
@@ -724,21 +726,21 @@ def test_an_angle_comes_round():
         np.testing.assert_allclose(points, np.full((4, 1), eps / (2 * math.pi)), atol=1e-12)
     inside, _ = problem.observed(np.random.default_rng(0).normal(0.0, 1e3, (500, 1)))
     assert ((inside >= 0.0) & (inside <= 1.0)).all()
-    turning = spaql.SPAQL(Dial, seed=0, horizon=50, bounds={"0": (-math.pi, math.pi)}, periodic=["0"])
+    turning = spaql.Tessera(Dial, seed=0, horizon=50, bounds={"0": (-math.pi, math.pi)}, periodic=["0"])
     turning.learn(total_timesteps=4000)
     assert not turning.problem.clipped.any()
     assert turning.evaluate(10).mean > 45.0
     angles = np.linspace(-3.0, 3.0, 50)[:, None]
     for turns in (-2, 1, 7):
         np.testing.assert_array_equal(turning.predict(angles)[0], turning.predict(angles + 2 * math.pi * turns)[0])
-    stuck = spaql.SPAQL(Dial, seed=0, horizon=50, bounds={0: (-math.pi, math.pi)}).learn(total_timesteps=4000)
+    stuck = spaql.Tessera(Dial, seed=0, horizon=50, bounds={0: (-math.pi, math.pi)}).learn(total_timesteps=4000)
     assert stuck.problem.clipped[0] > 1000  # an angle that does not come round leaves its range for ever
     assert stuck.evaluate(10).mean < 40.0
 
 
 def test_what_is_outside_is_counted_and_is_the_border():
     env = Toy(ENDLESS, twist=drifting, start=lambda env: np.array([15.0]))
-    agent = spaql.SPAQL(env, bounds={0: (10, 15)}, horizon=6, seed=0).learn(100)
+    agent = spaql.Tessera(env, bounds={0: (10, 15)}, horizon=6, seed=0).learn(iterations=100)
     clipped = agent.problem.clipped
     assert clipped.shape == (1,)
     assert 0.4 < clipped[0] / agent.training_steps < 0.6
@@ -755,7 +757,7 @@ def test_what_is_outside_is_counted_and_is_the_border():
 @pytest.mark.parametrize("periodic", [(), (0,)])
 def test_bounds_may_be_absurdly_narrow(periodic):
     env = Toy(twist=lambda env, outcome: (np.array([1e200]), *outcome[1:]))
-    agent = spaql.SPAQL(env, bounds={0: (-1e-200, 1e-200)}, periodic=periodic, horizon=6).learn(5)
+    agent = spaql.Tessera(env, bounds={0: (-1e-200, 1e-200)}, periodic=periodic, horizon=6).learn(iterations=5)
     assert agent.training_steps == 30
     far, _ = agent.problem.observed([[1e200], [-1e200], [0.0]])
     assert far.ravel().tolist() == ([0.0, 0.0, 0.5] if periodic else [1.0, 0.0, 0.5])
@@ -765,8 +767,8 @@ def test_bounds_may_be_absurdly_narrow(periodic):
 # Faults ---------------------------------------------------------------------------------------------------------------
 
 ALL = {
-    "SPAQL": spaql.SPAQL,
-    "published": lambda problem, **options: spaql.SPAQL.published(problem, rollouts=2, **options),
+    "SPAQL": spaql.Tessera,
+    "published": lambda problem, **options: spaql.SPAQL(problem, rollouts=2, **options),
     "AQL": lambda problem, **options: spaql.AQL(problem, rollouts=1, **options),
     "Random": spaql.Random,
 }
@@ -795,10 +797,10 @@ def test_observations_that_are_no_numbers_are_faults(name, value):
     agent = LEARNERS[name](env, horizon=6)
     said = rf"^environment 'Toy' showed {value} as b\[1\] in step 4 of an episode, in iteration \d+; observations must"
     with pytest.raises(EnvironmentFault, match=said) as caught:
-        agent.learn(20)
+        agent.learn(iterations=20)
     assert_one_sentence(caught)
     done = agent.iterations
-    agent.learn(5)
+    agent.learn(iterations=5)
     assert agent.iterations == done + 5
 
 
@@ -810,9 +812,9 @@ def test_rewards_that_are_no_numbers_are_faults(name, value):
     shown = re.escape(str(value))
     said = rf"^environment 'Toy' gave the reward {shown} in step 5 of an episode, in iteration \d+; rewards must be"
     with pytest.raises(EnvironmentFault, match=said) as caught:
-        agent.learn(20)
+        agent.learn(iterations=20)
     assert_one_sentence(caught)
-    agent.learn(3)
+    agent.learn(iterations=3)
     assert np.isfinite(agent.partition.q).all()
     assert np.isfinite(agent.history["score"]).all()
 
@@ -826,7 +828,7 @@ SOME_REWARDS = [
 @pytest.mark.parametrize("value", SOME_REWARDS, ids=repr)
 def test_rewards_of_one_number_in_any_wrapping(value):
     env = Toy(twist=lambda env, outcome: (outcome[0], value, *outcome[2:]))
-    returns = spaql.SPAQL(env, horizon=6).learn(2).evaluate(2).returns
+    returns = spaql.Tessera(env, horizon=6).learn(iterations=2).evaluate(2).returns
     assert returns.tolist() == [6.0 * float(np.asarray(value, dtype=float).item())] * 2
 
 
@@ -854,9 +856,9 @@ def test_rewards_that_are_not_one_number_are_faults(name, value):
     agent = LEARNERS[name](env, horizon=6)
     said = r"^environment 'Toy' gave the reward .* in step 5 of an episode, in iteration \d+; rewards must be finite"
     with pytest.raises(EnvironmentFault, match=said) as caught:
-        agent.learn(20)
+        agent.learn(iterations=20)
     assert_one_sentence(caught)
-    agent.learn(3)
+    agent.learn(iterations=3)
     assert np.isfinite(agent.partition.q).all()
 
 
@@ -878,28 +880,28 @@ UNFIT = [
 def test_observations_of_another_shape_are_faults(space, value):
     said = r"^environment 'Toy' showed .* in step {} of an episode, {}; observations must be (numbers of shape|members)"
     broken = lambda env, outcome: (value, *outcome[1:])  # noqa: E731
-    agent = spaql.SPAQL(Toy(space, twist=at_step(23, broken)), horizon=6)
+    agent = spaql.Tessera(Toy(space, twist=at_step(23, broken)), horizon=6)
     with pytest.raises(EnvironmentFault, match=said.format(5, "in iteration 4")) as caught:
-        agent.learn(20)
+        agent.learn(iterations=20)
     assert_one_sentence(caught)
     shape = np.shape(value) if not isinstance(value, list | dict | str) and value is not None else None
     if shape is not None and space is not PAIR:
         assert f"showed shape {shape} in step" in str(caught.value)
         assert f"numbers of shape {space.shape}:" in str(caught.value)
-    agent.learn(3)
+    agent.learn(iterations=3)
     agent.problem.env.twist = at_step(agent.problem.env.steps + 2, broken)
     with pytest.raises(EnvironmentFault, match=said.format(2, "while it was evaluated")):
         agent.evaluate(3)
     env = Toy(space, start=lambda env: value if env.resets == 3 else env.observation_space.sample())
     with pytest.raises(EnvironmentFault, match=said.format(0, "in iteration 3")):
-        spaql.SPAQL(env, horizon=6).learn(5)
+        spaql.Tessera(env, horizon=6).learn(iterations=5)
 
 
 def test_the_part_of_another_shape_is_named():
     env = Toy(PAIR, twist=at_step(2, lambda env, outcome: ({"a": 0, "b": np.zeros(3)}, *outcome[1:])))
     said = r"showed shape \(3,\) as b in step 2 of an episode, in iteration 1; observations must be numbers of shape "
     with pytest.raises(EnvironmentFault, match=said + r"\(2,\) as b: mend its step or reset function$"):
-        spaql.SPAQL(env, horizon=6).learn(1)
+        spaql.Tessera(env, horizon=6).learn(iterations=1)
 
 
 def test_shapes_are_looked_at_in_the_warm_up():
@@ -907,14 +909,14 @@ def test_shapes_are_looked_at_in_the_warm_up():
     for step in (3, 6, 7):
         env = Toy(endless, twist=at_step(step, lambda env, outcome: (np.zeros(1), *outcome[1:])))
         with pytest.raises(EnvironmentFault, match=rf"showed shape \(1,\) in step {step} of the warm-up; .* \(3,\)"):
-            spaql.SPAQL(env)
+            spaql.Tessera(env)
 
 
 @pytest.mark.parametrize(
     "value", [np.zeros((30, 3)), np.zeros((2, 3)), np.zeros(2), 0.5, None, [[1, 2], [3]], np.full((2, 2), "x"), {}]
 )
 def test_predictions_for_another_shape_are_refused_in_a_sentence(value):
-    agent = spaql.SPAQL(Toy(TABLE), horizon=6).learn(2)
+    agent = spaql.Tessera(Toy(TABLE), horizon=6).learn(iterations=2)
     with pytest.raises(ParameterError, match=r"^observation: expected (shape|a member)") as caught:
         agent.predict(value)
     assert_one_sentence(caught)
@@ -925,22 +927,22 @@ def test_faults_in_resets_evaluations_and_warm_ups():
     with pytest.raises(
         EnvironmentFault, match=r"showed nan as number 0 of the observation in step 0 of an episode, in iteration 3"
     ):
-        spaql.SPAQL(env, horizon=6).learn(5)
+        spaql.Tessera(env, horizon=6).learn(iterations=5)
     env = Toy(twist=at_step(40, lambda env, outcome: (np.array([np.nan]), *outcome[1:])))
-    agent = spaql.SPAQL(env, horizon=6).learn(5)
+    agent = spaql.Tessera(env, horizon=6).learn(iterations=5)
     with pytest.raises(
         EnvironmentFault,
         match=r"showed nan as number 0 of the observation in step 4 of an episode, while it was evaluated",
     ):
         agent.evaluate(10)
-    agent.learn(1)
+    agent.learn(iterations=1)
     for step in (3, 6, 7):  # also the last of an episode, and the first of the next
         env = Toy(ENDLESS, twist=at_step(step, lambda env, outcome: (np.array([np.inf]), *outcome[1:])))
         with pytest.raises(
             EnvironmentFault,
             match=rf"showed inf as number 0 of the observation in step {step} of the warm-up; observations",
         ):
-            spaql.SPAQL(env)
+            spaql.Tessera(env)
 
 
 def test_numbers_without_a_name_are_called_numbers():
@@ -952,12 +954,12 @@ def test_numbers_without_a_name_are_called_numbers():
     ):
         env = Toy(space, twist=lambda env, outcome, shown=shown: (shown, *outcome[1:]))
         with pytest.raises(EnvironmentFault, match=rf"'Toy' showed nan as {called} in step 1 of an episode"):
-            spaql.SPAQL(env, horizon=6).learn(1)
+            spaql.Tessera(env, horizon=6).learn(iterations=1)
     env = Toy(pair, twist=lambda env, outcome: ((0, np.zeros(3)), *outcome[1:]))
     with pytest.raises(
         EnvironmentFault, match=r"showed shape \(3,\) as part 1 in step 1 .* of shape \(2,\) as part 1:"
     ):
-        spaql.SPAQL(env, horizon=6).learn(1)
+        spaql.Tessera(env, horizon=6).learn(iterations=1)
     with pytest.raises(ParameterError, match=r"^observation: number 1 is nan, not a finite number$"):
         Observations(spaces.Box(0, 1, (2,), F64)).rows([0.5, np.nan])
 
@@ -1001,7 +1003,7 @@ OLD = [
 def test_environments_of_old_gym_are_refused_in_a_sentence(make, says):
     for kind, where in (("bounded", "an episode, in iteration 1"), ("endless", "the warm-up")):
         with pytest.raises(EnvironmentFault, match=rf"^environment '\w+' {says}") as caught:
-            spaql.SPAQL(make(BETWEEN[kind]), horizon=6).learn(1)
+            spaql.Tessera(make(BETWEEN[kind]), horizon=6).learn(iterations=1)
         assert where in str(caught.value)
         assert_one_sentence(caught)
     with pytest.raises(EnvironmentFault, match=rf"^environment '\w+' {says}") as caught:
@@ -1018,7 +1020,7 @@ def test_type_errors_of_the_environment_itself_come_through(where, kind, error):
 
     env = Toy(BETWEEN[kind], **{"reset": {"start": raises}, "step": {"twist": raises}}[where])
     with pytest.raises(type(error)) as caught:
-        spaql.SPAQL(env, horizon=6).learn(1)
+        spaql.Tessera(env, horizon=6).learn(iterations=1)
     assert caught.value is error
 
 
@@ -1030,7 +1032,7 @@ def test_environments_without_spaces_are_refused_in_a_sentence(missing, wrap):
     with pytest.raises(
         ParameterError, match=rf"^environment: 'Toy' has no {missing}; set self\.{missing} to"
     ) as caught:
-        spaql.SPAQL(wrap(env))
+        spaql.Tessera(wrap(env))
     assert_one_sentence(caught)
 
 
@@ -1039,16 +1041,16 @@ def test_attribute_errors_of_a_space_come_through():
         action_space = property(lambda self: self.nowhere, lambda self, space: None)
 
     with pytest.raises(AttributeError, match="nowhere"):
-        spaql.SPAQL(Lazy())
+        spaql.Tessera(Lazy())
 
 
 def test_factories_that_need_arguments_are_refused_in_a_sentence():
     for make in (Watched, lambda length: Toy(length=length), functools.partial(Watched)):
         with pytest.raises(ParameterError, match=r"^environment: .* needs arguments; give a function") as caught:
-            spaql.SPAQL(make)
+            spaql.Tessera(make)
         assert_one_sentence(caught)
     with pytest.raises(TypeError, match="unexpected keyword"):
-        spaql.SPAQL(lambda: Toy(width=3))
+        spaql.Tessera(lambda: Toy(width=3))
 
 
 class Broken(Exception):
@@ -1065,12 +1067,12 @@ def test_an_exception_of_the_environment_reaches_the_caller_as_it_is(name, step)
     env = Toy(twist=at_step(step, breaks))
     agent = LEARNERS[name](env, horizon=6)
     with pytest.raises(Broken) as caught:
-        agent.learn(60)
+        agent.learn(iterations=60)
     assert caught.value.args == ("out of order", step)
     assert any(entry.name == "breaks" for entry in caught.traceback)  # where it happened
     done = agent.iterations
     assert len(agent.history) == done
-    agent.learn(20)
+    agent.learn(iterations=20)
     assert agent.iterations == done + 20
     assert (agent.history["training_steps"][-1], agent.steps_taken) == (agent.training_steps, agent.steps_taken)
     assert not env.strangers
@@ -1081,11 +1083,11 @@ def test_whatever_is_raised_comes_through(error):
     def raises(env, outcome):
         raise error
 
-    agent = spaql.SPAQL(Toy(twist=at_step(10, raises)), horizon=6)
+    agent = spaql.Tessera(Toy(twist=at_step(10, raises)), horizon=6)
     with pytest.raises(type(error)) as caught:
-        agent.learn(10)
+        agent.learn(iterations=10)
     assert caught.value is error
-    agent.learn(10)
+    agent.learn(iterations=10)
 
 
 def test_exceptions_of_resets_and_evaluations():
@@ -1094,11 +1096,11 @@ def test_exceptions_of_resets_and_evaluations():
             raise Broken("no start")
         return np.array([0.5])
 
-    agent = spaql.SPAQL(Toy(start=start), horizon=6)
+    agent = spaql.Tessera(Toy(start=start), horizon=6)
     with pytest.raises(Broken, match=r"no start"):
-        agent.learn(10)
+        agent.learn(iterations=10)
     assert agent.iterations == 3
-    agent.learn(10)
+    agent.learn(iterations=10)
     agent.problem.env.twist = at_step(agent.problem.env.steps + 3, breaks)
     with pytest.raises(Broken):
         agent.evaluate(5)
@@ -1114,21 +1116,21 @@ def test_a_failed_first_score_is_not_the_best_one():
             raise Broken
         return outcome[0], -1.0, *outcome[2:]
 
-    agent = spaql.SPAQL.published(Toy(twist=costly), horizon=6, rollouts=3)
+    agent = spaql.SPAQL(Toy(twist=costly), horizon=6, rollouts=3)
     with pytest.raises(Broken):
-        agent.learn(3)
+        agent.learn(iterations=3)
     assert agent.iterations == 0
-    agent.learn(3)
+    agent.learn(iterations=3)
     assert agent.history["best"].tolist() == [-6.0] * 3
     assert agent.selection_score == -6.0
 
 
 def test_bad_returns_of_a_step_are_errors_not_crashes():
     for bad in ((1, 2), None, (np.zeros(3), 0.0, False, False, {}), (np.zeros(1), "much", False, False, {})):
-        agent = spaql.SPAQL(Toy(twist=at_step(5, lambda env, outcome, bad=bad: bad)), horizon=6)
+        agent = spaql.Tessera(Toy(twist=at_step(5, lambda env, outcome, bad=bad: bad)), horizon=6)
         with pytest.raises((ValueError, TypeError)):
-            agent.learn(3)
-        agent.learn(3)
+            agent.learn(iterations=3)
+        agent.learn(iterations=3)
 
 
 # Ctrl-C ---------------------------------------------------------------------------------------------------------------
@@ -1166,12 +1168,12 @@ def test_ctrl_c_from_outside(name, default_handler):
     thread = threading.Thread(target=later)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        agent.learn(1_000_000)
+        agent.learn(iterations=1_000_000)
     thread.join()
     done = agent.iterations
     assert 0 < done == len(agent.history) == agent.finished
     env.twist = None
-    agent.learn(4)
+    agent.learn(iterations=4)
     assert agent.iterations == done + 4
     assert agent.evaluate(2).steps == 12
     assert not env.strangers
@@ -1188,10 +1190,10 @@ def test_ctrl_c_from_within_a_step(name, step, default_handler):
         env = Toy(twist=at_step(step, twist))
         agent = LEARNERS[name](env, horizon=6)
         with pytest.raises(KeyboardInterrupt):
-            agent.learn(100)
+            agent.learn(iterations=100)
         assert env.steps == step  # at once, not at the end of the episode
         assert len(agent.history) == agent.iterations == agent.finished
-        agent.learn(100)
+        agent.learn(iterations=100)
         assert agent.iterations >= 100
         assert agent.training_steps + agent.selection_steps + agent.monitoring_steps == env.steps
 
@@ -1199,20 +1201,20 @@ def test_ctrl_c_from_within_a_step(name, step, default_handler):
 @pytest.mark.parametrize("options", [{"ends": True}, {"ends": False}, {"length": 10**9}])
 def test_an_episode_that_ctrl_c_finds_finished_counts(options, default_handler):
     env = Toy(twist=at_step(18, lambda env, outcome: interrupt_me() or outcome), **options)
-    agent = spaql.SPAQL(env, horizon=6)
+    agent = spaql.Tessera(env, horizon=6)
     with pytest.raises(KeyboardInterrupt):
-        agent.learn(100)
+        agent.learn(iterations=100)
     assert (agent.iterations, env.steps) == (3, 18)
 
 
 def test_ctrl_c_in_an_evaluation(default_handler):
     env = Toy()
-    agent = spaql.SPAQL(env, horizon=6).learn(5)
+    agent = spaql.Tessera(env, horizon=6).learn(iterations=5)
     env.twist = at_step(40, lambda env, outcome: interrupt_me() or outcome)
     with pytest.raises(KeyboardInterrupt):
         agent.evaluate(1000)
     env.twist = None
-    again, fresh = agent.evaluate(10), spaql.SPAQL(Toy(), horizon=6).learn(5).evaluate(10)
+    again, fresh = agent.evaluate(10), spaql.Tessera(Toy(), horizon=6).learn(iterations=5).evaluate(10)
     np.testing.assert_array_equal(again.returns, fresh.returns)
 
 
@@ -1226,12 +1228,12 @@ def test_ctrl_c_again_while_a_step_hangs(default_handler):
         time.sleep(5.0)
         raise AssertionError("was not interrupted")
 
-    agent = spaql.SPAQL(Toy(twist=at_step(15, hangs)), horizon=6)
+    agent = spaql.Tessera(Toy(twist=at_step(15, hangs)), horizon=6)
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        agent.learn(10)
+        agent.learn(iterations=10)
     assert time.perf_counter() - start < 4.0
-    assert agent.learn(10).iterations == 12
+    assert agent.learn(iterations=10).iterations == 12
 
 
 def test_a_handler_of_one_s_own_stays_and_its_exception_comes_through():
@@ -1243,13 +1245,13 @@ def test_a_handler_of_one_s_own_stays_and_its_exception_comes_through():
 
     before = signal.signal(signal.SIGINT, handler)
     try:
-        agent = spaql.SPAQL(Toy(twist=at_step(15, lambda env, outcome: interrupt_me() or outcome)), horizon=6)
+        agent = spaql.Tessera(Toy(twist=at_step(15, lambda env, outcome: interrupt_me() or outcome)), horizon=6)
         with pytest.raises(Alarm):
-            agent.learn(10)
+            agent.learn(iterations=10)
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert agent.learn(10).iterations == 12
+    assert agent.learn(iterations=10).iterations == 12
 
 
 def test_a_move_that_tells_nothing_is_an_interrupt():
@@ -1261,11 +1263,11 @@ def test_a_move_that_tells_nothing_is_an_interrupt():
 
 
 def test_learning_in_another_thread():
-    agents = [spaql.SPAQL(Toy(), horizon=6, seed=seed) for seed in (1, 1)]
+    agents = [spaql.Tessera(Toy(), horizon=6, seed=seed) for seed in (1, 1)]
     thread = threading.Thread(target=agents[0].learn, args=(30,))
     thread.start()
     thread.join()
-    agents[1].learn(30)
+    agents[1].learn(iterations=30)
     np.testing.assert_array_equal(agents[0].history, agents[1].history)
 
 
@@ -1316,8 +1318,8 @@ ENDED, GOES_ON = [0.5, 1.0], [2.0 / 3.0, 4.0 / 3.0]
     ],
 )
 def test_terminated_stops_the_bootstrap_and_truncated_does_not(end, horizon, expected, scale):
-    agent = spaql.SPAQL(Pair(end, scale), discount=0.5, horizon=horizon, without=["slopes", "merging"])
-    agent.learn(400)
+    agent = spaql.Tessera(Pair(end, scale), discount=0.5, horizon=horizon, without=["slopes", "merging"])
+    agent.learn(iterations=400)
     np.testing.assert_allclose(values(agent), scale * np.array(expected), rtol=0.02)
     lengths = np.diff(agent.history["training_steps"], prepend=0)
     assert set(lengths) == {2 if "t" in end[:1] else horizon}
@@ -1331,7 +1333,7 @@ def test_the_discount_of_a_long_horizon_sees_past_a_truncation():
             return 0, 1.0, self.end == "terminated", self.end == "truncated", {}
 
     for end, worth in (("terminated", 1.0), ("truncated", 20.0)):
-        agent = spaql.SPAQL(One(end), horizon=20).learn(2000)
+        agent = spaql.Tessera(One(end), horizon=20).learn(iterations=2000)
         assert agent.training_steps == 2000
         np.testing.assert_allclose(agent.partition.q, worth, rtol=0.1)
 
@@ -1340,7 +1342,7 @@ def test_the_discount_of_a_long_horizon_sees_past_a_truncation():
 def test_published_agents_stop_at_terminated_only(name):
     """The value of what follows is 0 after a termination; after a truncation it is not."""
     for end, ends in (("terminated", True), ("truncated", False), ("terminated and truncated", True)):
-        agent = LEARNERS[name](Pair(end), horizon=10).learn(10)
+        agent = LEARNERS[name](Pair(end), horizon=10).learn(iterations=10)
         low = agent.history["value_low"]
         assert (low == 0.0).all() if ends else (low > 0.0).all()
         assert (agent.history["value_high"] > 0.0).all()
@@ -1351,7 +1353,7 @@ def test_published_agents_stop_at_terminated_only(name):
 @pytest.mark.parametrize("ends", [True, False])
 def test_environments_that_end_in_the_first_step(name, ends):
     env = Toy(length=1, ends=ends)
-    agent = ALL[name](env, horizon=6).learn(30)
+    agent = ALL[name](env, horizon=6).learn(iterations=30)
     result = agent.evaluate(20)
     assert result.steps == 20
     if name != "Random":
@@ -1364,7 +1366,7 @@ def test_environments_that_end_in_the_first_step(name, ends):
 @pytest.mark.parametrize("name", ALL)
 def test_rewards_of_every_scale(name, scale):
     env = Toy(twist=lambda env, outcome: (outcome[0], scale * outcome[1], *outcome[2:]))
-    agent = ALL[name](env, horizon=6, seed=1).learn(60)
+    agent = ALL[name](env, horizon=6, seed=1).learn(iterations=60)
     result = agent.evaluate(5)
     assert np.isfinite(result.returns).all()
     assert (np.sign(result.returns) == np.sign(scale)).all()
@@ -1379,7 +1381,7 @@ def test_the_unit_of_rewards_changes_nothing_for_spaql(scale):
     agents = []
     for unit in (1.0, factor):
         env = Chase(unit)
-        agents.append(spaql.SPAQL(env, seed=0, horizon=20, warm_up=100).learn(60))
+        agents.append(spaql.Tessera(env, seed=0, horizon=20, warm_up=100).learn(iterations=60))
     np.testing.assert_array_equal(agents[0].history["score"] * factor, agents[1].history["score"])
     np.testing.assert_array_equal(agents[0].partition.state_low, agents[1].partition.state_low)
     np.testing.assert_array_equal(agents[0].partition.q * factor, agents[1].partition.q)
@@ -1419,7 +1421,7 @@ class Chase(gymnasium.Env):
 
 
 def test_spaql_does_much_better_than_random():
-    agent = spaql.SPAQL(Chase, seed=0, horizon=20).learn(total_timesteps=8000)
+    agent = spaql.Tessera(Chase, seed=0, horizon=20).learn(total_timesteps=8000)
     assert agent.problem.names == ["body.at", "lamp"]
     assert agent.problem.warm_up_steps == 1000
     learned = agent.evaluate(100)
@@ -1446,7 +1448,7 @@ def test_an_environment_that_cannot_be_copied():
     env = Stubborn()
     with pytest.raises(TypeError):
         copy.deepcopy(env)
-    agent = spaql.SPAQL(env, horizon=6, seed=3).learn(10)
+    agent = spaql.Tessera(env, horizon=6, seed=3).learn(iterations=10)
     steps = env.steps
     with pytest.warns(UserWarning, match=NEITHER) as warned:
         first = agent.evaluate(5)
@@ -1455,15 +1457,15 @@ def test_an_environment_that_cannot_be_copied():
     assert env.steps == steps + 30  # on itself, for want of another
     np.testing.assert_array_equal(agent.evaluate(5).returns, first.returns)  # and no other warning, which is an error
     assert agent.training_steps == 60
-    agent.learn(10)
+    agent.learn(iterations=10)
     assert agent.iterations == 20
     assert len(set(env.seeds)) == len(env.seeds) - 1  # of all seeds only that of the evaluation came twice
-    again = spaql.SPAQL(Stubborn(), horizon=6, seed=3).learn(10)
+    again = spaql.Tessera(Stubborn(), horizon=6, seed=3).learn(iterations=10)
     with pytest.warns(UserWarning, match=NEITHER):
         again.evaluate(5)
     again.evaluate(5)
-    np.testing.assert_array_equal(again.learn(10).history, agent.history)
-    made = spaql.SPAQL(Stubborn, horizon=6, seed=3).learn(10)  # a factory makes another
+    np.testing.assert_array_equal(again.learn(iterations=10).history, agent.history)
+    made = spaql.Tessera(Stubborn, horizon=6, seed=3).learn(iterations=10)  # a factory makes another
     steps = made.problem.env.steps
     made.evaluate(5)
     assert made.problem.env.steps == steps
@@ -1473,11 +1475,11 @@ def test_an_environment_that_cannot_be_copied():
 def test_a_factory_that_makes_the_same_again(wrap):
     """As good as the environment itself: it is copied, or else there is a warning."""
     env, stubborn = Toy(), Stubborn()
-    agent = spaql.SPAQL(lambda: wrap(env), horizon=6).learn(10)
+    agent = spaql.Tessera(lambda: wrap(env), horizon=6).learn(iterations=10)
     assert agent.evaluate(5).steps == 30
     assert env.steps == 60
     with pytest.warns(UserWarning, match=NEITHER):
-        spaql.SPAQL(lambda: wrap(stubborn), horizon=6).learn(10).evaluate(5)
+        spaql.Tessera(lambda: wrap(stubborn), horizon=6).learn(iterations=10).evaluate(5)
     assert stubborn.steps == 90
 
 
@@ -1497,13 +1499,17 @@ class Closing(Toy):
 
 def test_environments_made_for_evaluations_are_closed(monkeypatch):
     monkeypatch.setattr(Closing, "made", [])
-    agent = spaql.SPAQL(Closing, horizon=6).learn(10, callback=spaql.callbacks.Evaluate(every=20, episodes=2))
+    agent = spaql.Tessera(Closing, horizon=6).learn(
+        iterations=10, callback=spaql.agents.callbacks.Evaluate(every=20, episodes=2)
+    )
     agent.evaluate(3)
     agent.diagnose()
     assert len(Closing.made) > 5
     assert [env.closed for env in Closing.made] == [0] + [1] * (len(Closing.made) - 1)
     monkeypatch.setattr(Closing, "made", [])
-    agent = spaql.SPAQL(lambda: Closing(twist=None if len(Closing.made) == 0 else breaks), horizon=6).learn(1)
+    agent = spaql.Tessera(lambda: Closing(twist=None if len(Closing.made) == 0 else breaks), horizon=6).learn(
+        iterations=1
+    )
     with pytest.raises(Broken):
         agent.evaluate(3)
     assert [env.closed for env in Closing.made] == [0, 1]
@@ -1512,15 +1518,15 @@ def test_environments_made_for_evaluations_are_closed(monkeypatch):
 def test_the_environment_of_the_user_is_never_closed(monkeypatch):
     monkeypatch.setattr(Closing, "made", [])
     env = Closing()
-    spaql.SPAQL(env, horizon=6).learn(2).evaluate(2)
-    spaql.SPAQL(lambda: env, horizon=6).learn(2).evaluate(2)
+    spaql.Tessera(env, horizon=6).learn(iterations=2).evaluate(2)
+    spaql.Tessera(lambda: env, horizon=6).learn(iterations=2).evaluate(2)
     env.lock = threading.Lock()  # cannot be copied
     with pytest.warns(UserWarning, match=NEITHER):
-        spaql.SPAQL(env, horizon=6).learn(2).evaluate(2)
+        spaql.Tessera(env, horizon=6).learn(iterations=2).evaluate(2)
     assert (Closing.made, env.closed) == ([env], 0)
     monkeypatch.setattr(Closing, "made", [])
     monkeypatch.setattr(Closing, "render_mode", "human")  # closing one of these closes the windows of all
-    spaql.SPAQL(Closing, horizon=6).learn(2).evaluate(2)
+    spaql.Tessera(Closing, horizon=6).learn(iterations=2).evaluate(2)
     assert [env.closed for env in Closing.made] == [0, 0]
 
 
@@ -1528,51 +1534,51 @@ def test_the_environment_of_the_user_is_never_closed(monkeypatch):
 @pytest.mark.parametrize("given", [Toy, lambda: Toy(), lambda: gymnasium.make("Acrobot-v1", max_episode_steps=6)])
 def test_a_deep_copy_learns_the_same_on_an_environment_of_its_own(name, given):
     for environment in (given, given()):
-        agent = LEARNERS[name](environment, horizon=6, seed=5).learn(10)
+        agent = LEARNERS[name](environment, horizon=6, seed=5).learn(iterations=10)
         other = copy.deepcopy(agent)
         assert other.problem.env is not agent.problem.env
         np.testing.assert_array_equal(other.problem.clipped, agent.problem.clipped)
-        agent.learn(10)
+        agent.learn(iterations=10)
         assert other.iterations == 10
-        np.testing.assert_array_equal(other.learn(10).history, agent.history)
+        np.testing.assert_array_equal(other.learn(iterations=10).history, agent.history)
         assert_same_cells(other.partition, agent.partition)
         np.testing.assert_array_equal(other.evaluate(3).returns, agent.evaluate(3).returns)
 
 
 def test_deep_copies_where_the_environment_cannot_be_copied():
-    agent = spaql.SPAQL(Stubborn, horizon=6).learn(5)
-    other = copy.deepcopy(agent).learn(5)
+    agent = spaql.Tessera(Stubborn, horizon=6).learn(iterations=5)
+    other = copy.deepcopy(agent).learn(iterations=5)
     assert (other.iterations, agent.iterations, agent.problem.env.steps) == (10, 5, 30)
-    agent = spaql.SPAQL(Stubborn(), horizon=6).learn(5)
+    agent = spaql.Tessera(Stubborn(), horizon=6).learn(iterations=5)
     with pytest.warns(UserWarning, match=NEITHER):
         other = copy.deepcopy(agent)
-    assert other.learn(5).iterations == 10
+    assert other.learn(iterations=5).iterations == 10
 
 
 def test_agents_on_one_problem_do_not_disturb_each_other():
     problem = GymnasiumProblem(Toy(), horizon=6, seed=4)
-    first, second = spaql.SPAQL(problem), spaql.SPAQL(problem)
-    alone = spaql.SPAQL(GymnasiumProblem(Toy(), horizon=6, seed=4)).learn(20)
+    first, second = spaql.Tessera(problem), spaql.Tessera(problem)
+    alone = spaql.Tessera(GymnasiumProblem(Toy(), horizon=6, seed=4)).learn(iterations=20)
     for _ in range(4):
-        first.learn(5)
-        second.learn(5)
+        first.learn(iterations=5)
+        second.learn(iterations=5)
     np.testing.assert_array_equal(first.history, alone.history)
     np.testing.assert_array_equal(second.history, alone.history)
     assert first.problem is problem
     assert second.problem.env is not problem.env
     first.set_env(Toy())
-    assert spaql.SPAQL(first.problem).problem is not first.problem
+    assert spaql.Tessera(first.problem).problem is not first.problem
     lonely = GymnasiumProblem(Stubborn(), horizon=6)
-    spaql.SPAQL(lonely).learn(3)
+    spaql.Tessera(lonely).learn(iterations=3)
     with pytest.warns(UserWarning, match=NEITHER):
-        second = spaql.SPAQL(lonely)
-    assert second.learn(3).iterations == 3
+        second = spaql.Tessera(lonely)
+    assert second.learn(iterations=3).iterations == 3
 
 
 def test_other_observations_and_actions_are_told_of_an_environment():
     night = spaces.Dict({"night": spaces.Box(0, 1, (1,), F64)})
     plane = spaces.Box(-1, 1, (1,), F32)
-    agent = spaql.SPAQL(Toy(night), horizon=6).learn(2)
+    agent = spaql.Tessera(Toy(night), horizon=6).learn(iterations=2)
     other = r"^env: 'Toy' has other observations or actions than 'Toy', on which was learned$"
     for env in (
         Toy(),
@@ -1582,12 +1588,12 @@ def test_other_observations_and_actions_are_told_of_an_environment():
     ):
         with pytest.raises(ParameterError, match=other):
             agent.set_env(env)
-    flying = spaql.SPAQL(Toy(played=plane), horizon=6).learn(2)
+    flying = spaql.Tessera(Toy(played=plane), horizon=6).learn(iterations=2)
     for env in (Toy(), Toy(played=spaces.Box(-1, 2, (1,), F32)), Toy(played=spaces.Box(-1, 1, (2,), F32))):
         with pytest.raises(ParameterError, match=other):
             flying.set_env(env)
     calls = []
-    agent.set_env(lambda: calls.append(1) or Toy(night)).learn(2)
+    agent.set_env(lambda: calls.append(1) or Toy(night)).learn(iterations=2)
     assert len(calls) == 1
     agent.evaluate(2)
     assert len(calls) == 2
@@ -1622,21 +1628,23 @@ def test_evaluations_have_episodes_of_their_own():
     returns = agent.evaluate(1500).returns
     assert len(np.unique(returns)) == 1500
     assert not np.isin(agent.evaluate(100, seed=1).returns, returns).any()
-    training = spaql.SPAQL(lambda: Toy(spaces.Box(0, 1, (1,), F64), length=3), seed=0, horizon=3).learn(500)
+    training = spaql.Tessera(lambda: Toy(spaces.Box(0, 1, (1,), F64), length=3), seed=0, horizon=3).learn(
+        iterations=500
+    )
     assert not np.isin(training.history["score"], returns).any()
 
 
 def test_diagnose_leaves_learning_alone():
-    make = lambda: spaql.SPAQL(Chase, seed=1, horizon=10, warm_up=50)  # noqa: E731
+    make = lambda: spaql.Tessera(Chase, seed=1, horizon=10, warm_up=50)  # noqa: E731
     asked, left = make(), make()
     for _ in range(2):
         asked.diagnose(total_timesteps=1000)
-        asked.learn(20)
-        left.learn(20)
+        asked.learn(iterations=20)
+        left.learn(iterations=20)
     np.testing.assert_array_equal(asked.history, left.history)
-    narrow = spaql.SPAQL(Dial, horizon=20, bounds={0: (-1, 1)}).learn(20)
+    narrow = spaql.Tessera(Dial, horizon=20, bounds={0: (-1, 1)}).learn(iterations=20)
     assert "states-clipped" in [found.id for found in narrow.diagnose()]
-    assert spaql.AQL(Chase, horizon=10, warm_up=50).learn(20).diagnose()
+    assert spaql.AQL(Chase, horizon=10, warm_up=50).learn(iterations=20).diagnose()
 
 
 # Laws -----------------------------------------------------------------------------------------------------------------
@@ -1678,7 +1686,7 @@ def some(env, count=7):
 def taught(name, world):
     """An agent that nothing is done to later."""
     agent, env = made(name, world)
-    return agent.learn(8), env
+    return agent.learn(iterations=8), env
 
 
 @every_law
@@ -1715,11 +1723,11 @@ def test_evaluation_is_pure_and_adds_up(name, world):
 def test_the_same_seed_is_the_same_agent_whatever_is_asked_of_it(name, world):
     agent, _ = taught(name, world)
     other, env = made(name, world)
-    other.learn(3)
+    other.learn(iterations=3)
     if name != "Random":
         other.evaluate(3)
         other.predict(some(env)[0])
-    other.learn(5)
+    other.learn(iterations=5)
     np.testing.assert_array_equal(other.history, agent.history)
     np.testing.assert_array_equal(other.evaluate(4).returns, agent.evaluate(4).returns)
     assert other.training_steps == agent.training_steps
@@ -1759,7 +1767,7 @@ def test_total_timesteps_are_never_passed(name, world):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_different_seeds_are_different_agents(name):
-    histories = [made(name, "chase", seed)[0].learn(5).history["score"].tolist() for seed in (0, 1)]
+    histories = [made(name, "chase", seed)[0].learn(iterations=5).history["score"].tolist() for seed in (0, 1)]
     assert histories[0] != histories[1]
 
 
@@ -1780,10 +1788,10 @@ def test_a_compiled_agent_plays_the_environment_it_learned_on(world):
 def test_all_of_it_works_without_the_compiler():
     code = """
 import spaql
-for make in (spaql.SPAQL, lambda *a, **o: spaql.SPAQL.published(*a, rollouts=1, **o),
+for make in (spaql.Tessera, lambda *a, **o: spaql.SPAQL(*a, rollouts=1, **o),
              lambda *a, **o: spaql.AQL(*a, rollouts=1, **o), spaql.Random):
     for env, options in (("CartPole-v1", {"warm_up": 10}), ("Pendulum-v1", {"bounds": {2: (-1, 1)}, "periodic": [2]})):
-        agent = make(env, seed=0, horizon=5, **options).learn(3)
+        agent = make(env, seed=0, horizon=5, **options).learn(iterations=3)
         print(agent.training_steps, *agent.history["score"].tolist(), *agent.evaluate(2).returns.tolist())
         print(*agent.predict(agent.problem.env.observation_space.sample() * 0)[0].reshape(-1) * 0.0)
 """

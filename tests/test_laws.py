@@ -10,10 +10,10 @@ import pytest
 from numba.core import config
 
 from problems_for_tests import box_world, finite_world
-from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, PublishedSPAQL, Random
+from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, Random, Tessera
 from spaql.errors import NotTrainedError, ParameterError
+from spaql.partition.rng import uniform
 from spaql.problems import Box, Finite, Problem, ambulance, oil
-from spaql.rng import uniform
 
 SLOW = config.DISABLE_JIT
 SHORT, LONG = (3, 7) if SLOW else (30, 70)
@@ -53,10 +53,10 @@ PROBLEMS = {
     "countdown": countdown,
 }
 LEARNERS = {
-    "SPAQL": lambda problem, seed: SPAQL(problem, seed=seed),
-    "SPAQL, forgetful": lambda problem, seed: SPAQL(problem, seed=seed, memory=70, confidence=1.0, exploration=0.9),
-    "published": lambda problem, seed: PublishedSPAQL(problem, seed=seed, rollouts=4),
-    "published, impatient": lambda problem, seed: PublishedSPAQL(
+    "SPAQL": lambda problem, seed: Tessera(problem, seed=seed),
+    "SPAQL, forgetful": lambda problem, seed: Tessera(problem, seed=seed, memory=70, confidence=1.0, exploration=0.9),
+    "published": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
+    "published, impatient": lambda problem, seed: SPAQL(
         problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0
     ),
     "AQL": lambda problem, seed: AQL(problem, seed=seed, rollouts=3),
@@ -99,7 +99,7 @@ def make(name, world, seed=0):
 
 
 def taught(name, world, seed=0):
-    return make(name, world, seed).learn(SHORT)
+    return make(name, world, seed).learn(iterations=SHORT)
 
 
 def observations(problem, count=12, seed=0):
@@ -144,8 +144,8 @@ def test_different_seed_different_result(name, world):
 
 @every_learner
 def test_learning_in_parts_is_learning_at_once(name, world):
-    parts = make(name, world).learn(SHORT).learn(1).learn(LONG - 1)
-    assert_same(parts, make(name, world).learn(SHORT + LONG))
+    parts = make(name, world).learn(iterations=SHORT).learn(iterations=1).learn(iterations=LONG - 1)
+    assert_same(parts, make(name, world).learn(iterations=SHORT + LONG))
 
 
 @every_agent
@@ -157,7 +157,7 @@ def test_evaluation_is_pure(name, world):
     assert (first.steps, first.mean) == (again.steps, again.mean)
     assert not np.array_equal(first.returns, agent.evaluate(EPISODES, seed=99).returns) or np.ptp(first.returns) == 0.0
     agent.evaluate(EPISODES, deterministic=True)
-    assert_same(agent.learn(LONG), other.learn(LONG))
+    assert_same(agent.learn(iterations=LONG), other.learn(iterations=LONG))
 
 
 @every_agent
@@ -340,12 +340,12 @@ def test_steps_are_learned_the_same_as_iterations(name, world):
     for iterations in (3, 4, 8):  # also where an agent has something to do before the next
         agent = make(name, world)
         agent.learn(total_timesteps=iterations * agent.steps_per_iteration)
-        assert_same(agent, make(name, world).learn(agent.iterations))
+        assert_same(agent, make(name, world).learn(iterations=agent.iterations))
 
 
 @every_learner
 def test_history_is_consistent(name, world):
-    agent = make(name, world).learn(SHORT).learn(LONG)
+    agent = make(name, world).learn(iterations=SHORT).learn(iterations=LONG)
     rows, problem = agent.history, agent.problem
     assert len(rows) == agent.iterations == SHORT + LONG
     assert not rows.flags.writeable
@@ -358,7 +358,7 @@ def test_history_is_consistent(name, world):
     assert agent.arms == len(agent.partition)
     assert (rows["value_low"] <= rows["value_high"]).all()
     assert np.isin(rows["resets"], (0, 1)).all()
-    if isinstance(agent, SPAQL):
+    if isinstance(agent, Tessera):
         np.testing.assert_array_equal(rows["arms"], whole_arms(problem) + np.cumsum(rows["splits"]))
         assert agent.selection_score is None
     else:
@@ -375,7 +375,7 @@ def whole_arms(problem):
 
 @crossed(["published", "published, impatient"])
 def test_published_spaql_keeps_its_best(name, world):
-    agent = taught(name, world).learn(LONG)
+    agent = taught(name, world).learn(iterations=LONG)
     rows = agent.history
     kept = rows["best"][0]
     assert kept >= rows["score"][0]
@@ -404,7 +404,7 @@ def test_aql_selects_nothing(name, world):
 
 @crossed(["AQL"])
 def test_watching_changes_nothing(name, world):
-    watched, alone = (AQL(problem_of(world), rollouts=n).learn(SHORT) for n in (5, 0))
+    watched, alone = (AQL(problem_of(world), rollouts=n).learn(iterations=SHORT) for n in (5, 0))
     assert_same_cells(watched.partition, alone.partition)
 
 
@@ -412,7 +412,7 @@ def test_watching_changes_nothing(name, world):
 @pytest.mark.parametrize("scaling", [0.1, 1.0])
 def test_published_spaql_is_myopic(world, scaling):
     """Fact 1: no discount, no terminal zero, Q from H upwards, so V is H everywhere and for ever."""
-    agent = SPAQL.published(problem_of(world), scaling=scaling, rollouts=2).learn(SHORT + LONG)
+    agent = SPAQL(problem_of(world), scaling=scaling, rollouts=2).learn(iterations=SHORT + LONG)
     horizon = agent.problem.horizon
     assert (agent.history["value_low"] == horizon).all()
     assert (agent.history["value_high"] == horizon).all()
@@ -420,13 +420,13 @@ def test_published_spaql_is_myopic(world, scaling):
 
 
 def test_aql_is_not_myopic():
-    agent = AQL(problem_of("oil laplace")).learn(SHORT + LONG)
+    agent = AQL(problem_of("oil laplace")).learn(iterations=SHORT + LONG)
     assert (agent.history["value_low"] == 0.0).all()  # nothing follows the last step
 
 
 @crossed(["published", "AQL"], ["countdown", "box world"])
 def test_a_terminal_state_is_worth_nothing(name, world):
-    agent = taught(name, world).learn(LONG)
+    agent = taught(name, world).learn(iterations=LONG)
     lengths = np.diff(agent.history["training_steps"], prepend=0)
     assert (lengths < agent.problem.horizon).any()
     assert (agent.history["value_low"][lengths < agent.problem.horizon] == 0.0).all()
@@ -454,12 +454,12 @@ def test_agents_of_every_kind_train_side_by_side():
 
 def test_two_agents_share_one_problem():
     problem = problem_of("countdown")
-    a, b = SPAQL(problem), AQL(problem, rollouts=2)
+    a, b = Tessera(problem), AQL(problem, rollouts=2)
     for _ in range(3):
-        a.learn(SHORT)
-        b.learn(SHORT)
-    assert_same(a, SPAQL(problem_of("countdown")).learn(3 * SHORT))
-    assert_same(b, AQL(problem_of("countdown"), rollouts=2).learn(3 * SHORT))
+        a.learn(iterations=SHORT)
+        b.learn(iterations=SHORT)
+    assert_same(a, Tessera(problem_of("countdown")).learn(iterations=3 * SHORT))
+    assert_same(b, AQL(problem_of("countdown"), rollouts=2).learn(iterations=3 * SHORT))
 
 
 @every_agent
@@ -471,7 +471,7 @@ def test_parameters_round_trip(name, world):
     assert twin.get_parameters() == parameters
     assert repr(twin) == repr(agent)
     assert all(f"{key}={value!r}" in repr(agent) for key, value in parameters.items())
-    assert_same(twin.learn(SHORT), agent.learn(SHORT))
+    assert_same(twin.learn(iterations=SHORT), agent.learn(iterations=SHORT))
 
 
 @every_learner
@@ -480,7 +480,7 @@ def test_nothing_learned_nothing_answered(name, world):
     for ask in (lambda: agent.predict(observations(agent.problem)), agent.evaluate):
         with pytest.raises(
             NotTrainedError,
-            match=r"^(PublishedSPAQL|SPAQL|AQL) has not learned yet; call learn\(iterations=\.\.\.\) first$",
+            match=r"^(SPAQL|SPAQL|AQL) has not learned yet; call learn\(iterations=\.\.\.\) first$",
         ):
             ask()
     assert agent.selection_score is None
@@ -512,11 +512,11 @@ def test_an_interruption_keeps_history_and_agent_together(name, world, monkeypat
         if agent.finished > before:
             raise KeyboardInterrupt
 
-    agent.learn(SHORT)
+    agent.learn(iterations=SHORT)
     with monkeypatch.context() as patch:
         patch.setattr(f"{module}.iterate", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            agent.learn(LONG)
+            agent.learn(iterations=LONG)
     assert agent.history["training_steps"][-1] == agent.training_steps
-    agent.learn(LONG)
-    assert_same(agent, make(name, world).learn(agent.iterations))
+    agent.learn(iterations=LONG)
+    assert_same(agent, make(name, world).learn(iterations=agent.iterations))

@@ -8,15 +8,31 @@ import pytest
 from numba.core import config
 
 from problems_for_tests import box_world, finite_world
-from spaql import kernels, memory, planning, splitting
-from spaql.agents import SPAQL
-from spaql.agents import spaql as learning
-from spaql.agents.spaql import MECHANISMS
+from spaql.agents import Tessera
+from spaql.agents.tessera import agent as learning
+from spaql.agents.tessera import replay as memory
+from spaql.agents.tessera import split_tests as splitting
+from spaql.agents.tessera import value_iteration as planning
+from spaql.agents.tessera.agent import MECHANISMS
+from spaql.agents.tessera.replay import (
+    CELL,
+    CODE,
+    HIGHEST,
+    LATER,
+    LEAST,
+    LOWEST,
+    MOST,
+    NEXT,
+    ORIGIN,
+    PLACE,
+    SPREAD,
+    USED,
+)
 from spaql.errors import ParameterError
-from spaql.memory import CELL, CODE, HIGHEST, LATER, LEAST, LOWEST, MOST, NEXT, ORIGIN, PLACE, SPREAD, USED
-from spaql.partition import Partition
+from spaql.partition import kernels
+from spaql.partition.partition import Partition
+from spaql.partition.rng import normal, uniform
 from spaql.problems import Box, Finite, Problem, ambulance, oil
-from spaql.rng import normal, uniform
 
 
 def _drift(state, action, parameters, random, next_state):
@@ -49,7 +65,7 @@ every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
 
 def taught(name, **more):
-    return SPAQL(PROBLEMS[name](), seed=3, confidence=1.5, **more).learn(EPISODES)
+    return Tessera(PROBLEMS[name](), seed=3, confidence=1.5, **more).learn(iterations=EPISODES)
 
 
 def columns(agent):
@@ -79,18 +95,18 @@ def test_every_experience_is_filed_under_the_cell_that_holds_it(name, room):
 @pytest.mark.parametrize("parameters", [{"growth": 1.5}, {"evidence": 50}, {}])
 def test_a_full_memory_goes_on_being_revised(parameters):
     """Nothing is forgotten that no revision has seen, however late one would fall due."""
-    agent = SPAQL(oil(), seed=0, memory=100, **parameters)
+    agent = Tessera(oil(), seed=0, memory=100, **parameters)
     for _ in range(6):
-        agent.learn(20)
+        agent.learn(iterations=20)
         before = agent.partition.q.tolist()
-        agent.learn(20)
+        agent.learn(iterations=20)
         assert agent.partition.q.tolist() != before
         values = agent.history["value_high"][-20:]
         assert len(set(values)) > 1
 
 
 def test_sixteen_sides_have_a_code():
-    agent = SPAQL(wide_world(), seed=0).learn(20)
+    agent = Tessera(wide_world(), seed=0).learn(iterations=20)
     files, used = agent._memory.files, int(agent._memory.counts[USED])
     facts = np.ascontiguousarray(agent._memory.facts[:used, :16])
     if len(agent._work) == 1:
@@ -243,7 +259,7 @@ def _middle(parameters, random, state):
 def given(cuts, experiences, **more):
     """An agent for one state and two actions, with both of its cells cut so often; rows of x, a, r, x' (None: end)."""
     spaces = {"states": Box(0, 1), "actions": Finite(2)}
-    agent = SPAQL(Problem(name="none", step=_nowhere, reset=_middle, horizon=5, **spaces), **more)
+    agent = Tessera(Problem(name="none", step=_nowhere, reset=_middle, horizon=5, **spaces), **more)
     forest, ledger, rule = agent._work.forest, agent._ledger, agent._rule
     agent._memory = memory.allocate(rule, len(experiences))
     memory.survey(forest, ledger)
@@ -375,7 +391,7 @@ def random_problem(states, seed):
 def test_values_stay_within_what_the_rewards_allow(states, seed):
     """Between 0 and 1 / (1 - discount), while it learns and however often the same memory is planned with after."""
     steps, repeats = (300, 3) if config.DISABLE_JIT else (20_000, 60)
-    agent = SPAQL(random_problem(states, seed), seed=seed, discount=0.999).learn(total_timesteps=steps)
+    agent = Tessera(random_problem(states, seed), seed=seed, discount=0.999).learn(total_timesteps=steps)
     assert agent.history["value_low"].min() >= 0.0
     assert agent.history["value_high"].max() <= 1000.0
     levels = []
@@ -392,7 +408,7 @@ def test_values_stay_within_what_the_rewards_allow(states, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_values_stay_within_what_rewards_allow_in_a_forgetful_agent(states, seed):
     """Few experiences per cell, and planes that reach beyond them."""
-    agent = SPAQL(random_problem(states, seed), seed=seed, discount=0.999, evidence=2, memory=400)
+    agent = Tessera(random_problem(states, seed), seed=seed, discount=0.999, evidence=2, memory=400)
     agent.learn(total_timesteps=20_000)
     for _ in range(300):
         surveyed(agent, planned, swept)
@@ -440,7 +456,7 @@ def test_merging_changes_no_action_in_a_state_that_was_visited(name, monkeypatch
     agent = taught(name)
     states = agent.problem.states.from_unit(columns(agent)[0])
     merged, arms = agent.predict(states)[0], agent.arms
-    monkeypatch.setattr("spaql.agents.spaql.merge", lambda *arguments: None)
+    monkeypatch.setattr("spaql.agents.tessera.agent.merge", lambda *arguments: None)
     twin = taught(name)
     np.testing.assert_array_equal(twin.predict(states)[0], merged)
     assert arms <= twin.arms
@@ -484,7 +500,7 @@ def scaled(unit, zero=0.0):
 
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**30])
 def test_the_unit_of_the_rewards_changes_nothing(unit):
-    one, other = (SPAQL(scaled(u)).learn(EPISODES) for u in (1.0, unit))
+    one, other = (Tessera(scaled(u)).learn(iterations=EPISODES) for u in (1.0, unit))
     for field in ("state_low", "state_high", "action_low", "action_high", "visits"):
         np.testing.assert_array_equal(getattr(one.partition, field), getattr(other.partition, field))
     np.testing.assert_array_equal(unit * one.partition.q, other.partition.q)
@@ -493,13 +509,13 @@ def test_the_unit_of_the_rewards_changes_nothing(unit):
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("zero", [-1000.0, -1.0, 50.0])
 def test_the_zero_of_the_rewards_changes_little(zero):
-    agent = SPAQL(scaled(1.0, zero)).learn(EPISODES)
+    agent = Tessera(scaled(1.0, zero)).learn(iterations=EPISODES)
     ideal = 6 - 0.5 * 0.575
     assert agent.evaluate(2).mean - 6 * zero > 0.97 * ideal
 
 
 def test_where_nothing_is_at_stake_nothing_splits():
-    agent = SPAQL(scaled(0.0, 0.1)).learn(EPISODES)
+    agent = Tessera(scaled(0.0, 0.1)).learn(iterations=EPISODES)
     assert agent.arms == 1
     assert agent._ledger.scale[SPREAD] == 0.0
 
@@ -510,7 +526,7 @@ def test_the_optimum_is_near_after_a_few_thousand_steps(name, share):
     from spaql import optimum
 
     problem = PROBLEMS[name]()
-    agent = SPAQL(problem, seed=0).learn(total_timesteps=8000)
+    agent = Tessera(problem, seed=0).learn(total_timesteps=8000)
     assert agent.training_steps == 8000
     assert agent.evaluate(500).mean > share * optimum(problem).value
 
@@ -521,7 +537,7 @@ def test_what_is_left_out_makes_a_difference(name):
     """In something: the policy, the number of cells, or how it is played; where, depends on the mechanism."""
     special = {"diagonals": PROBLEMS["ambulance"]}
     problem = special.get(name, PROBLEMS["oil, sharp"])()
-    whole, part = (SPAQL(problem, seed=0, without=without).learn(EPISODES) for without in ((), [name]))
+    whole, part = (Tessera(problem, seed=0, without=without).learn(iterations=EPISODES) for without in ((), [name]))
     assert part.without == (name,)
     same = whole.arms == part.arms and np.array_equal(whole.partition.q, part.partition.q)
     assert not same or whole.evaluate(20).mean != part.evaluate(20).mean
@@ -530,7 +546,7 @@ def test_what_is_left_out_makes_a_difference(name):
 @pytest.mark.parametrize("without", ["foresigth", ["middles", 3], 5, None, True, [["middles"]], b"a"])
 def test_only_mechanisms_can_be_left_out(without):
     with pytest.raises(ParameterError, match=r"^without: expected some of foresight, "):
-        SPAQL(oil(), without=without)
+        Tessera(oil(), without=without)
 
 
 def test_forgetting_keeps_the_younger_of_each_two():
@@ -549,10 +565,10 @@ def test_forgetting_keeps_the_younger_of_each_two():
 def test_how_often_learning_is_interrupted_changes_nothing(name, room):
     """Even where the memory is full just as a revision falls due: it is revised first and forgotten then."""
     episodes = EPISODES // 4 + 20
-    whole = SPAQL(PROBLEMS[name](), seed=1, memory=room, confidence=1.5).learn(episodes)
-    cut = SPAQL(PROBLEMS[name](), seed=1, memory=room, confidence=1.5)
+    whole = Tessera(PROBLEMS[name](), seed=1, memory=room, confidence=1.5).learn(iterations=episodes)
+    cut = Tessera(PROBLEMS[name](), seed=1, memory=room, confidence=1.5)
     for _ in range(episodes):
-        cut.learn(1)
+        cut.learn(iterations=1)
     np.testing.assert_array_equal(whole.history, cut.history)
     np.testing.assert_array_equal(whole.partition.q, cut.partition.q)
 
@@ -560,9 +576,9 @@ def test_how_often_learning_is_interrupted_changes_nothing(name, room):
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_how_often_room_runs_out_changes_nothing(name, monkeypatch):
-    ample = SPAQL(PROBLEMS[name](), seed=0).learn(EPISODES)
-    monkeypatch.setattr("spaql.agents.spaql._FIRST_ROOM", 4)
-    tight = SPAQL(PROBLEMS[name](), seed=0).learn(EPISODES)
+    ample = Tessera(PROBLEMS[name](), seed=0).learn(iterations=EPISODES)
+    monkeypatch.setattr("spaql.agents.tessera.agent._FIRST_ROOM", 4)
+    tight = Tessera(PROBLEMS[name](), seed=0).learn(iterations=EPISODES)
     np.testing.assert_array_equal(ample.history, tight.history)
     np.testing.assert_array_equal(ample.partition.q, tight.partition.q)
 
@@ -571,9 +587,9 @@ def test_how_often_room_runs_out_changes_nothing(name, monkeypatch):
 @pytest.mark.parametrize("where", [(learning, "longer_ledger"), (Partition, "hold")], ids=["ledger", "forest"])
 def test_an_interrupt_while_room_is_made_leaves_a_whole_agent(where, monkeypatch):
     """Whichever of the two arrays had grown: what was learned can be asked for, and learning goes on."""
-    monkeypatch.setattr("spaql.agents.spaql._FIRST_ROOM", 4)
+    monkeypatch.setattr("spaql.agents.tessera.agent._FIRST_ROOM", 4)
     problem = PROBLEMS["oil, sharp"]()
-    agent, whole = SPAQL(problem, seed=0), SPAQL(problem, seed=0).learn(EPISODES)
+    agent, whole = Tessera(problem, seed=0), Tessera(problem, seed=0).learn(iterations=EPISODES)
     owner, name = where
     plain, calls = getattr(owner, name), []
 
@@ -586,9 +602,9 @@ def test_an_interrupt_while_room_is_made_leaves_a_whole_agent(where, monkeypatch
 
     monkeypatch.setattr(owner, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        agent.learn(EPISODES)
+        agent.learn(iterations=EPISODES)
     assert agent.arms > 0
-    agent.learn(EPISODES - agent.iterations)
+    agent.learn(iterations=EPISODES - agent.iterations)
     np.testing.assert_array_equal(agent.partition.q, whole.partition.q)
 
 
@@ -606,7 +622,7 @@ def far(parameters, random, state):
 def test_ends_are_found_and_no_value_is_better_than_the_rewards_allow():
     way = Problem(name="way", step=end, reset=far, states=Box(0, 1), actions=Box(-1, 1), horizon=50)
     for seed in range(3):
-        agent = SPAQL(way, seed=seed).learn(total_timesteps=25_000)
+        agent = Tessera(way, seed=seed).learn(total_timesteps=25_000)
         assert agent.evaluate(200).mean > -10.5
         assert agent.history["value_high"].max() <= 0.0
         assert agent.history["value_low"].min() >= -50.0
@@ -614,13 +630,13 @@ def test_ends_are_found_and_no_value_is_better_than_the_rewards_allow():
 
 @pytest.mark.compiled_only
 def test_more_steps_make_it_finer():
-    arms = [SPAQL(oil(sharpness=1.0), seed=0).learn(total_timesteps=steps).arms for steps in (2_500, 25_000, 250_000)]
+    arms = [Tessera(oil(sharpness=1.0), seed=0).learn(total_timesteps=steps).arms for steps in (2_500, 25_000, 250_000)]
     assert arms[0] < arms[1] < arms[2]
 
 
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("unit", [1e-150, 1e-12, 1e90])
 def test_tiny_and_huge_rewards_split_as_others_do(unit):
-    plain, other = (SPAQL(scaled(size, 0.0), seed=0).learn(EPISODES) for size in (1.0, unit))
+    plain, other = (Tessera(scaled(size, 0.0), seed=0).learn(iterations=EPISODES) for size in (1.0, unit))
     assert plain.arms > 3
     assert other.arms == pytest.approx(plain.arms, rel=0.2)

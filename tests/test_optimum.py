@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from spaql.errors import ProblemError
-from spaql.exact import optimum
 from spaql.problems.model import Travel, ambulance, laplace_survey, quadratic_survey
+from spaql.problems.optimum import optimum
 
 DEPOSIT = 0.7 + math.pi / 60
 
@@ -302,8 +302,8 @@ def test_states_of_any_number():
 
 
 def test_tolerance_out_of_reach_is_stated(monkeypatch):
-    monkeypatch.setattr("spaql.exact._MOST_CORRIDOR_NUMBERS", 2**20)
-    monkeypatch.setattr("spaql.exact._MOST_ARRIVAL_CELLS", 2**18)
+    monkeypatch.setattr("spaql.problems.optimum._MOST_CORRIDOR_NUMBERS", 2**20)
+    monkeypatch.setattr("spaql.problems.optimum._MOST_ARRIVAL_CELLS", 2**18)
     # Nothing distinguishes the places, so no cell can be dropped and memory ends the search.
     model = Travel(np.zeros_like, 1000.0, travel=0.0, floor=-math.inf, start=0.5, arrivals=None)
     result = solve(model, tolerance=1e-6)

@@ -20,18 +20,19 @@ import scipy.stats
 
 import spaql
 from paper_for_tests import SLOW, SMALL, small_plan
-from spaql import cli, studies
+from spaql import cli
 from spaql.errors import ParameterError
-from spaql.paper import plan as plans
-from spaql.paper import tables
-from spaql.paper.cells import Cell, cells_of
-from spaql.paper.findings import FINDINGS, findings_of
-from spaql.paper.measured import measure
-from spaql.paper.printed import ROWS
-from spaql.paper.reproduce import reproduce
+from spaql.runner.store import Store
 from spaql.stats import mean_interval, welch
-from spaql.store import Store
-from spaql.studies import STORE, Study
+from spaql.studies import study as studies
+from spaql.studies.paper import plan as plans
+from spaql.studies.paper import tables
+from spaql.studies.paper.cells import Cell, cells_of
+from spaql.studies.paper.findings import FINDINGS, findings_of
+from spaql.studies.paper.measured import measure
+from spaql.studies.paper.printed import ROWS
+from spaql.studies.paper.reproduce import reproduce
+from spaql.studies.study import STORE, Study
 
 DRIVER = Path(__file__).with_name("paper_for_tests.py")
 
@@ -72,13 +73,13 @@ def by_hand(run):
     """The agent of a run, made with the public interface."""
     make = {"oil": spaql.problems.oil, "ambulance": spaql.problems.ambulance}[run.problem]
     agents = {
+        "tessera": spaql.Tessera,
         "spaql": spaql.SPAQL,
-        "spaql-published": spaql.SPAQL.published,
         "aql": spaql.AQL,
         "random": spaql.Random,
     }
     agent = agents[run.algorithm](make(**run.arguments), seed=run.seed, **run.parameters)
-    return agent.learn(run.iterations) if run.iterations else agent
+    return agent.learn(iterations=run.iterations) if run.iterations else agent
 
 
 # What the numbers are ------------------------------------------------------------------------------------------

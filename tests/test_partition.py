@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from numba.core import config
 
 import textbook
-from spaql import kernels
-from spaql.compiling import kernel
 from spaql.errors import ParameterError
-from spaql.kernels import GRID_LEVELS, MAX_DEPTH, MAX_VISITS, NONE
-from spaql.partition import MAX_DIMENSIONS, Partition
-from spaql.rng import stream
-from spaql.spaces import Box, Finite
+from spaql.partition import kernels
+from spaql.partition.jit import kernel
+from spaql.partition.kernels import GRID_LEVELS, MAX_DEPTH, MAX_VISITS, NONE
+from spaql.partition.partition import MAX_DIMENSIONS, Partition
+from spaql.partition.rng import stream
+from spaql.partition.spaces import Box, Finite
 
 INITIAL = 2.0
 EXAMPLES = 5 if config.DISABLE_JIT else 25

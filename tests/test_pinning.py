@@ -5,12 +5,14 @@ import pytest
 from numba.core import config
 
 from problems_for_tests import box_world, finite_world
-from spaql import SPAQL, kernels, memory
-from spaql.agents.spaql import _roomier
-from spaql.memory import USED
-from spaql.pinning import pin
+from spaql import Tessera
+from spaql.agents.tessera import replay as memory
+from spaql.agents.tessera.agent import _roomier
+from spaql.agents.tessera.policy_pins import pin
+from spaql.agents.tessera.replay import USED
+from spaql.agents.tessera.split_tests import revise
+from spaql.partition import kernels
 from spaql.problems import ambulance, cartpole, oil
-from spaql.splitting import revise
 
 EPISODES = 30 if config.DISABLE_JIT else 400
 PROBLEMS = {
@@ -25,7 +27,7 @@ every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
 def revised(name):
     """Forest, memory, ledger and rule of an agent whose experiences were just revised."""
-    agent = SPAQL(PROBLEMS[name](), seed=5, confidence=1.5).learn(EPISODES)
+    agent = Tessera(PROBLEMS[name](), seed=5, confidence=1.5).learn(iterations=EPISODES)
     while not revise(agent._work.forest, agent._memory, agent._ledger, agent._rule):
         agent._work, agent._ledger = _roomier(agent._work, agent._ledger, True)
     return agent
@@ -86,7 +88,7 @@ def test_nothing_else_changes(name):
 
 def test_planes_that_cross_are_told_apart():
     """Of two cells the planes tell which is chosen, on either side of where they cross."""
-    agent = SPAQL(finite_world()[0], seed=0)
+    agent = Tessera(finite_world()[0], seed=0)
     forest, ledger = agent._work.forest, agent._ledger
     states = agent._rule.states
     memory.survey(forest, ledger)

@@ -13,11 +13,11 @@ from scipy import stats
 
 import spaql
 from spaql.errors import ParameterError, ProblemError, SpaqlError
-from spaql.exact import optimum
+from spaql.partition.rng import Purpose, stream, uniform
 from spaql.problems import Box, Finite, Problem, ambulance, oil
 from spaql.problems.ambulance import _beta_calls
 from spaql.problems.oil import DEPOSIT
-from spaql.rng import Purpose, stream, uniform
+from spaql.problems.optimum import optimum
 
 SLOW = config.DISABLE_JIT
 compiled_only = pytest.mark.compiled_only
@@ -187,13 +187,13 @@ faults = pytest.mark.parametrize(
     "fault", [pytest.param(name, marks=compiled_only if name == "ZeroDivisionError" else ()) for name in FAULTS]
 )
 LEARNERS = {
-    "SPAQL": lambda p: spaql.SPAQL(p, seed=1),
-    "published": lambda p: spaql.SPAQL.published(p, rollouts=1, seed=1),
+    "SPAQL": lambda p: spaql.Tessera(p, seed=1),
+    "published": lambda p: spaql.SPAQL(p, rollouts=1, seed=1),
     "AQL": lambda p: spaql.AQL(p, rollouts=0, seed=1),
 }
 MAKERS = {
-    "SPAQL": lambda *given, **more: spaql.SPAQL(*given, **more),
-    "published": lambda *given, **more: spaql.SPAQL.published(*given, **more),
+    "SPAQL": lambda *given, **more: spaql.Tessera(*given, **more),
+    "published": lambda *given, **more: spaql.SPAQL(*given, **more),
 } | {kind: getattr(spaql, kind) for kind in ("AQL", "Random", "NoMovement", "Mean", "Median")}
 
 
@@ -210,7 +210,7 @@ def test_a_step_that_fails_at_once_is_refused(fault):
 def test_a_step_that_fails_later_stops_the_learning(fault, agent):
     step, says = FAULTS[fault]
     learner = LEARNERS[agent](make(step=step, parameters=[0.98]))
-    message = assert_refused(ProblemError, lambda: learner.learn(2000), "'mine'", says, "in iteration ")
+    message = assert_refused(ProblemError, lambda: learner.learn(iterations=2000), "'mine'", says, "in iteration ")
     iteration = int(message.split("in iteration ")[1].split(";")[0])
     assert 1 < iteration < 2000
 
@@ -218,7 +218,7 @@ def test_a_step_that_fails_later_stops_the_learning(fault, agent):
 @pytest.mark.parametrize("agent", LEARNERS)
 def test_iterations_before_a_fault_stay_in_the_history(agent):
     learner = LEARNERS[agent](make(step=nan_reward, parameters=[0.98], horizon=1))
-    message = assert_refused(ProblemError, lambda: learner.learn(2000), "in iteration ")
+    message = assert_refused(ProblemError, lambda: learner.learn(iterations=2000), "in iteration ")
     assert learner.iterations == int(message.split("in iteration ")[1].split(";")[0]) - 1
 
 
@@ -245,7 +245,7 @@ def report_states_far_outside():
         for place in (-1e6, 1e12, -1e300, 1e300):
             for changes in ({"step": far_away}, {"reset": lost_reset}):
                 agent = learner(make(parameters=[0.98, place], **changes))
-                assert_refused(ProblemError, lambda agent=agent: agent.learn(2000), LEFT, "in iteration ")
+                assert_refused(ProblemError, lambda agent=agent: agent.learn(iterations=2000), LEFT, "in iteration ")
 
 
 @compiled_only
@@ -263,7 +263,7 @@ def test_the_slack_of_the_state_space_is_forgiven():
 
     problem = make(step=step)
     for agent in (learner(problem) for learner in LEARNERS.values()):
-        assert agent.learn(20).evaluate(10).mean == 2.0
+        assert agent.learn(iterations=20).evaluate(10).mean == 2.0
 
 
 def test_whole_numbers_and_no_parameters_will_do():
@@ -296,7 +296,7 @@ def test_actions_and_states_arrive_in_the_problem_s_units():
         state[1] = 30.0
 
     problem = make(step=step, reset=reset, states=Box([10, 10], [14, 30]), actions=Box(0, 4), horizon=2)
-    agent = spaql.SPAQL(problem).learn(1)
+    agent = spaql.Tessera(problem).learn(iterations=1)
     agent_first = float(agent.predict([12.0, 30.0])[0][0])
     agent_second = float(agent.predict([agent_first + 10.0, 12.0])[0][0])
     expected = (agent_first + 12.0) + (agent_second + agent_first + 10.0)
@@ -433,19 +433,19 @@ def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
     [[1.5], [-1e-9], [math.nan], [math.inf], [0.5, 0.5], [], [[[0.5]]], "here", None, [[0.5], [2.0]], [[0.5, 0.5]]],
 )
 def test_bad_observations_are_refused(kind, observation):
-    agent = MAKERS[kind](ambulance(), seed=0).learn(1)
+    agent = MAKERS[kind](ambulance(), seed=0).learn(iterations=1)
     assert_refused(ParameterError, lambda: agent.predict(observation), "observation")
 
 
 @pytest.mark.parametrize("state", [[-1], [5], [0, 1], "now", [None]])
 def test_bad_time_steps_are_refused(state):
-    agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
+    agent = spaql.AQL(ambulance(), rollouts=1).learn(iterations=1)
     assert_refused(ParameterError, lambda: agent.predict([0.5], state=state), "state")
 
 
 @pytest.mark.parametrize("starts", [[True, False], [], "yes"])
 def test_bad_episode_starts_are_refused(starts):
-    agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
+    agent = spaql.AQL(ambulance(), rollouts=1).learn(iterations=1)
     assert_refused(ParameterError, lambda: agent.predict([0.5], episode_start=starts), "episode_start")
 
 
@@ -634,8 +634,8 @@ def test_an_iteration_whose_rollouts_fail_does_not_count():
         next_state[0] = action[0]
         return (math.nan if uniform(random) < parameters[0] else 0.5), False
 
-    agent = spaql.SPAQL.published(make(step=step, parameters=[0.002]), rollouts=50, seed=3)
-    assert_refused(ProblemError, lambda: agent.learn(1000), "'mine'", NOT_FINITE)
+    agent = spaql.SPAQL(make(step=step, parameters=[0.002]), rollouts=50, seed=3)
+    assert_refused(ProblemError, lambda: agent.learn(iterations=1000), "'mine'", NOT_FINITE)
     assert agent.finished == len(agent.history)
     assert np.isfinite(agent.history["score"]).all()
     assert (agent.history["best"] == np.maximum.accumulate(agent.history["best"])).all()
@@ -658,7 +658,7 @@ def test_a_step_may_leave_the_space_as_it_ends():
 
     problem = make(step=step)
     for agent in (learner(problem) for learner in LEARNERS.values()):
-        assert agent.learn(20).evaluate(10).mean == 1.0
+        assert agent.learn(iterations=20).evaluate(10).mean == 1.0
 
 
 @pytest.mark.parametrize("step", [len, functools.partial(print)])
@@ -668,7 +668,7 @@ def test_only_plain_functions_are_steps(step):
 
 @pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "snapshot"), ("published", "tidy")])
 def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, copying):
-    from spaql import kernels
+    from spaql.partition import kernels
 
     copy, calls_left, more = getattr(kernels, copying), [2], {"rollouts": 2} if kind == "published" else {}
 
@@ -678,14 +678,14 @@ def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind
             raise KeyboardInterrupt
         copy(*forests)
 
-    monkeypatch.setattr("spaql.agents.spaql._FIRST_ROOM", 2)
+    monkeypatch.setattr("spaql.agents.tessera.agent._FIRST_ROOM", 2)
     agent = MAKERS[kind](oil(), **more)
     monkeypatch.setattr(kernels, copying, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        agent.learn(50)
+        agent.learn(iterations=50)
     monkeypatch.setattr(kernels, copying, copy)
-    agent.learn(50 - agent.iterations)
-    other = MAKERS[kind](oil(), **more).learn(50)
+    agent.learn(iterations=50 - agent.iterations)
+    other = MAKERS[kind](oil(), **more).learn(iterations=50)
     np.testing.assert_array_equal(agent.history["score"], other.history["score"])
     np.testing.assert_array_equal(agent.partition.q, other.partition.q)
 
@@ -707,10 +707,10 @@ def test_shapes_beyond_floating_point_are_refused(shape):
 
 def test_numbers_in_quotes_are_refused():
     assert_refused(ParameterError, lambda: oil(sharpness="10"), "sharpness: expected")
-    assert_refused(ParameterError, lambda: spaql.SPAQL(oil(), tolerance="0.5"), "tolerance: expected")
+    assert_refused(ParameterError, lambda: spaql.Tessera(oil(), tolerance="0.5"), "tolerance: expected")
 
 
 @pytest.mark.parametrize("state", [[0.7], [float("nan")], ["now"]])
 def test_time_steps_must_be_whole(state):
-    agent = spaql.AQL(ambulance(), rollouts=1).learn(1)
+    agent = spaql.AQL(ambulance(), rollouts=1).learn(iterations=1)
     assert_refused(ParameterError, lambda: agent.predict([0.5], state=state), "state: expected")

@@ -113,7 +113,7 @@ def test_the_page_of_control_says_what_the_study_wrote():
 
 def test_the_claims_of_beyond_are_those_of_the_studies():
     targets = ABLATION["targets"]
-    (family,) = (row for row in FAMILIES["rows"] if (row["agent"], row["problems"]) == ("spaql", "all"))
+    (family,) = (row for row in FAMILIES["rows"] if (row["agent"], row["problems"]) == ("tessera", "all"))
     said = " ".join(BEYOND.split())
     assert f"at least {100 * targets['lowest_share']:.2f}% of the exact optimum" in said
     assert f"it is ahead in {targets['ahead']} of {targets['comparisons']} comparisons" in said
@@ -133,13 +133,13 @@ def test_the_claims_of_beyond_are_those_of_the_studies():
     paper = [key for agent, key, budget in shares if (agent, budget) == ("aql", 0.1)]
     assert len(paper) == 12
     ends = [
-        share for (agent, key, budget), share in shares.items() if (agent, budget) == ("spaql", 1.0) and key in paper
+        share for (agent, key, budget), share in shares.items() if (agent, budget) == ("tessera", 1.0) and key in paper
     ]
     low, high = (math.floor(1000 * end(ends)) / 10 for end in (min, max))
     assert f"{low}% to {high}% of the optimum on the twelve problems" in readme
     assert f"{low}% to {high}% of the optimum" in " ".join((ROOT / "CHANGELOG.md").read_text().split())
     assert f"{100 * family['share']:.1f}% on 200 random problems" in readme
-    assert all(shares["spaql", key, 1.0] > shares["spaql-published-longer", key, 1.0] for key in paper)
+    assert all(shares["tessera", key, 1.0] > shares["spaql-longer", key, 1.0] for key in paper)
 
 
 def test_the_studies_of_beyond_were_made_by_this_version():

@@ -23,9 +23,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 import browsers
-from spaql import pages, report
-from spaql.charts import Chart, Level, Mosaic, Series
-from spaql.figures import looks
+from spaql.viz import html as pages
+from spaql.viz import report
+from spaql.viz.charts import Chart, Level, Mosaic, Series
+from spaql.viz.figures import looks
 
 ASSETS = Path(report.__file__).parent / "assets"
 NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!-- \u2028"

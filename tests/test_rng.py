@@ -5,8 +5,8 @@ import pytest
 from numba.core import config
 from scipy import stats
 
-from spaql.compiling import kernel
-from spaql.rng import Purpose, gamma, generator, normal, stream, uniform
+from spaql.partition.jit import kernel
+from spaql.partition.rng import Purpose, gamma, generator, normal, stream, uniform
 
 DRAWS = 2_000 if config.DISABLE_JIT else 200_000
 MASK = (1 << 64) - 1

@@ -9,23 +9,23 @@ import time
 import numpy as np
 import pytest
 
-from spaql.engines import Processes, Threads, engine
-from spaql.engines.base import Again, Engine, Outcome, attempt
 from spaql.errors import EngineError, ParameterError, StudyError
-from spaql.experiment import Run
-from spaql.running import perform
-from spaql.store import Failure, Record, Store
-from spaql.studies import opened
+from spaql.runner.engines import Processes, Threads, engine
+from spaql.runner.engines.engine import Again, Engine, Outcome, attempt
+from spaql.runner.run_many import perform
+from spaql.runner.run_spec import Run
+from spaql.runner.store import Failure, Record, Store
+from spaql.studies.study import opened
 
 OIL = {"survey": "laplace", "sharpness": 10}
 
 
 def run(seed=0, **changes):
-    settings = {"algorithm": "spaql-published", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
+    settings = {"algorithm": "spaql", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
     return Run("oil", OIL, seed=seed, **settings | changes)
 
 
-def foreign(seed=0, algorithm="spaql", **arguments):
+def foreign(seed=0, algorithm="tessera", **arguments):
     return Run("unreliable:Unreliable-v0", arguments, algorithm, {}, seed, 4, 2)
 
 
@@ -143,7 +143,7 @@ def test_an_interruption_does_not_wait_for_a_long_run(store):
 
 def test_a_study_that_needs_all_its_runs_stops_at_the_first_that_fails(tmp_path):
     with opened(tmp_path, threads=1) as study:
-        with pytest.raises(StudyError, match=r"spaql-published\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
+        with pytest.raises(StudyError, match=r"spaql\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
             study.perform([run(0), run(seed=3, parameters={"scaling": -1.0}), *[run(seed) for seed in range(9, 99)]])
         assert run(0).id in study.store.finished()
         assert len(study.store) < 60
@@ -174,7 +174,7 @@ def test_a_message_that_is_no_text_can_be_stored(store, monkeypatch):
     def breaks(each, check):
         raise OSError(2, "no such file", b"pump-\xff".decode("utf-8", "surrogateescape"))
 
-    monkeypatch.setattr("spaql.engines.base.execute", breaks)
+    monkeypatch.setattr("spaql.runner.engines.engine.execute", breaks)
     assert perform([run()], store, Threads(1)).failed == 1
     [(_, failure)] = store.failures().values()
     assert "pump-\\udcff" in failure.message
@@ -185,7 +185,7 @@ def test_whatever_a_run_raises_in_a_thread_is_a_failure_in_one_line(store, monke
     def breaks(each, check):
         raise error
 
-    monkeypatch.setattr("spaql.engines.base.execute", breaks)
+    monkeypatch.setattr("spaql.runner.engines.engine.execute", breaks)
     assert perform([run(), run(1)], store, Threads(1)).failed == 2
     for _, failure in store.failures().values():
         assert "\n" not in failure.message
@@ -337,7 +337,7 @@ def test_a_worker_that_cannot_begin(store, monkeypatch):
 
 @pytest.mark.parametrize("how", ["learns", "hangs"])
 def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
-    monkeypatch.setattr("spaql.engines.threads._GRACE", 0.2)
+    monkeypatch.setattr("spaql.runner.engines.threads._GRACE", 0.2)
     end = threading.Event()
 
     def execute(each, check):
@@ -347,7 +347,7 @@ def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
                     check()
         return Record({"fresh": 1.0}, {"x": np.arange(3)})
 
-    monkeypatch.setattr("spaql.engines.base.execute", execute)
+    monkeypatch.setattr("spaql.runner.engines.engine.execute", execute)
     tally = perform([run(seed) for seed in range(9)], store, Threads(1, timeout=0.2))
     end.set()
     assert (tally.done, tally.failed) == (8, 1)
@@ -358,7 +358,9 @@ def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
 
 
 def test_a_score_that_is_no_number_is_a_failure(monkeypatch):
-    monkeypatch.setattr("spaql.engines.base.execute", lambda each, check: Record({"arms": 3, "fresh": float("inf")}))
+    monkeypatch.setattr(
+        "spaql.runner.engines.engine.execute", lambda each, check: Record({"arms": 3, "fresh": float("inf")})
+    )
     assert attempt(run()) == Failure("nan", "its 'fresh' is inf, which is no finite number")
 
 

@@ -12,7 +12,7 @@ import pytest
 import spaql
 from spaql.cli import main
 from spaql.errors import ParameterError
-from spaql.runs import Run
+from spaql.runner.train_dir import Run
 
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
 KILLS = 60 if SOAK else 5
@@ -70,7 +70,7 @@ assert resumed
 STUDIES = {
     "spaql on oil": ["oil", "--iterations", "2000", "--checkpoint-every", "500"],
     "published on ambulance": [
-        *("ambulance", "--algorithm", "spaql-published", "--iterations", "300", "--rollouts", "5"),
+        *("ambulance", "--algorithm", "spaql", "--iterations", "300", "--rollouts", "5"),
         *("--checkpoint-every", "2000"),
     ],
     "aql on oil": ["oil", "--algorithm", "aql", "--iterations", "2000", "--rollouts", "2", "--checkpoint-every", "800"],
@@ -104,16 +104,16 @@ def test_a_finished_run_can_be_made_longer(tmp_path, capsys):
 
 def test_a_stopped_run_goes_on(tmp_path, capsys):
     run = Run.begin(tmp_path, ["oil", "--iterations", "100", "--episodes", "10"])
-    run.keep(spaql.SPAQL("oil").learn(40))
+    run.keep(spaql.Tessera("oil").learn(iterations=40))
     assert main(["train", "--resume", str(tmp_path)]) == 0
     assert "goes on after 40 of 100 iterations" in capsys.readouterr().err
     again = spaql.load(tmp_path)
-    np.testing.assert_array_equal(again.history, spaql.SPAQL("oil").learn(100).history)
+    np.testing.assert_array_equal(again.history, spaql.Tessera("oil").learn(iterations=100).history)
     assert not (tmp_path / "checkpoint.spaql").exists()
 
 
 def test_a_new_run_does_not_go_on_with_the_agent_of_an_old_one(tmp_path):
-    Run.begin(tmp_path, ["oil", "--iterations", "5"]).finish(spaql.SPAQL("oil").learn(5))
+    Run.begin(tmp_path, ["oil", "--iterations", "5"]).finish(spaql.Tessera("oil").learn(iterations=5))
     Run.begin(tmp_path, ["ambulance", "--iterations", "5"])
     assert Run.read(tmp_path).agent() is None
     assert spaql.load(tmp_path).problem.name == "oil laplace 10"  # which stays until there is another
@@ -123,7 +123,7 @@ def test_steps_are_counted_from_the_beginning(tmp_path, capsys):
     words = ["cartpole", "--timesteps", "3000", "--episodes", "2"]
     assert train(*words, "--out", str(tmp_path / "whole")) == 0
     run = Run.begin(tmp_path / "part", words)
-    run.keep(spaql.SPAQL("cartpole").learn(total_timesteps=1200))
+    run.keep(spaql.Tessera("cartpole").learn(total_timesteps=1200))
     assert train("--resume", str(tmp_path / "part")) == 0
     assert (tmp_path / "part" / "agent.spaql").read_bytes() == (tmp_path / "whole" / "agent.spaql").read_bytes()
     capsys.readouterr()

@@ -17,8 +17,8 @@ from gymnasium import spaces
 import spaql
 from spaql import cli
 from spaql.agents import ALGORITHMS
-from spaql.environments import ProblemEnvironment
-from spaql.rng import Purpose, generator
+from spaql.gym.environments import ProblemEnvironment
+from spaql.partition.rng import Purpose, generator
 from spaql.stats import welch
 
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed; make test-sb3 runs these")
@@ -30,7 +30,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
-from spaql.beyond import control, sb3
+from spaql.studies import control, sb3
 
 pytestmark = pytest.mark.sb3
 
@@ -41,7 +41,7 @@ REFERENCES = {
     "spaql/Oil-v0": [0.7],
     "spaql/Ambulance-v0": [0.7],
 }
-LEARNERS = ("spaql", "spaql-published", "spaql-ts", "aql")
+LEARNERS = ("tessera", "spaql", "spaql-ts", "aql")
 
 
 @pytest.fixture(autouse=True)
@@ -55,14 +55,14 @@ def trained(algorithm, name):
     """An agent that learned on an environment of Gymnasium, a little."""
     given = {"reference": REFERENCES[name], "radius": 0.5} if algorithm == "spaql-ts" else {}
     horizon = 5 if name in OURS else None
-    return ALGORITHMS[algorithm](name, seed=1, horizon=horizon, **given).learn(40 if name in OURS else 6)
+    return ALGORITHMS[algorithm](name, seed=1, horizon=horizon, **given).learn(iterations=40 if name in OURS else 6)
 
 
 @cache
 def trained_on_problem(algorithm, name):
     """The same on our compiled problem."""
     given = {"reference": REFERENCES[name], "radius": 0.5} if algorithm == "spaql-ts" else {}
-    return ALGORITHMS[algorithm](OURS[name](), seed=1, **given).learn(200)
+    return ALGORITHMS[algorithm](OURS[name](), seed=1, **given).learn(iterations=200)
 
 
 def vector(name, count, seed, wrap=lambda env: env):
@@ -157,7 +157,7 @@ def test_agents_of_a_compiled_problem_play_its_environment(algorithm, name, dete
 
 
 def test_the_usual_call():
-    agent = trained("spaql", "CartPole-v1")
+    agent = trained("tessera", "CartPole-v1")
     returns, _ = played(agent, vector("CartPole-v1", 1, 8), 10)  # ten episodes are its own default
     assert evaluate_policy(agent, vector("CartPole-v1", 1, 8, Monitor)) == (np.mean(returns), np.std(returns))
 
@@ -181,7 +181,7 @@ class Parts(gymnasium.Env):
         return self.observation_space.sample(), float(np.sum(action)), False, self._elapsed >= 6, {}
 
 
-@pytest.mark.parametrize("algorithm", ["spaql", "aql", "random"])
+@pytest.mark.parametrize("algorithm", ["tessera", "aql", "random"])
 @pytest.mark.parametrize(
     ("seen", "asked"),
     [
@@ -196,7 +196,7 @@ class Parts(gymnasium.Env):
     ids=lambda space: type(space).__name__,
 )
 def test_every_space(seen, asked, algorithm):
-    agent = ALGORITHMS[algorithm](lambda: Parts(seen, asked), horizon=6).learn(3)
+    agent = ALGORITHMS[algorithm](lambda: Parts(seen, asked), horizon=6).learn(iterations=3)
     for count in (1, 3):
         returns, lengths = played(agent, DummyVecEnv([lambda: Parts(seen, asked)] * count), 5)
         assert lengths.tolist() == [6] * 5
@@ -209,8 +209,8 @@ def test_every_space(seen, asked, algorithm):
 @pytest.mark.parametrize("kept", [False, True], ids=["in memory", "in a file"])
 def test_an_agent_learns_the_same_through_a_monitor(tmp_path, kept):
     with closing(Monitor(gymnasium.make("CartPole-v1"), str(tmp_path / "log") if kept else None)) as watched:
-        agent = spaql.SPAQL(watched, seed=2).learn(20)
-        plain = spaql.SPAQL("CartPole-v1", seed=2).learn(20)
+        agent = spaql.Tessera(watched, seed=2).learn(iterations=20)
+        plain = spaql.Tessera("CartPole-v1", seed=2).learn(iterations=20)
         assert np.array_equal(agent.partition.visits, plain.partition.visits)
         seen = list(watched.get_episode_rewards())
         assert seen[-20:] == agent.history["score"].tolist()
@@ -221,7 +221,7 @@ def test_an_agent_learns_the_same_through_a_monitor(tmp_path, kept):
 
 def test_a_vector_of_environments_is_refused_in_one_sentence():
     with pytest.raises(spaql.errors.ParameterError, match=r"gymnasium\.Env"):
-        spaql.SPAQL(vector("CartPole-v1", 2, 0))
+        spaql.Tessera(vector("CartPole-v1", 2, 0))
 
 
 # Their agents on our environments ----------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_sac_and_dqn_train_on_our_environments():
 
 BUDGETS = {"cartpole": 1600, "pendulum": 600}
 SMALL = tuple(replace(task, budget=BUDGETS[task.problem]) for task in control.TASKS if task.problem in BUDGETS)
-FEW = control.Size(2, 3, (control.SPAQL, *control.RIVALS), SMALL)
+FEW = control.Size(2, 3, (control.Tessera, *control.RIVALS), SMALL)
 
 
 def test_the_study_with_their_agents_stopped_and_resumed(tmp_path, capsys, monkeypatch):

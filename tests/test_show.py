@@ -18,10 +18,10 @@ from selenium.webdriver.common.keys import Keys
 import browsers
 import spaql
 from problems_for_tests import box_world
-from spaql import showing
 from spaql.agents import Agent
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
+from spaql.viz import inspector as showing
 
 NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{title}} <!-- \u2028 \u00e9"
 
@@ -60,11 +60,11 @@ class Weather(gymnasium.Env[Any, Any]):
 @pytest.fixture(scope="module")
 def agents() -> dict[str, Agent]:
     return {
-        "cartpole": spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=2500),
-        "oil": spaql.SPAQL.published("oil", seed=1, rollouts=2).learn(100),
-        "aql": spaql.AQL("oil", seed=1, rollouts=0).learn(150),
-        "box": spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(150),
-        "weather": spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(60),
+        "cartpole": spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2500),
+        "oil": spaql.SPAQL("oil", seed=1, rollouts=2).learn(iterations=100),
+        "aql": spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=150),
+        "box": spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=150),
+        "weather": spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=60),
     }
 
 
@@ -164,7 +164,7 @@ def test_who_has_nothing_to_show_says_so(agents: dict[str, Agent]) -> None:
     with pytest.raises(ParameterError, match="Random has no partition to look at"):
         showing.page([spaql.Random("oil")])
     with pytest.raises(NotTrainedError):
-        showing.page([spaql.SPAQL("oil")])
+        showing.page([spaql.Tessera("oil")])
     with pytest.raises(ParameterError, match="one agent, or two side by side, got 3"):
         showing.page([agents["oil"]] * 3)
 

@@ -192,11 +192,11 @@ class Sky(gymnasium.Env):
 
 
 AGENTS = {
-    "spaql": (spaql.SPAQL("oil", seed=1).learn(60), np.array([0.4])),
-    "published": (spaql.SPAQL.published("ambulance", seed=1, rollouts=1).learn(60), np.array([0.4])),
-    "aql": (spaql.AQL("oil", seed=1, rollouts=0).learn(60), np.array([0.4])),
-    "cartpole": (spaql.SPAQL("cartpole", seed=1).learn(20), np.zeros(4)),
-    "sky": (spaql.SPAQL(Sky, seed=1, horizon=10).learn(20), {"a": np.zeros(2), "b": 1}),
+    "tessera": (spaql.Tessera("oil", seed=1).learn(iterations=60), np.array([0.4])),
+    "published": (spaql.SPAQL("ambulance", seed=1, rollouts=1).learn(iterations=60), np.array([0.4])),
+    "aql": (spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=60), np.array([0.4])),
+    "cartpole": (spaql.Tessera("cartpole", seed=1).learn(iterations=20), np.zeros(4)),
+    "sky": (spaql.Tessera(Sky, seed=1, horizon=10).learn(iterations=20), {"a": np.zeros(2), "b": 1}),
 }
 whole = {}
 for name, (agent, seen) in AGENTS.items():
@@ -235,7 +235,7 @@ for number in range(count):
                 action = np.asarray(again.predict(AGENTS[name][1])[0], float)
                 assert np.isfinite(action).all() and (action >= 0).all() and (action <= 3).all(), action
                 if how is array and name != "sky":
-                    again.learn(30)  # through a revision
+                    again.learn(iterations=30)  # through a revision
                     again.evaluate(2)
         except SpaqlError as error:  # such as an observation of another shape, which the file may ask for
             assert how is head, error

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import spaql
-from spaql.exact import optimum
 from spaql.problems import ambulance, oil
+from spaql.problems.optimum import optimum
 
 pytestmark = pytest.mark.compiled_only
 
@@ -17,9 +17,9 @@ ROUNDING = 0.005  # the paper prints two places
 # Problem, iterations, agent, scaling, and the mean and 95% half-width that the paper prints at that scaling:
 # table 1 (oil, quadratic survey, lambda = 50) and table 2 (ambulance, Beta(5, 2), c = 0).
 CASES = {
-    "table 1, SPAQL": (lambda: oil(survey="quadratic", sharpness=50.0), 5000, spaql.SPAQL.published, 0.1, 4.18, 0.03),
+    "table 1, SPAQL": (lambda: oil(survey="quadratic", sharpness=50.0), 5000, spaql.Tessera.published, 0.1, 4.18, 0.03),
     "table 1, AQL": (lambda: oil(survey="quadratic", sharpness=50.0), 5000, spaql.AQL, 1.5, 4.19, 0.04),
-    "table 2, SPAQL": (lambda: ambulance(arrivals="beta", cost=0.0), 2000, spaql.SPAQL.published, 0.1, 4.47, 0.01),
+    "table 2, SPAQL": (lambda: ambulance(arrivals="beta", cost=0.0), 2000, spaql.Tessera.published, 0.1, 4.47, 0.01),
     "table 2, AQL": (lambda: ambulance(arrivals="beta", cost=0.0), 2000, spaql.AQL, 0.25, 4.32, 0.02),
 }
 
@@ -29,7 +29,7 @@ cases = pytest.mark.parametrize("case", CASES)
 @cache
 def agents(case):
     make, iterations, kind, scaling, _, _ = CASES[case]
-    return [kind(make(), scaling=scaling, seed=seed).learn(iterations) for seed in SEEDS]
+    return [kind(make(), scaling=scaling, seed=seed).learn(iterations=iterations) for seed in SEEDS]
 
 
 @cache

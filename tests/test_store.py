@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spaql.errors import StoreError
-from spaql.store import Record, Store
+from spaql.runner.store import Record, Store
 
 CODE = "spaql 1, abc"
 
@@ -72,7 +72,7 @@ def test_a_store_that_is_deleted_is_missed(tmp_path):
 def test_two_processes(tmp_path):
     path = tmp_path / "runs.sqlite"
     script = f"""
-        from spaql.store import Store
+        from spaql.runner.store import Store
         store = Store({str(path)!r}, code={CODE!r})
         print("open", flush=True)
         input()

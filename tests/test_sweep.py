@@ -16,10 +16,10 @@ import pytest
 import spaql
 from spaql.cli import main
 from spaql.errors import StudyError
-from spaql.experiment import execute
-from spaql.paper import plan
-from spaql.store import Store
-from spaql.sweeps import Description
+from spaql.runner.run_spec import execute
+from spaql.runner.store import Store
+from spaql.studies.paper import plan
+from spaql.studies.sweep import Description
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "studies"
 SMALL = """
@@ -69,7 +69,7 @@ def test_every_combination_is_a_group():
         ("seeds = 3", "seeds = 5"),
         ("sharpness = [1, 10]", "sharpness = [0.5, 1, 10, 50]"),
         ("scaling = [0.1, 0.5]", "scaling = [0.5, 2.0, 0.1]"),
-        ('algorithm = "random"', 'algorithm = "random"\n[[algorithms]]\nalgorithm = "spaql"'),
+        ('algorithm = "random"', 'algorithm = "random"\n[[algorithms]]\nalgorithm = "tessera"'),
         ('algorithm = "aql"', 'algorithm = "aql"\nlabel = "another name"'),
         ("scaling = [0.1, 0.5]", "scaling = [0.1, 0.5, 2.0]"),
         ("sharpness = [1, 10]", "sharpness = [1.0, 10.0]"),
@@ -97,7 +97,7 @@ def test_draws_are_within_their_ranges_and_more_of_them_change_none():
     head = SMALL.partition("[[algorithms]]")[0]
     drawn = """
         [[algorithms]]
-        algorithm = "spaql"
+        algorithm = "tessera"
         list = [{ tolerance = 0.1 }, { tolerance = 0.2 }]
         draws = NUMBER
         [algorithms.random]
@@ -172,7 +172,7 @@ def test_the_example_of_the_paper_is_the_paper():
         ),
         ("grid = { sharpness = [1, 10] }", "grid = { sharpness = 1 }", "grid.sharpness: expected a list of values"),
         ("sharpness = [1, 10]", "sharpness = [1, 1]", "grid.sharpness: a value is there twice"),
-        ('"aql"', '"dqn"', r"algorithms\[1\]: 'dqn' is not one of spaql, spaql-published"),
+        ('"aql"', '"dqn"', r"algorithms\[1\]: 'dqn' is not one of spaql, spaql"),
         ("rollouts = 0", "rolouts = 0", "parameters of aql: 'rolouts' is not known; there are scaling, rollouts"),
         ("rollouts = 0", "seed = 0", "'seed' is not known.*seeds are given by the study"),
         ("rollouts = 0", "scaling = 1", "scaling is given twice"),
@@ -250,7 +250,7 @@ def test_only_what_is_new_is_done(tmp_path, capsys):
 
 
 def test_failures_are_told_and_tried_again_where_asked(tmp_path, capsys, monkeypatch):
-    import spaql.engines.base as base
+    import spaql.runner.engines.engine as base
 
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
@@ -291,14 +291,14 @@ def test_a_wrong_engine_or_folder_is_told_before_anything_is_written(tmp_path, c
 
 
 def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
-    base = {"steps": 100, "algorithms": [{"algorithm": "spaql"}]}
+    base = {"steps": 100, "algorithms": [{"algorithm": "tessera"}]}
     for problem, sentence in (
         ("nowhere:Tank-v0", "there is no module 'nowhere' here"),
         ("Nothing-v0", "Gymnasium knows no such environment"),
     ):
         with pytest.raises(StudyError, match=sentence):
             spaql.sweep({**base, "problems": [{"problem": problem}]}, tmp_path / "out")
-    ranges = {"algorithm": "spaql", "random": {"growth": {"low": 0.1, "high": 0.2}}}
+    ranges = {"algorithm": "tessera", "random": {"growth": {"low": 0.1, "high": 0.2}}}
     with pytest.raises(StudyError, match="random of spaql needs draws"):
         spaql.sweep({**base, "problems": [{"problem": "oil"}], "algorithms": [ranges]}, tmp_path / "out")
     mean = {"problems": [{"problem": "CartPole-v1"}], "algorithms": [{"algorithm": "mean"}]}

@@ -12,23 +12,23 @@ import time
 
 import numpy as np
 import pytest
+from benchmarks.stores import synthetic
 
 import browsers
 from spaql import stats
-from spaql.bench.stores import synthetic
 from spaql.cli import main
 from spaql.errors import NothingYetError, OutputError, ParameterError, StudyError
-from spaql.experiment import Run
-from spaql.report import Section, sections_page
-from spaql.store import STORE, Failure, Record, Store
-from spaql.sweeps import Description
-from spaql.sweeps.exporting import export
-from spaql.sweeps.gathered import gather
-from spaql.sweeps.page import write_report
-from spaql.sweeps.pictures import draw, sheets
-from spaql.sweeps.status import lock_held, status
-from spaql.sweeps.table import FORMATS, optima, tabulate
-from spaql.sweeps.watching import watch
+from spaql.runner.run_spec import Run
+from spaql.runner.store import STORE, Failure, Record, Store
+from spaql.studies.sweep import Description
+from spaql.studies.sweep.exporting import export
+from spaql.studies.sweep.gathered import gather
+from spaql.studies.sweep.page import write_report
+from spaql.studies.sweep.pictures import draw, sheets
+from spaql.studies.sweep.status import lock_held, status
+from spaql.studies.sweep.table import FORMATS, optima, tabulate
+from spaql.studies.sweep.watching import watch
+from spaql.viz.report import Section, sections_page
 
 NASTY = "</script><b>&|\"_'"
 TOLD = {
@@ -391,7 +391,7 @@ def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
 
 
 def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
-    monkeypatch.setattr("spaql.bench.stores._AT_ONCE", 25)
+    monkeypatch.setattr("benchmarks.stores._AT_ONCE", 25)
     asked, runs = [], Description.missing
     monkeypatch.setattr(Description, "missing", lambda *of: asked.append(1) or runs(*of))
     study = synthetic(tmp_path, 60, 12)
@@ -663,7 +663,7 @@ def test_bad_requests_are_one_sentence(part, words, sentence, capsys):
 
 
 def test_watching_ends_by_ctrl_c(part, monkeypatch):
-    from spaql.sweeps import watching
+    from spaql.studies.sweep import watching
 
     def interrupted(*args, **options):
         raise KeyboardInterrupt

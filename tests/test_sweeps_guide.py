@@ -9,7 +9,7 @@ import pytest
 from docs_for_tests import blocks, commands, page, run
 from spaql.agents import ALGORITHMS
 from spaql.cli import main
-from spaql.sweeps import description
+from spaql.studies.sweep import description
 
 GUIDE = page("sweeps.md")
 

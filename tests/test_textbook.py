@@ -11,8 +11,8 @@ from numba.core import config
 import textbook
 import textbook_memory
 from problems_for_tests import box_world, finite_world
-from spaql.agents import AQL, SPAQL
-from spaql.agents.spaql import MECHANISMS
+from spaql.agents import AQL, SPAQL, Tessera
+from spaql.agents.tessera.agent import MECHANISMS
 from spaql.problems import ambulance, oil
 from spaql.problems.oil import DEPOSIT
 
@@ -74,7 +74,7 @@ def test_published_spaql_equals_the_textbook(name, seed, scaling):
     best, history = textbook.spaql(
         plain, iterations=ITERATIONS, scaling=scaling, seed=seed, rollouts=ROLLOUTS, choices=choices
     )
-    agent = SPAQL.published(problem, scaling=scaling, seed=seed, rollouts=ROLLOUTS).learn(ITERATIONS)
+    agent = SPAQL(problem, scaling=scaling, seed=seed, rollouts=ROLLOUTS).learn(iterations=ITERATIONS)
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     assert cells(agent.partition, problem) == boxes(best.balls)
@@ -84,7 +84,7 @@ def same_agent(name, seed, iterations, **rules):
     """Let both learn, compare all they did and know, and return the library's."""
     problem, plain, choices = PAIRS[name]()
     learner, history = textbook_memory.spaql(plain, iterations=iterations, seed=seed, choices=choices, **rules)
-    agent = SPAQL(problem, seed=seed, **rules).learn(iterations)
+    agent = Tessera(problem, seed=seed, **rules).learn(iterations=iterations)
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     rows, numbers = [], []
@@ -134,7 +134,7 @@ def test_aql_equals_the_textbook(name, seed, scaling):
     partitions, history = textbook.aql(
         plain, iterations=ITERATIONS, scaling=scaling, seed=seed, rollouts=ROLLOUTS, choices=choices
     )
-    agent = AQL(problem, scaling=scaling, seed=seed, rollouts=ROLLOUTS).learn(ITERATIONS)
+    agent = AQL(problem, scaling=scaling, seed=seed, rollouts=ROLLOUTS).learn(iterations=ITERATIONS)
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     for h, partition in enumerate(partitions):
@@ -146,6 +146,6 @@ def test_long_run_equals_the_textbook():
     problem, plain, _ = oil_pair("quadratic", 50.0, horizon=2)
     iterations = 100 if config.DISABLE_JIT else 3000
     partitions, _ = textbook.aql(plain, iterations=iterations, scaling=0.01, seed=1, rollouts=1)
-    agent = AQL(problem, scaling=0.01, seed=1, rollouts=1).learn(iterations)
+    agent = AQL(problem, scaling=0.01, seed=1, rollouts=1).learn(iterations=iterations)
     for h, partition in enumerate(partitions):
         assert cells(agent.partition.at(h), problem) == boxes(partition.balls)

@@ -7,8 +7,8 @@ import pytest
 import spaql
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.problems.words import words
-from spaql.tree import _least
+from spaql.partition.tree import _least
+from spaql.problems.labels import words
 
 
 class Weather(gymnasium.Env):
@@ -43,12 +43,12 @@ class Weather(gymnasium.Env):
 
 
 AGENTS = {
-    "spaql on oil": lambda: spaql.SPAQL("oil", seed=1).learn(100),
-    "published on ambulance": lambda: spaql.SPAQL.published("ambulance", seed=1, rollouts=2).learn(200),
-    "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(300),
-    "spaql on a box": lambda: spaql.SPAQL(box_world()[0], seed=1).learn(200),
-    "published with finite actions": lambda: spaql.SPAQL.published(finite_world()[0], seed=1, rollouts=2).learn(200),
-    "spaql on an angle": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], horizon=10).learn(300),
+    "spaql on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
+    "published on ambulance": lambda: spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=200),
+    "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=300),
+    "spaql on a box": lambda: spaql.Tessera(box_world()[0], seed=1).learn(iterations=200),
+    "published with finite actions": lambda: spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200),
+    "spaql on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=300),
 }
 
 
@@ -110,16 +110,16 @@ def test_thresholds_exist_in_every_range(low, high):
 
 def test_who_has_not_learned_and_who_has_no_partition_say_so():
     with pytest.raises(NotTrainedError, match="has not learned yet"):
-        spaql.SPAQL("oil").tree()
+        spaql.Tessera("oil").tree()
     with pytest.raises(ParameterError, match="no partition"):
         spaql.Random("oil").tree()
 
 
 def test_words_are_those_of_the_documentation_or_the_users_own():
-    assert words(spaql.SPAQL("cartpole").problem).states[2] == "angle"
-    assert words(spaql.SPAQL("CartPole-v1").problem).actions == ["push left", "push right"]
+    assert words(spaql.Tessera("cartpole").problem).states[2] == "angle"
+    assert words(spaql.Tessera("CartPole-v1").problem).actions == ["push left", "push right"]
     assert words(box_world()[0]).states[0] == "observation[0]"
     assert words(AGENTS["spaql on an angle"]().problem).states == ["angle", "count", "wind[0]", "wind[1]"]
-    assert words(spaql.SPAQL("oil").problem, names=["x"]).states == ["x"]
+    assert words(spaql.Tessera("oil").problem, names=["x"]).states == ["x"]
     with pytest.raises(ParameterError, match="names: expected 1 words"):
-        words(spaql.SPAQL("oil").problem, names=["x", "y"])
+        words(spaql.Tessera("oil").problem, names=["x", "y"])

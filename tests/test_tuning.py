@@ -18,13 +18,13 @@ import docs_for_tests
 import spaql
 from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
-from spaql.experiment import Run
-from spaql.store import Record
-from spaql.tuning import page, racing
-from spaql.tuning.asking import FILE, Asker
-from spaql.tuning.performing import _Tuning
-from spaql.tuning.racing import Measure
-from spaql.tuning.search import Search
+from spaql.runner.run_spec import Run
+from spaql.runner.store import Record
+from spaql.studies.tune import page, racing
+from spaql.studies.tune.asking import FILE, Asker
+from spaql.studies.tune.performing import _Tuning
+from spaql.studies.tune.racing import Measure
+from spaql.studies.tune.search import Search
 
 BASE = {
     "iterations": 10,
@@ -32,7 +32,7 @@ BASE = {
     "problems": [{"problem": "oil"}],
     "algorithms": [
         {
-            "algorithm": "spaql-published",
+            "algorithm": "spaql",
             "parameters": {"heat": 3.0},
             "random": {
                 "scaling": {"low": 0.01, "high": 4.0, "log": True},
@@ -76,8 +76,8 @@ def fake(monkeypatch):
 
 def installed(monkeypatch, **options):
     made = Fake(**options)
-    monkeypatch.setattr("spaql.engines.base.execute", made)
-    monkeypatch.setattr("spaql.studies.prepare", lambda algorithms, progress_bar: None)
+    monkeypatch.setattr("spaql.runner.engines.engine.execute", made)
+    monkeypatch.setattr("spaql.studies.study.prepare", lambda algorithms, progress_bar: None)
     return made
 
 
@@ -107,8 +107,8 @@ def test_workers_and_longer_tunings_change_nothing(tmp_path, fake):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-import spaql.engines.base, spaql.studies, test_tuning
-from spaql.tuning import asking
+import spaql.runner.engines.engine, spaql.studies.study, test_tuning
+from spaql.studies.tune import asking
 
 fake = test_tuning.Fake()
 child = os.fork()  # it is killed in the middle of a batch, and then its parent while it tells of one
@@ -125,9 +125,9 @@ def write(self, trials, values, last, before=asking.Asker.write):
         os.kill(os.getpid(), signal.SIGKILL)
     before(self, trials, values, last=last)
 
-spaql.engines.base.execute = execute
+spaql.runner.engines.engine.execute = execute
 asking.Asker.write = write
-spaql.studies.prepare = lambda algorithms, progress_bar: None
+spaql.studies.study.prepare = lambda algorithms, progress_bar: None
 if child:
     print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
 spaql.tune(test_tuning.study(), {folder!r}, workers=2, progress_bar=False)
@@ -248,7 +248,7 @@ def test_defaults_that_are_best_win(tmp_path, monkeypatch):
 
 def spaql_groups(told):
     """Groups of a sweep of the same study."""
-    from spaql.sweeps import Description
+    from spaql.studies.sweep import Description
 
     return Description.of({**told, "seeds": 8}).groups
 
@@ -478,7 +478,7 @@ def test_without_the_extra(tmp_path, monkeypatch):
         ({"algorithm": {"draws": 3}}, "draws: tuning looks for values itself"),
         ({"algorithm": {"random": {"scaling": {"low": -1.0, "high": 1.0}}}}, "scaling: expected"),
         ({"algorithm": {"random": {"scaling": {"choices": [1, "1"]}}}}, "look the same|scaling: expected"),
-        ({"algorithms": [{"algorithm": "spaql"}, {"algorithm": "aql"}]}, "one is tuned at a time"),
+        ({"algorithms": [{"algorithm": "tessera"}, {"algorithm": "aql"}]}, "one is tuned at a time"),
     ],
 )
 def test_bad_studies_are_one_sentence(changes, sentence):
@@ -554,11 +554,11 @@ def test_stopped_by_hand(tmp_path, file, fake, monkeypatch, capsys):
             os.kill(os.getpid(), signal.SIGINT)
         return fake(run)
 
-    monkeypatch.setattr("spaql.engines.base.execute", interrupted)
+    monkeypatch.setattr("spaql.runner.engines.engine.execute", interrupted)
     assert main(["tune", str(file), "--out", str(folder), "--quiet", "--workers", "1"]) == 130
     assert "the same command goes on" in capsys.readouterr().err
     assert len(json.loads(said(folder))["trials"]) == 5  # the defaults and the first batch
-    monkeypatch.setattr("spaql.engines.base.execute", fake)
+    monkeypatch.setattr("spaql.runner.engines.engine.execute", fake)
     assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0
     assert main(["tune", str(file), "--out", str(tmp_path / "whole"), "--quiet"]) == 0
     assert said(folder) == said(tmp_path / "whole")

@@ -7,14 +7,14 @@ from matplotlib.collections import PolyCollection
 import spaql
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.figures import save
-from spaql.spaces import Finite
-from spaql.views import BINS, LAYERS, Sight
+from spaql.partition.spaces import Finite
+from spaql.viz.figures import save
+from spaql.viz.policy_view import BINS, LAYERS, Sight
 
 AGENTS = {
-    "cartpole": lambda: spaql.SPAQL("cartpole", seed=1).learn(total_timesteps=2000),
-    "box": lambda: spaql.SPAQL.published(box_world()[0], seed=1, rollouts=2).learn(150),
-    "finite": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(150),
+    "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2000),
+    "box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=150),
+    "finite": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(iterations=150),
 }
 
 
@@ -35,7 +35,7 @@ def box():
 
 @pytest.fixture(scope="module")
 def oil():
-    return spaql.SPAQL.published("oil", seed=1, rollouts=2).learn(100)
+    return spaql.SPAQL("oil", seed=1, rollouts=2).learn(iterations=100)
 
 
 def sight_of(agent):
@@ -97,8 +97,8 @@ def test_the_majority_of_finite_actions_is_shown(cartpole):
 
 def test_numbers_that_decide_are_told_from_those_that_do_not():
     problem = spaql.problems.oil()
-    assert sight_of(spaql.SPAQL(problem, seed=1).learn(100)).telling() == [0]
-    partition = spaql.SPAQL.published(finite_world()[0], seed=1, rollouts=2).learn(200)
+    assert sight_of(spaql.Tessera(problem, seed=1).learn(iterations=100)).telling() == [0]
+    partition = spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200)
     influence = sight_of(partition).influence
     assert ((influence >= 0.0) & (influence <= 1.0)).all()
 
@@ -171,4 +171,4 @@ def test_who_has_nothing_to_show_says_so():
     with pytest.raises(ParameterError, match="Random has no partition to look at"):
         spaql.Random("oil").plot()
     with pytest.raises(NotTrainedError):
-        spaql.SPAQL("oil").plot()
+        spaql.Tessera("oil").plot()

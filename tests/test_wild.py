@@ -5,8 +5,9 @@ import pytest
 
 import spaql
 from spaql.errors import ParameterError
-from spaql.problems import wild, wild_optimum, wild_share
-from spaql.problems.wild import KINDS, draw
+from spaql.problems import random_travel as wild
+from spaql.problems import wild_optimum, wild_share
+from spaql.problems.random_travel import KINDS, draw
 
 NUMBERS = range(12)
 
@@ -63,7 +64,7 @@ def test_no_grid_of_places_is_better_than_the_optimum_of_deposits(number):
 @pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("arrivals")])
 def test_no_policy_passes_the_optimum_of_arrivals(number):
     recipe, problem = draw(6, number), wild(family=6, number=number)
-    agents = [spaql.NoMovement(problem, seed=1), spaql.SPAQL(problem, seed=1).learn(total_timesteps=20_000)]
+    agents = [spaql.NoMovement(problem, seed=1), spaql.Tessera(problem, seed=1).learn(total_timesteps=20_000)]
     for agent in agents:
         fresh = agent.evaluate(4000)
         low, high = (wild_share(bound, family=6, number=number) for bound in fresh.interval)

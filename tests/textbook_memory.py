@@ -1,4 +1,4 @@
-"""SPAQL past the paper, written plainly from the documentation of `spaql.memory`, `planning` and `splitting`.
+"""SPAQL past the paper, written plainly from the documentation of `spaql.agents.tessera.replay`, `planning` and `splitting`.
 
 Slow, and sharing no code with the library: lists of cells and experiences, no sums that are kept from one use to the
 next, no model.  Where the library iterates on sums per cell and leaf, here every experience has its target and every

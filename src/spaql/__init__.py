@@ -9,34 +9,35 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-import spaql.registration  # noqa: F401  (registers the environments)
+import spaql.gym.registration  # noqa: F401  (registers the environments)
 from spaql._version import __version__
 
 _HOMES = {
     "AQL": "spaql.agents",
     "SPAQL": "spaql.agents",
+    "Tessera": "spaql.agents",
     "SPAQLTS": "spaql.agents",
     "Random": "spaql.agents",
     "NoMovement": "spaql.agents",
     "Mean": "spaql.agents",
     "Median": "spaql.agents",
-    "GymnasiumProblem": "spaql.gymnasium_problem",
-    "ProblemEnvironment": "spaql.environments",
-    "load": "spaql.files",
-    "optimum": "spaql.exact",
-    "sweep": "spaql.sweeps.performing",
-    "tune": "spaql.tuning.performing",
+    "GymnasiumProblem": "spaql.gym.problem",
+    "ProblemEnvironment": "spaql.gym.environments",
+    "load": "spaql.agents.files",
+    "optimum": "spaql.problems.optimum",
+    "sweep": "spaql.studies.sweep.performing",
+    "tune": "spaql.studies.tune.performing",
     "SpaqlError": "spaql.errors",
 }
 
-_MODULES = ("callbacks", "loggers", "problems")
+_MODULES = {"callbacks": "spaql.agents.callbacks", "loggers": "spaql.agents.loggers", "problems": "spaql.problems"}
 
 __all__ = ["__version__", *_MODULES, *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"spaql.{name}")
+        return importlib.import_module(_MODULES[name])
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'spaql' has no attribute {name!r}")

@@ -6,13 +6,13 @@ from spaql.agents.aql import AQL
 from spaql.agents.base import Agent, Evaluation, Trained
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
 from spaql.agents.diagnosis import Diagnosis
-from spaql.agents.published import SPAQLTS, PublishedSPAQL
-from spaql.agents.spaql import SPAQL
+from spaql.agents.spaql import SPAQL, SPAQLTS
+from spaql.agents.tessera.agent import Tessera
 
 #: the algorithms by name: called with a problem and keywords, each makes an agent
 ALGORITHMS: dict[str, Callable[..., Agent]] = {
+    "tessera": Tessera,
     "spaql": SPAQL,
-    "spaql-published": PublishedSPAQL,
     "spaql-ts": SPAQLTS,
     "aql": AQL,
     "random": Random,
@@ -32,7 +32,6 @@ __all__ = [
     "Mean",
     "Median",
     "NoMovement",
-    "PublishedSPAQL",
     "Random",
     "Trained",
 ]

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, check_counts, within
-from spaql.compiling import borrow, kernel
-from spaql.episodes import advance_all, begin_all, rollouts
+from spaql.agents.rollouts import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
-from spaql.kernels import best, lend, play, update
-from spaql.partition import Partition, fill
+from spaql.partition.jit import borrow, kernel
+from spaql.partition.kernels import best, lend, play, update
+from spaql.partition.partition import Partition, fill
+from spaql.partition.rng import Purpose, stream
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed, lend_frame, lend_world
-from spaql.rng import Purpose, stream
-from spaql.spaces import check_number, check_whole
+from spaql.validation import check_number, check_whole
 
 TRAINING, MONITORING, STATUS, FINISHED = 0, 1, 2, 3
 _LONGEST = 10_000
@@ -76,7 +76,7 @@ def train_episode(f, world, frame, rules, counts, row, agent_random, world_rando
 
 @kernel()
 def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
-    """Up to `len(rows)` episodes, counted in `counts[FINISHED]`.  Stops as `spaql.agents.spaql.iterate` does."""
+    """Up to `len(rows)` episodes, counted in `counts[FINISHED]`.  Stops as `spaql.agents.tessera.agent.iterate` does."""
     f, world, frame, counts = lend(f), lend_world(world), lend_frame(frame), borrow(counts)
     training_agent, training_world = borrow(streams[0]), borrow(streams[1])
     monitoring_agent, monitoring_world = borrow(streams[2]), borrow(streams[3])
@@ -201,7 +201,7 @@ class AQL(Trained):
         self._forest.reserve(self.problem.horizon)
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
-        """Run the kernel; see `spaql.training.Learner`."""
+        """Run the kernel; see `spaql.agents.training.Learner`."""
         self._counts[STATUS] = RAN
         with self.problem.playing():
             iterate(

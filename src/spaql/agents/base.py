@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spaql import training
+from spaql.agents import training
+from spaql.agents.callbacks import Callbacks
 from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
-from spaql.callbacks import Callbacks
-from spaql.compiling import records
-from spaql.episodes import evaluate_forest
+from spaql.agents.rollouts import evaluate_forest
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition import Cells, Partition, fill
+from spaql.partition.jit import records
+from spaql.partition.partition import Cells, Partition, fill
+from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
+from spaql.partition.spaces import Floats
 from spaql.problems.base import Frame, Playable, World
-from spaql.rng import LARGEST_SEED, Purpose, Stream, generator, stream
-from spaql.spaces import Floats, check_whole
 from spaql.stats import Estimate, mean_interval
+from spaql.validation import check_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from spaql.explaining import Explanation
-    from spaql.rules import Rules
-    from spaql.tree import Tree
+    from spaql.explain.explanation import Explanation
+    from spaql.explain.rules import Rules
+    from spaql.partition.tree import Tree
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
 STEPS = ("training_steps", "selection_steps", "monitoring_steps")
@@ -75,7 +76,7 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     """Whatever a user may call a problem as one."""
     if isinstance(problem, Playable) and not environment:
         return problem
-    from spaql.opening import as_problem  # not before it is asked for: it brings all of Gymnasium
+    from spaql.gym.resolve import as_problem  # not before it is asked for: it brings all of Gymnasium
 
     return as_problem(problem, seed, **environment)
 
@@ -150,9 +151,9 @@ class Agent:
 
     def learn(
         self,
-        iterations: int | None = None,
-        *,
         total_timesteps: int | None = None,
+        *,
+        iterations: int | None = None,
         callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
@@ -169,7 +170,7 @@ class Agent:
             How long; one of the two.
         callback
             What to do meanwhile: a function of the agent, which stops learning by returning False, or one of
-            `spaql.callbacks`, or a list of these.  What is learned stays the same, to the last bit, unless one plays
+            `spaql.agents.callbacks`, or a list of these.  What is learned stays the same, to the last bit, unless one plays
             in the environment that is learned on; see there.
         progress_bar
             None shows it on a terminal.
@@ -182,7 +183,7 @@ class Agent:
 
     @property
     def history(self) -> NDArray[np.void]:
-        """One row per iteration, read-only; the columns are those of `spaql.training.ROW`."""
+        """One row per iteration, read-only; the columns are those of `spaql.agents.training.ROW`."""
         if len(self._history) != 1:
             self._history[:] = [np.concatenate(self._history) if self._history else records(0, training.ROW)]
         rows = self._history[0].view()
@@ -230,7 +231,7 @@ class Agent:
         """Steps of learning before cells can be a quarter of the space, or None for agents without cells."""
         return None
 
-    def diagnose(self, iterations: int | None = None, *, total_timesteps: int | None = None) -> list[Diagnosis]:
+    def diagnose(self, total_timesteps: int | None = None, *, iterations: int | None = None) -> list[Diagnosis]:
         """What may be wrong with the agent and its problem, and what to change; empty where nothing was found.
 
         Ask before training, and say how long it is to be, and ask again after it.  Plays a few episodes that count
@@ -239,7 +240,7 @@ class Agent:
         Examples
         --------
         >>> import spaql
-        >>> agent = spaql.SPAQL.published(spaql.problems.oil())
+        >>> agent = spaql.SPAQL(spaql.problems.oil())
         >>> [found.id for found in agent.diagnose(iterations=5000)]
         ['value-saturated']
         """
@@ -261,15 +262,15 @@ class Agent:
     # Files ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the agent to a file, from which `spaql.load` makes it again; see `spaql.files`."""
-        from spaql.files import save  # it knows all agents
+        """Write the agent to a file, from which `spaql.load` makes it again; see `spaql.agents.files`."""
+        from spaql.agents.files import save  # it knows all agents
 
         return save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
         """An agent from a file, on the given environment or problem, or on the one that the file names."""
-        from spaql.files import load  # it knows all agents
+        from spaql.agents.files import load  # it knows all agents
 
         agent = load(path, env)
         if not isinstance(agent, cls):
@@ -299,7 +300,7 @@ class Agent:
         Examples
         --------
         >>> import spaql, tempfile
-        >>> agent = spaql.SPAQL("oil", seed=0).learn(50)
+        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=50)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     "policy_act" in agent.export(f"{folder}/policy.h").read_text()
         True
@@ -351,8 +352,8 @@ class Agent:
         raise NotImplementedError
 
     def tree(self) -> Tree:
-        """The policy as a decision tree: what `predict` does, and nothing else; see `spaql.tree`."""
-        from spaql.tree import decision_tree  # not before it is asked for; nor are the next two
+        """The policy as a decision tree: what `predict` does, and nothing else; see `spaql.partition.tree`."""
+        from spaql.partition.tree import decision_tree  # not before it is asked for; nor are the next two
 
         self._require_training()
         return decision_tree(self.problem, self._policy())
@@ -371,7 +372,7 @@ class Agent:
     ) -> Figure:
         """The policy over two observed numbers as a figure to print; for one of them, over states and actions.
 
-        The views are those of `spaql show`; see `spaql.views` for what they mean.
+        The views are those of `spaql show`; see `spaql.viz.policy_view` for what they mean.
 
         Parameters
         ----------
@@ -393,10 +394,10 @@ class Agent:
         Examples
         --------
         >>> import spaql
-        >>> spaql.SPAQL("oil").learn(50).plot(layer="visits").axes[0].get_xlabel()
+        >>> spaql.Tessera("oil").learn(iterations=50).plot(layer="visits").axes[0].get_xlabel()
         'position'
         """
-        from spaql.portraits import portray  # it knows all agents, and brings all of matplotlib
+        from spaql.viz.policy_plot import portray  # it knows all agents, and brings all of matplotlib
 
         return portray(
             self,
@@ -419,7 +420,7 @@ class Agent:
         names: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
     ) -> Explanation:
-        """Why `predict` does what it does for one observation, and what would change it; see `spaql.explaining`.
+        """Why `predict` does what it does for one observation, and what would change it; see `spaql.explain.explanation`.
 
         Parameters
         ----------
@@ -435,12 +436,12 @@ class Agent:
         Examples
         --------
         >>> import spaql
-        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=100)
+        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=100)
         >>> why = agent.explain([0.0])
         >>> why.action == agent.predict([0.0])[0]
         array([ True])
         """
-        from spaql.explaining import explained
+        from spaql.explain.explanation import explained
 
         tree, at = self.tree(), self._time(step)
         count = check_whole(runners_up, "runners_up", 0)
@@ -453,7 +454,7 @@ class Agent:
     def rules(
         self, *, step: int = 0, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
     ) -> Rules:
-        """The policy as a short list of rules, of which the first that fits decides; see `spaql.rules`.
+        """The policy as a short list of rules, of which the first that fits decides; see `spaql.explain.rules`.
 
         Parameters
         ----------
@@ -463,11 +464,11 @@ class Agent:
         Examples
         --------
         >>> import spaql
-        >>> rules = spaql.SPAQL("oil", seed=0).learn(iterations=100).rules()
+        >>> rules = spaql.Tessera("oil", seed=0).learn(iterations=100).rules()
         >>> rules[-1].conditions  # of what is done otherwise
         ()
         """
-        from spaql.rules import rules_of
+        from spaql.explain.rules import rules_of
 
         tree, at = self.tree(), self._time(step)
         inherits = "scaling" in self.get_parameters()  # the published agents, who split as published
@@ -639,7 +640,7 @@ class Agent:
 
 
 class Trained(Agent):
-    """An agent that must learn before it can be asked; subclasses are `spaql.training.Learner`s."""
+    """An agent that must learn before it can be asked; subclasses are `spaql.agents.training.Learner`s."""
 
     @property
     def steps_taken(self) -> int:
@@ -667,14 +668,14 @@ class Trained(Agent):
         raise NotImplementedError
 
     def iterate(self, rows: NDArray[np.void], budget: int) -> None:
-        """Run up to `len(rows)` iterations; see `spaql.training.Learner`."""
+        """Run up to `len(rows)` iterations; see `spaql.agents.training.Learner`."""
         raise NotImplementedError
 
     def learn(
         self,
-        iterations: int | None = None,
-        *,
         total_timesteps: int | None = None,
+        *,
+        iterations: int | None = None,
         callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:

@@ -13,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
-from spaql.callbacks import Callbacks, Watch
-from spaql.episodes import evaluate_baseline
+from spaql.agents.callbacks import Callbacks, Watch
+from spaql.agents.rollouts import evaluate_baseline
 from spaql.errors import ParameterError
-from spaql.partition import Cells
+from spaql.partition.partition import Cells
+from spaql.partition.rng import Stream
+from spaql.partition.spaces import Box, Finite, Floats
 from spaql.problems.base import Frame, World
 from spaql.problems.model import BetaArrivals
-from spaql.rng import Stream
-from spaql.spaces import Box, Finite, Floats, check_whole
+from spaql.validation import check_whole
 
 if TYPE_CHECKING:
-    from spaql.tree import Tree
+    from spaql.partition.tree import Tree
 
 
 class Baseline(Agent):
@@ -33,9 +34,9 @@ class Baseline(Agent):
 
     def learn(
         self,
-        iterations: int | None = None,
-        *,
         total_timesteps: int | None = None,
+        *,
+        iterations: int | None = None,
         callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql.partition.spaces import Finite, Floats
 from spaql.problems.base import LARGEST_REWARD, Playable, Problem
-from spaql.spaces import Finite, Floats
 
 if TYPE_CHECKING:
     from spaql.agents.base import Agent
@@ -117,7 +117,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
 def environment_of(problem: Playable) -> Iterator[Any]:
     """To be looked at step by step; what is learned on is left alone."""
     if isinstance(problem, Problem):
-        from spaql.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
+        from spaql.gym.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
 
         yield ProblemEnvironment(problem)
         return
@@ -129,7 +129,7 @@ def _watch(problem: Any) -> Callable[[Any, Any, int], float]:
     """A function of an observation, reward and step that tells the reward, or of a fault as in training."""
     if isinstance(problem, Problem):
         return lambda observation, reward, step: float(reward)  # its environment has looked
-    from spaql.flat import Misfit, one_number  # not before it is asked for: it brings all of Gymnasium
+    from spaql.gym.encoding import Misfit, one_number  # not before it is asked for: it brings all of Gymnasium
 
     row = np.empty(len(problem.observations))
     write = problem.observations.writer(row)

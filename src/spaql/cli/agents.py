@@ -81,8 +81,8 @@ def _is_negative(text: str) -> bool:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from spaql.files import load
-    from spaql.spaces import check_whole
+    from spaql.agents.files import load
+    from spaql.validation import check_whole
 
     check_whole(options.episodes, "--episodes", 2)
     agent = load(options.agent, env=options.env)
@@ -104,8 +104,8 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from spaql.files import load
-    from spaql.spaces import check_whole
+    from spaql.agents.files import load
+    from spaql.validation import check_whole
 
     check_whole(options.seed, "--seed", 0, 2**31 - 1)
     if len(options.agent) > (1 if options.record is not None else 2):
@@ -122,7 +122,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace, agent: Any) -> int:
-    from spaql import recording
+    from spaql.viz import recording
 
     target = options.record or recording.beside(options.agent[0])
     path, total, steps = recording.record(agent, target, seed=options.seed)
@@ -131,7 +131,7 @@ def _record(options: argparse.Namespace, agent: Any) -> int:
 
 
 def _page(options: argparse.Namespace, agents: list[Any]) -> int:
-    from spaql import showing
+    from spaql.viz import inspector as showing
 
     path = showing.show(agents, options.out or showing.beside(*options.agent), seed=options.seed)
     print(f"wrote {path}")
@@ -144,8 +144,8 @@ def _page(options: argparse.Namespace, agents: list[Any]) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from spaql.agents.files import load
     from spaql.export import export
-    from spaql.files import load
 
     told = export(load(options.agent, env=options.env), options.file, name=options.name).figures()
     if options.json:
@@ -163,8 +163,8 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from spaql.explaining import member
-    from spaql.files import load
+    from spaql.agents.files import load
+    from spaql.explain.explanation import member
 
     agent = load(options.agent, env=options.env)
     observation = member(agent.problem, options.numbers)
@@ -176,7 +176,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _rules(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from spaql.files import load
+    from spaql.agents.files import load
 
     agent = load(options.agent, env=options.env)
     rules = agent.rules(step=options.step, **_called(options))
@@ -184,7 +184,7 @@ def _rules(options: argparse.Namespace) -> int:
     if options.out is None:
         print(text)
         return 0
-    from spaql import output
+    from spaql import atomic_io as output
 
     path = Path(options.out)
     output.replace(path, f"{text}\n".encode())

@@ -68,9 +68,9 @@ def _add_beyond(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from spaql import demo
-    from spaql.results import table
-    from spaql.spaces import check_whole
+    from spaql.runner.results import table
+    from spaql.studies import demo
+    from spaql.validation import check_whole
 
     check_whole(options.iterations, "--iterations", 1)
     results, written = demo.demonstrate(
@@ -95,9 +95,9 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _paper(options: argparse.Namespace) -> int:
-    from spaql.paper import plan, tables
-    from spaql.paper.reproduce import reproduce
-    from spaql.spaces import check_whole
+    from spaql.studies.paper import plan, tables
+    from spaql.studies.paper.reproduce import reproduce
+    from spaql.validation import check_whole
 
     _check_study(options)
     if options.agents is not None:
@@ -135,7 +135,7 @@ def _engine_for(options: argparse.Namespace) -> Any:
     """The engine that was asked for; None for threads, as many as `--threads` says."""
     from functools import partial
 
-    from spaql import engines
+    from spaql.runner import engines
 
     given = engine_of(options)
     if all(value is None for value in given.values()):
@@ -146,13 +146,13 @@ def _engine_for(options: argparse.Namespace) -> Any:
 
 
 def _ablation(options: argparse.Namespace) -> int:
-    from spaql.beyond.ablation import FULL, QUICK, ablate
+    from spaql.studies.ablation import FULL, QUICK, ablate
 
     return _beyond(options, "ablation", ablate, QUICK if options.quick else FULL)
 
 
 def _families(options: argparse.Namespace) -> int:
-    from spaql.beyond import families
+    from spaql.studies import families
 
     if options.constants:
         return _beyond(options, "constants", families.vary, families.QUICK if options.quick else families.MORE)
@@ -162,14 +162,14 @@ def _families(options: argparse.Namespace) -> int:
 def _control(options: argparse.Namespace) -> int:
     from functools import partial
 
-    from spaql.beyond import control
-    from spaql.spaces import check_whole
+    from spaql.studies import control
+    from spaql.validation import check_whole
 
     size = control.QUICK if options.quick else control.FULL
     check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
     if not options.with_sb3:
         return _beyond(options, "control", control.benchmark, size)
-    from spaql.beyond import sb3
+    from spaql.studies import sb3
 
     sb3.package()  # before anything is done
 
@@ -202,8 +202,8 @@ def _beyond(options: argparse.Namespace, name: str, perform: Any, size: Any) -> 
 
 
 def _check_study(options: argparse.Namespace) -> None:
-    from spaql.rng import LARGEST_SEED
-    from spaql.spaces import check_whole
+    from spaql.partition.rng import LARGEST_SEED
+    from spaql.validation import check_whole
 
     check_whole(options.seed, "--seed", 0, LARGEST_SEED)
     if options.threads is not None:

@@ -81,7 +81,7 @@ def reworded(arguments: list[str]) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from spaql.sweeps.performing import sweep
+    from spaql.studies.sweep.performing import sweep
 
     try:
         tally = sweep(
@@ -109,16 +109,16 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _print_table(folder: str) -> None:
-    from spaql.sweeps.gathered import gather
-    from spaql.sweeps.table import tabulate
+    from spaql.studies.sweep.gathered import gather
+    from spaql.studies.sweep.table import tabulate
 
     table = tabulate(gather(folder))
     print(f"{table.written()}\n{textwrap.fill(table.note, 120)}\n")
 
 
 def _status(options: argparse.Namespace) -> int:
-    from spaql.spaces import check_whole
-    from spaql.sweeps.status import FEW, status
+    from spaql.studies.sweep.status import FEW, status
+    from spaql.validation import check_whole
 
     most = FEW if options.failures is None else check_whole(options.failures, "--failures", 0)
     now = status(options.folder, most)
@@ -128,8 +128,8 @@ def _status(options: argparse.Namespace) -> int:
 
 def _table(options: argparse.Namespace) -> int:
     from spaql.errors import ParameterError
-    from spaql.sweeps.gathered import gather
-    from spaql.sweeps.table import tabulate
+    from spaql.studies.sweep.gathered import gather
+    from spaql.studies.sweep.table import tabulate
 
     if options.json and options.format not in (None, "json"):
         raise ParameterError(f"--json: it is not {options.format}; say one of the two")
@@ -141,7 +141,7 @@ def _table(options: argparse.Namespace) -> int:
     if options.out is None:
         print(text, end="")
         return 0
-    from spaql.output import replace
+    from spaql.atomic_io import replace
 
     replace(Path(options.out), text.encode())
     print(f"wrote {options.out}")
@@ -149,29 +149,29 @@ def _table(options: argparse.Namespace) -> int:
 
 
 def _plot(options: argparse.Namespace) -> int:
-    from spaql.sweeps.gathered import gather
-    from spaql.sweeps.pictures import draw
+    from spaql.studies.sweep.gathered import gather
+    from spaql.studies.sweep.pictures import draw
 
     gathered = gather(options.folder, options.metric)
     return _wrote(options, draw(gathered, options.out, options.baseline))
 
 
 def _export(options: argparse.Namespace) -> int:
-    from spaql.sweeps.exporting import export
+    from spaql.studies.sweep.exporting import export
 
     return _wrote(options, [export(options.folder, options.to, options.out)])
 
 
 def _report(options: argparse.Namespace) -> int:
-    from spaql.sweeps.page import write_report
+    from spaql.studies.sweep.page import write_report
 
     path = write_report(options.folder, options.out, metric=options.metric, baseline=options.baseline)
     return _wrote(options, [path])
 
 
 def _watch(options: argparse.Namespace) -> int:
-    from spaql.spaces import check_number
-    from spaql.sweeps.watching import watch
+    from spaql.studies.sweep.watching import watch
+    from spaql.validation import check_number
 
     check_number(options.every, "--every", least=0.0, above=True)
     try:

@@ -10,9 +10,9 @@ from typing import Any
 from spaql.cli.parsing import Parser, add_common, say
 from spaql.errors import ParameterError
 
-_ALGORITHMS = ("spaql", "spaql-published", "spaql-ts", "aql", "random", "no-movement", "mean", "median")
+_ALGORITHMS = ("tessera", "spaql", "spaql-ts", "aql", "random", "no-movement", "mean", "median")
 _TUNABLE = {
-    "spaql-published": ("scaling", "rollouts"),
+    "spaql": ("scaling", "rollouts"),
     "spaql-ts": ("scaling", "rollouts", "reference", "radius"),
     "aql": ("scaling", "rollouts"),
 }
@@ -73,7 +73,7 @@ def add(commands: Any) -> None:
     foreign.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges from (1000)")
     _add_stepwise(foreign, 100)
     for parser in problems.choices.values():
-        parser.add_argument("--algorithm", choices=_ALGORITHMS, default="spaql", help="(%(default)s)")
+        parser.add_argument("--algorithm", choices=_ALGORITHMS, default="tessera", help="(%(default)s)")
         parser.add_argument("--scaling", type=float, help="xi of the published agents: weight of the bonus (0.5)")
         parser.add_argument("--rollouts", type=int, help="N of the published agents: rollouts per iteration (20)")
         parser.add_argument("--reference", type=float, nargs="+", metavar="X", help="of spaql-ts: the state to hold")
@@ -118,7 +118,7 @@ def _problem(options: argparse.Namespace) -> Any:
     from spaql.problems import PROBLEMS
 
     if options.problem == _GYMNASIUM:
-        from spaql.gymnasium_problem import GymnasiumProblem
+        from spaql.gym.problem import GymnasiumProblem
 
         bounds = dict(_bounds(*each) for each in options.bounds or ())
         given = {"bounds": bounds or None, "horizon": options.horizon, "warm_up": options.warm_up}
@@ -161,9 +161,9 @@ def _agent(options: argparse.Namespace) -> Any:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from spaql.files import AGENT
-    from spaql.runs import Run
-    from spaql.spaces import check_whole
+    from spaql.agents.files import AGENT
+    from spaql.runner.train_dir import Run
+    from spaql.validation import check_whole
 
     length = _length(options)
     check_whole(options.episodes, "--episodes", 2)
@@ -182,7 +182,7 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from spaql.runs import Run
+    from spaql.runner.train_dir import Run
 
     run = Run.read(options.folder)
     begun = options.parser.parse_args(["train", *run.arguments, "--out", options.folder])
@@ -206,8 +206,9 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
     """Train for so long, or not at all; judge, write and print."""
-    from spaql import output, results
-    from spaql.files import AGENT
+    from spaql import atomic_io as output
+    from spaql.agents.files import AGENT
+    from spaql.runner import results
 
     seconds, stopped, kept = None, False, []
     callback = run.checkpoint(options.checkpoint_every) if run and options.checkpoint_every else None
@@ -245,7 +246,7 @@ def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], ru
 
 def _length(options: argparse.Namespace) -> dict[str, int]:
     """How long to train, as `learn` takes it."""
-    from spaql.spaces import check_whole
+    from spaql.validation import check_whole
 
     if options.timesteps is not None or (options.iterations is None and options.usual is None):
         steps = 100_000 if options.timesteps is None else options.timesteps

@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from spaql.tuning.performing import tune
+    from spaql.studies.tune.performing import tune
 
     try:
         outcome = tune(
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
             "the same command goes on from there"
         )
         return 130
-    from spaql.tuning.outcome import FAILED
+    from spaql.studies.tune.outcome import FAILED
 
     if options.json:
         print(json.dumps({**outcome.to_dict(), "folder": options.out}))

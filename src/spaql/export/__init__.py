@@ -1,6 +1,6 @@
 """A trained policy as a file that runs without spaql: C, plain Python, JSON or ONNX, by the suffix of its name.
 
-All of them are the same decision tree (`spaql.tree`): what `predict` does, and nothing else.  Thresholds are exact, so
+All of them are the same decision tree (`spaql.partition.tree`): what `predict` does, and nothing else.  Thresholds are exact, so
 that every target decides as `predict` does, to the last bit, at the borders too.  What `predict` refuses is defined
 here: a number that is NaN counts as below every threshold, an infinite one as the border of its range (as the low end,
 where the number comes round), and a time step outside the episode as the nearest one.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spaql import output
+from spaql import atomic_io as output
 from spaql.agents import Agent
 from spaql.errors import ParameterError
 from spaql.export import to_c, to_json, to_onnx, to_python

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spaql.export import to_c
 from spaql.export.policy import Policy
-from spaql.spaces import Floats
+from spaql.partition.spaces import Floats
 
 _STATES = 100_000
 _REPEATS = 5

@@ -17,9 +17,9 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.errors import ParameterError
-from spaql.problems.words import Words, words
-from spaql.spaces import Box, Finite
-from spaql.tree import Tree
+from spaql.partition.spaces import Box, Finite
+from spaql.partition.tree import Tree
+from spaql.problems.labels import Words, words
 
 _LETTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
 _LONGEST = 60
@@ -79,7 +79,7 @@ class Policy:
 
 
 def policy_of(agent: Agent, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
-    """The policy of a trained agent; `names` and `actions` are the user's own words, as in `spaql.problems.words`."""
+    """The policy of a trained agent; `names` and `actions` are the user's own words, as in `spaql.problems.labels`."""
     tree, problem = agent.tree(), agent.problem
     finite = isinstance(problem.actions, Finite)
     return Policy(

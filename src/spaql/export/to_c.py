@@ -8,7 +8,7 @@ number is returned; of several numbers it is written to an array, the last argum
 (`int` where that is wide enough on every machine), others `float` or `double`, as the environment takes them.
 
 Thresholds and actions are written as hexadecimal floating-point numbers, so that no compiler rounds them.  A reference
-is the number of a node, or below zero that of an action, as in `spaql.tree`.  Many nodes compare the same number with
+is the number of a node, or below zero that of an action, as in `spaql.partition.tree`.  Many nodes compare the same number with
 the same threshold; where it makes the tables smaller, nodes hold the number of such a pair.
 """
 

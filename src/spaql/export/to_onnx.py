@@ -17,7 +17,7 @@ import numpy as np
 
 from spaql.errors import ParameterError
 from spaql.export.policy import Policy, about
-from spaql.tree import Tree
+from spaql.partition.tree import Tree
 
 _OPSET, _ML_OPSET, _IR = 13, 3, 8
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from spaql.partition.spaces import Box, Finite
 from spaql.problems.ambulance import ambulance
 from spaql.problems.base import Problem
 from spaql.problems.control import acrobot, cartpole, mountaincar, mountaincar_continuous, pendulum
 from spaql.problems.oil import oil
-from spaql.problems.wild import wild, wild_optimum, wild_share
-from spaql.spaces import Box, Finite
+from spaql.problems.random_travel import wild, wild_optimum, wild_share
 
 #: the built-in problems by name
 PROBLEMS: dict[str, Callable[..., Problem]] = {

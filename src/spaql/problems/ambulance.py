@@ -18,12 +18,13 @@ Arguments
 
 from __future__ import annotations
 
-from spaql.compiling import kernel
 from spaql.errors import ParameterError
+from spaql.partition.jit import kernel
+from spaql.partition.rng import gamma, uniform
+from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Problem, built_in
 from spaql.problems.model import ambulance as travel_model
-from spaql.rng import gamma, uniform
-from spaql.spaces import Box, check_number
+from spaql.validation import check_number
 
 ARRIVALS = ("uniform", "beta")
 _MAX_DRAWS = 16

@@ -7,7 +7,7 @@ A problem is two small functions that Numba can compile, the spaces, a horizon a
 
 `state`, `next_state` [states] and `action` [actions] are float64 arrays in your own units; `step` fills `next_state`,
 `reset` fills `state`; both read `parameters` [any], which neither may write to, and draw from `random` only through
-`spaql.rng` (`uniform`, `normal`, `gamma`).  A finite action arrives as `action[0]`, the number of the action.  Rewards
+`spaql.partition.rng` (`uniform`, `normal`, `gamma`).  A finite action arrives as `action[0]`, the number of the action.  Rewards
 must be finite (and below 1e100) and states must stay inside the state space (a slack of 1e-9 of its width is forgiven),
 save after a step that ends the episode; both are checked at every step.  Indices are checked only in a trial episode
 when the problem is made: later, compiled code that writes past an array damages the process.
@@ -42,11 +42,12 @@ from numba.core import config
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import ArrayLike, NDArray
 
-from spaql.compiling import borrow, floats_at, kernel, words_at
 from spaql.errors import ProblemError
+from spaql.partition.jit import borrow, floats_at, kernel, words_at
+from spaql.partition.rng import Purpose, stream
+from spaql.partition.spaces import Actions, Box, Finite, Floats
 from spaql.problems.model import Travel
-from spaql.rng import Purpose, stream
-from spaql.spaces import Actions, Box, Finite, Floats, check_whole
+from spaql.validation import check_whole
 
 P = ParamSpec("P")
 
@@ -112,7 +113,7 @@ def lend_world(world):
 
 @kernel(inline=True)
 def lend_frame(frame):
-    """The same frame without reference counts (see `spaql.compiling.borrow`)."""
+    """The same frame without reference counts (see `spaql.partition.jit.borrow`)."""
     return Frame(
         borrow(frame.states),
         borrow(frame.points),
@@ -374,7 +375,7 @@ class Problem(Plain):
             first, second = (self._trial() for _ in range(2))
             if not np.array_equal(first, second):
                 raise ProblemError(
-                    f"problem {self.name!r} draws random numbers of its own; use only `random` through spaql.rng, "
+                    f"problem {self.name!r} draws random numbers of its own; use only `random` through spaql.partition.rng, "
                     "so that a seed fixes everything"
                 )
         self.check(begin(1, *addresses[:2], *tail), "in its first reset")

@@ -24,11 +24,12 @@ import math
 
 import numpy as np
 
-from spaql.compiling import kernel
 from spaql.errors import ParameterError
+from spaql.partition.jit import kernel
+from spaql.partition.rng import uniform
+from spaql.partition.spaces import Box, Finite
 from spaql.problems.base import OBSERVE, RESET, STEP, Problem, built_in
-from spaql.rng import uniform
-from spaql.spaces import Box, Finite, check_number
+from spaql.validation import check_number
 
 #: the environment of Gymnasium that each of these is
 GYMNASIUM = {

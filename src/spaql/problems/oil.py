@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import math
 
-from spaql.compiling import kernel
 from spaql.errors import ParameterError
+from spaql.partition.jit import kernel
+from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Problem, built_in
 from spaql.problems.model import laplace_survey, quadratic_survey
-from spaql.spaces import Box, check_number
+from spaql.validation import check_number
 
 DEPOSIT = 0.7 + math.pi / 60
 SURVEYS = ("laplace", "quadratic")

@@ -1,0 +1,163 @@
+"""A learning step on partitions of many cells, which are made here; what a cell takes."""
+
+from __future__ import annotations
+
+import statistics
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.timing import Bar, Part, seconds
+from spaql.agents import SPAQL
+from spaql.partition.jit import kernel
+from spaql.partition.kernels import assign, best, lend, locate, play, sample, split
+from spaql.partition.partition import Partition
+from spaql.partition.rng import stream, uniform
+from spaql.problems import Box, Finite
+
+CELLS = (1_000, 10_000, 100_000, 1_000_000)
+DENSE = (5, 7, 9)
+_LEARNING_STEPS = 50_000
+
+
+@kernel()
+def refine_along(f, splits, random, points, actions):
+    """Split so many cells, each at a random state on the policy a = 0.2 + 0.6 x."""
+    f = lend(f)
+    for _ in range(splits):
+        points[0, 0] = uniform(random)
+        actions[0, 0] = 0.2 + 0.6 * points[0, 0]
+        split(f, locate(f, 0, points, 0, actions))
+
+
+@kernel()
+def refine_everywhere(f, depth):
+    """Split every cell, `depth` times."""
+    f = lend(f)
+    for _ in range(depth):
+        for cell in range(f.used[1]):
+            split(f, cell)
+
+
+@kernel()
+def refine_anywhere(f, splits, choices, random, points, actions):
+    """Split so many cells of finite actions, each at a random state, more often in the middle; Q and visits vary."""
+    f = lend(f)
+    for _ in range(splits):
+        for d in range(points.shape[1]):
+            points[0, d] = 0.5 * (uniform(random) + uniform(random))
+        actions[0, 0] = float(int(choices * uniform(random)))
+        split(f, locate(f, 0, points, 0, actions))
+    for cell in range(f.used[1]):
+        f.cells[cell].visits = int(1000.0 * uniform(random) ** 4)
+        assign(f, cell, f.cells[cell].q + uniform(random))
+
+
+@kernel()
+def paint(f, random):
+    """Give every cell the Q that a trained agent would: the nearer to the policy, the higher, with a little noise."""
+    f = lend(f)
+    for cell in range(f.used[1]):
+        node = f.cells[cell].node
+        state = f.nodes[node].cut
+        action = 0.5 * (f.boxes[cell, 0, 0] + f.boxes[cell, 1, 0])
+        assign(f, cell, 6.0 - abs(action - 0.2 - 0.6 * state) + 0.001 * uniform(random))
+
+
+@kernel()
+def learning_steps(f, steps, width, random, points, actions):
+    """So many learning steps, without splits; every next state is drawn from [0, width)."""
+    f = lend(f)
+    points[0, 0] = width * uniform(random)
+    for _ in range(steps):
+        cell = sample(f, 0, points, 0, 0.01, random)
+        play(f, cell, random, actions, 0)
+        points[0, 0] = width * uniform(random)
+        value = min(5.0, f.cells[best(f, 0, points, 0)].q)
+        assign(f, cell, 0.9 * f.cells[cell].q + 0.1 * (value + 1.0))
+
+
+def along_policy(cells: int) -> Partition:
+    """A partition of so many cells, fine along a policy and coarse elsewhere."""
+    partition = Partition(Box(0, 1), Box(0, 1), initial=5.0)
+    random, scratch = stream(0, 0), (np.zeros((1, 1)), np.zeros((1, 1)))
+    splits = (cells - 1) // 3
+    while splits:  # in small portions, as training asks for room
+        portion = min(splits, 100)
+        partition.reserve(portion)
+        refine_along(partition.forest, portion, random, *scratch)
+        splits -= portion
+    paint(partition.forest, stream(1, 0))
+    return partition
+
+
+def dense(depth: int) -> Partition:
+    """A partition of 4^depth equal cells."""
+    partition = Partition(Box(0, 1), Box(0, 1), initial=5.0)
+    partition.reserve(4**depth)
+    refine_everywhere(partition.forest, depth)
+    paint(partition.forest, stream(1, 0))
+    return partition
+
+
+def large_agent(cells: int) -> SPAQL:
+    """An agent on CartPole whose policy has so many cells, as if it had learned for long."""
+    agent = SPAQL("cartpole", rollouts=1).learn(iterations=1)
+    policy = agent._policy()
+    states, actions = policy.states.dimensions, policy.actions
+    splits = max(0, cells - len(policy)) // (2**states - 1)
+    policy.reserve(splits)
+    choices = actions.count if isinstance(actions, Finite) else 1
+    refine_anywhere(policy.forest, splits, choices, stream(0, 0), np.zeros((1, states)), np.zeros((1, 1)))
+    return agent
+
+
+def growth(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
+    """(c): nanoseconds per learning step by number of cells, and the largest over the smallest partition's."""
+    scratch = np.zeros((1, 1)), np.zeros((1, 1))
+    random = stream(2, 0)
+    times: list[list[float]] = [[] for _ in partitions]
+    for _ in range(timing.REPEATS):
+        for row, partition in zip(times, partitions, strict=True):
+            row.append(seconds(partial(learning_steps, partition.forest, _LEARNING_STEPS, width, random, *scratch)))
+    medians = [1e9 * statistics.median(row) / _LEARNING_STEPS for row in times]
+    return {
+        "cells": [len(partition) for partition in partitions],
+        "nanoseconds": medians,
+        "ratio": medians[-1] / medians[0],
+        "bytes_per_cell": [partition.nbytes / len(partition) for partition in partitions],
+        "allocated_per_cell": [partition.allocated / len(partition) for partition in partitions],
+    }
+
+
+def grown(bar: Bar) -> dict[str, Any]:
+    """(c) and (d)."""
+    bar("growth")
+    adaptive = [along_policy(cells) for cells in CELLS]
+    figures: dict[str, Any] = {"growth": growth(adaptive)}
+    figures["growth_local"] = growth(adaptive, width=2.0**-12)
+    figures["growth_dense"] = growth([dense(depth) for depth in DENSE])
+    figures["bytes_per_cell"] = max(figures["growth"]["bytes_per_cell"])
+    return figures
+
+
+def _told(figures: dict[str, Any]) -> list[str]:
+    kinds = {
+        "growth": "refined along a policy, states anywhere",
+        "growth_local": "refined along a policy, states in one place",
+        "growth_dense": "refined everywhere alike",
+    }
+    lines = []
+    for key, name in kinds.items():
+        part = figures[key]
+        pairs = zip(part["cells"], part["nanoseconds"], strict=True)
+        lines.append(f"learning step on a partition {name}: " + ", ".join(f"{n:,} cells {t:.0f} ns" for n, t in pairs))
+        lines.append(f"  largest over smallest: {part['ratio']:.2f}")
+    most = max(figures["growth"]["allocated_per_cell"][1:])
+    lines.append(f"bytes per cell: {figures['bytes_per_cell']:.1f}, with scratch and spare room up to {most:.1f}")
+    return lines
+
+
+PARTS = {"growth": Part(grown, _told)}

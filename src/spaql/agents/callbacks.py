@@ -1,0 +1,384 @@
+"""Callbacks for `learn`: what to do while an agent learns.
+
+    agent.learn(total_timesteps=100_000, callback=[Evaluate(every=10_000), Log(CSVLogger("run.csv"))])
+
+A callback may be a function of the agent, which is called after every chunk of learning, about ten times a second, and
+stops it by returning False; or a `Callback`, which says at which step it wants to be called.  The kernel pauses there,
+between two iterations, and goes on as if nothing had happened: with and without callbacks the agent learns the same,
+bit for bit.  That does not hold for a callback that plays in the environment that is learned on: by itself, or by an
+evaluation where the environment can be neither made nor copied again (a `UserWarning` says so; give a function that
+makes a new one each time).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from spaql.agents.loggers import Logger
+from spaql.errors import OutputError, ParameterError
+from spaql.partition.rng import LARGEST_SEED, Purpose, generator
+from spaql.validation import check_number, check_whole
+
+CHECKPOINT = "steps-{}.spaql"
+
+
+class Callback:
+    """Base of all callbacks; one belongs to one agent.
+
+    `begin`, `call` and `end` may look at the agent, evaluate it and save it; they must not let it learn.
+    """
+
+    def begin(self, agent: Any) -> None:
+        """Called once before learning."""
+
+    def due(self, agent: Any) -> int | None:
+        """Training and selection steps, since the agent was made, at which to be called next.
+
+        Asked after `begin` and after every `call`.  The call comes after the iteration that reaches the step; or at the
+        end, where `total_timesteps` goes so far but leaves no room for that iteration.  None: after every chunk.
+        """
+        return None
+
+    def call(self, agent: Any) -> bool | None:
+        """What to do; False stops learning."""
+        raise NotImplementedError
+
+    def end(self, agent: Any) -> None:
+        """Called once after learning, also after an exception or Ctrl-C."""
+
+
+#: what `learn` takes
+Callbacks = Callback | Callable[[Any], bool | None] | Sequence[Callback | Callable[[Any], bool | None]]
+
+
+class Watch:
+    """The callbacks around one call of `learn`, and when each of them is due."""
+
+    def __init__(self, callback: Callbacks | None, agent: Any) -> None:
+        self._callbacks = _listed(callback)
+        self._agent = agent
+        self._due: list[int | None] = []
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as ends:
+            for each in self._callbacks:
+                each.begin(self._agent)
+                ends.callback(each.end, self._agent)
+            self._due = [self._ask(each) for each in self._callbacks]
+            self._ends = ends.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ends.__exit__(kind, error, trace)
+
+    def _ask(self, callback: Callback) -> int | None:
+        due = callback.due(self._agent)
+        return due if due is None else check_whole(due, f"{type(callback).__name__}.due", 0)
+
+    def pause(self, budget: int, least: int) -> int:
+        """Step count that the kernel is not to pass: the budget or the next due step, but no less than `least`."""
+        return min([budget, *(max(due, least) for due in self._due if due is not None)])
+
+    def call(self, reached: int) -> bool:
+        """Call all that are due at a step count; whether learning goes on."""
+        goes_on = True
+        for place, each in enumerate(self._callbacks):
+            due = self._due[place]
+            if due is None or due <= reached:
+                answer = each.call(self._agent)
+                goes_on &= not (isinstance(answer, bool | np.bool_) and not answer)
+                self._due[place] = self._ask(each)
+        return goes_on
+
+
+class _Function(Callback):
+    """A function as a callback."""
+
+    def __init__(self, function: Callable[[Any], bool | None]) -> None:
+        self._function = function
+
+    def call(self, agent: Any) -> bool | None:
+        return self._function(agent)
+
+
+def _listed(callback: Any) -> list[Callback]:
+    """Whatever `learn` takes as a list of callbacks."""
+    if callback is None:
+        return []
+    return [_one(each) for each in (callback if isinstance(callback, list | tuple) else [callback])]
+
+
+def _one(callback: Any) -> Callback:
+    if isinstance(callback, Callback):
+        return callback
+    if isinstance(callback, type):
+        raise ParameterError(f"callback: {callback.__name__} is a class; hand over one of its kind")
+    if not callable(callback):
+        raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {callback!r:.80}")
+    return _Function(callback)
+
+
+def _steps(agent: Any) -> int:
+    return int(agent.training_steps + agent.selection_steps)
+
+
+def _made(folder: Path) -> None:
+    """Make a folder, or a sentence about why that is impossible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"folder {str(folder)!r} cannot be made: {error.strerror}; choose another") from None
+
+
+class _Regular(Callback):
+    """Called whenever the agent's steps pass a multiple of `every`."""
+
+    def __init__(self, every: int) -> None:
+        self.every = check_whole(every, "every", 1)
+
+    def due(self, agent: Any) -> int:
+        return (_steps(agent) // self.every + 1) * self.every
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One evaluation while learning."""
+
+    steps: int  #: training and selection steps so far
+    iterations: int
+    mean: float  #: mean return
+    low: float  #: 95% confidence interval of the mean
+    high: float
+
+
+class Evaluate(_Regular):
+    """Evaluate the agent every so many environment steps.
+
+    The episodes are played on an environment of their own, with the same random numbers every time, so that scores
+    can be compared.  `agent.evaluate` has others, unless it is given the same seed: what it says of the best agent is
+    not biased by the choice.
+
+    Parameters
+    ----------
+    every
+        Environment steps, training and selection together, from one evaluation to the next.
+    episodes
+        Of one evaluation, at least 2; they count towards no budget.
+    seed
+        Of the evaluations; None makes one from the agent's.
+    stop_at
+        Stop learning when the mean return is this or more.
+    patience
+        Stop learning after so many evaluations in a row, of one call of `learn`, that were no better than the best.
+    save_best
+        A file to save the agent to whenever its mean is the best so far.
+
+    Attributes
+    ----------
+    results
+        All evaluations so far, `Result`s.
+    best
+        The one with the largest mean, or None.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> evaluate = spaql.agents.callbacks.Evaluate(every=1000, stop_at=4.0)
+    >>> agent = spaql.Tessera("oil", seed=0).learn(total_timesteps=10_000, callback=evaluate)
+    >>> [result.steps for result in evaluate.results]
+    [1000]
+    """
+
+    def __init__(
+        self,
+        every: int,
+        episodes: int = 20,
+        seed: int | None = None,
+        stop_at: float | None = None,
+        patience: int | None = None,
+        *,
+        save_best: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(every)
+        self.episodes = check_whole(episodes, "episodes", 2)
+        self.seed = None if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
+        self.stop_at = None if stop_at is None else check_number(stop_at, "stop_at")
+        self.patience = None if patience is None else check_whole(patience, "patience", 1)
+        self.save_best = None if save_best is None else Path(save_best)
+        self.results: list[Result] = []
+        self.best: Result | None = None
+        self._no_better = 0
+
+    def begin(self, agent: Any) -> None:
+        """Make the folder of `save_best`, and be patient anew."""
+        self._no_better = 0
+        if self.save_best is not None:
+            _made(self.save_best.parent)
+
+    def call(self, agent: Any) -> bool:
+        """Evaluate, save, and say whether to go on."""
+        seed = self.seed
+        if seed is None:
+            seed = int(generator(agent.seed, Purpose.WATCHING).integers(2**63))
+        evaluation = agent.evaluate(self.episodes, seed=seed)
+        result = Result(_steps(agent), agent.iterations, evaluation.mean, *evaluation.interval)
+        self.results.append(result)
+        self._no_better += 1
+        if self.best is None or result.mean > self.best.mean:
+            self.best, self._no_better = result, 0
+            if self.save_best is not None:
+                agent.save(self.save_best)
+        good = self.stop_at is not None and result.mean >= self.stop_at
+        return not good and (self.patience is None or self._no_better < self.patience)
+
+
+class Checkpoint(_Regular):
+    """Save the agent every so many environment steps, as `steps-<n>.spaql` or under a name of your own.
+
+    Parameters
+    ----------
+    every
+        Environment steps, training and selection together, from one file to the next.
+    folder
+        Where the files go; it is made if it is missing.
+    keep
+        How many of the files that this callback wrote to keep, the last ones; None keeps all.
+    name
+        Of the files; {} stands for the steps so far.  Without it there is one file, written over each time.
+
+    Attributes
+    ----------
+    files
+        The files that it wrote and kept, oldest first.
+    """
+
+    def __init__(
+        self, every: int, folder: str | os.PathLike[str], keep: int | None = None, name: str = CHECKPOINT
+    ) -> None:
+        super().__init__(every)
+        self.folder = Path(folder)
+        if not isinstance(name, str) or not name or os.path.basename(name) != name:
+            raise ParameterError(f"name: expected that of a file, such as {CHECKPOINT!r}, got {name!r:.80}")
+        self.name = name if Path(name).suffix else f"{name}{Path(CHECKPOINT).suffix}"
+        self.keep = None if keep is None else check_whole(keep, "keep", 1)
+        self.files: list[Path] = []
+
+    def begin(self, agent: Any) -> None:
+        """Make the folder."""
+        _made(self.folder)
+
+    def call(self, agent: Any) -> None:
+        """Save the agent, and remove what is not to be kept; the new file is there before an old one goes."""
+        path = self.folder / self.name.replace("{}", str(_steps(agent)))
+        agent.save(path)
+        self.files = [*(file for file in self.files if file != path), path]
+        while self.keep is not None and len(self.files) > self.keep:
+            self.files.pop(0).unlink(missing_ok=True)
+
+
+class StopAfter(Callback):
+    """Stop learning after so many seconds, at the end of the chunk of iterations then under way.
+
+    Parameters
+    ----------
+    seconds
+        Of one call of `learn`, by the clock on the wall.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = check_number(seconds, "seconds", least=0.0, above=True)
+        self._end = math.inf
+
+    def begin(self, agent: Any) -> None:
+        """Start the clock."""
+        self._end = time.perf_counter() + self.seconds
+
+    def call(self, agent: Any) -> bool:
+        """Whether there is time left."""
+        return time.perf_counter() < self._end
+
+
+class Log(Callback):
+    """Hand the rows of `agent.history` to loggers while they come.
+
+    Each row is a dict: `iteration`, counted from 1, `seconds` since `learn` was called, and the columns of
+    `spaql.agents.training.ROW`.  Seconds are taken when a chunk of rows is handed over, so they are the same for all its rows.
+
+    Parameters
+    ----------
+    *loggers
+        See `spaql.agents.loggers`.
+    every
+        Hand over only every so manieth iteration.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> log = spaql.agents.callbacks.Log(spaql.agents.loggers.CSVLogger("run.csv"))  # doctest: +SKIP
+    >>> agent = spaql.Tessera("oil").learn(iterations=1000, callback=log)  # doctest: +SKIP
+    """
+
+    def __init__(self, *loggers: Logger, every: int = 1) -> None:
+        for logger in loggers:
+            if not isinstance(logger, Logger):
+                raise ParameterError(f"loggers: expected loggers of spaql.agents.loggers, got {logger!r:.80}")
+        if not loggers:
+            raise ParameterError("loggers: expected at least one")
+        self.loggers = loggers
+        self.every = check_whole(every, "every", 1)
+        self._given: list[int] = []  # iterations that each logger has seen
+        self._start = 0.0
+
+    def begin(self, agent: Any) -> None:
+        """Open all loggers."""
+        self._given = [agent.iterations] * len(self.loggers)
+        self._start = time.perf_counter()
+        try:
+            for logger in self.loggers:
+                logger.open(["iteration", "seconds", *agent.history.dtype.names])
+        except BaseException:
+            self._close()
+            raise
+
+    def call(self, agent: Any) -> None:
+        """Hand over what is new."""
+        seconds = round(time.perf_counter() - self._start, 3)
+        before = min(self._given)
+        new = agent.rows_after(before)
+        last = before + len(new)
+        for place, logger in enumerate(self.loggers):
+            first = -(-(self._given[place] + 1) // self.every) * self.every
+            rows = [
+                {"iteration": iteration, "seconds": seconds} | dict(zip(new.dtype.names, values, strict=True))
+                for iteration, values in zip(
+                    range(first, last + 1, self.every), new[first - before - 1 :: self.every].tolist(), strict=True
+                )
+            ]
+            if rows:
+                logger.write(rows)
+            self._given[place] = last
+
+    def end(self, agent: Any) -> None:
+        """Hand over the rest, and close all loggers."""
+        try:
+            self.call(agent)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        with ExitStack() as closing:
+            for logger in self.loggers:
+                closing.callback(logger.close)

@@ -1,0 +1,157 @@
+"""Episodes of a compiled problem under a fixed policy: rollouts, baselines and bare simulation.
+
+Episodes are played side by side: at every time step each living episode chooses its action, then all environments
+move in one call.  The agent's draws and the environment's come from separate streams, in the order (time step,
+episode).  Every function returns `(status, steps)`: what the problem reported (`spaql.problems.base`) and the number
+of environment steps played; the returns stand in `frame.returns`, by episode.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spaql.partition.jit import borrow, call_5, call_7, kernel
+from spaql.partition.kernels import best, lend, play, play_centre
+from spaql.partition.rng import uniform
+from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed, lend_frame, lend_world
+
+
+@kernel(inline=True)
+def address(array):
+    """Where an array's memory begins."""
+    return np.int64(array.ctypes.data)
+
+
+@kernel(inline=True)
+def begin_all(world, frame, first, count, random):
+    """Start episodes `first` to `first` + `count` - 1."""
+    for i in range(count):
+        frame.returns[first + i] = 0.0
+        frame.who[i] = first + i
+    return call_5(
+        world.begin, count, address(frame.states), address(frame.points), address(world.constants), address(random)
+    )
+
+
+@kernel(inline=True)
+def advance_all(world, frame, count, random):
+    """Move `count` environments by their `frame.actions`."""
+    return call_7(
+        world.advance,
+        count,
+        address(frame.states),
+        address(frame.points),
+        address(frame.actions),
+        address(frame.outcomes),
+        address(world.constants),
+        address(random),
+    )
+
+
+@kernel(inline=True)
+def book(frame, count, status):
+    """Add the rewards to the returns and close the ranks where episodes ended; the number still alive."""
+    if not status & (SOME_ENDED | SOME_CUT):
+        for i in range(count):
+            frame.returns[frame.who[i]] += frame.outcomes[i, 0]
+        return count
+    alive = 0
+    for i in range(count):
+        frame.returns[frame.who[i]] += frame.outcomes[i, 0]
+        if frame.outcomes[i, 1] == 0.0:
+            frame.who[alive] = frame.who[i]
+            for d in range(frame.states.shape[1]):
+                frame.states[alive, d] = frame.states[i, d]
+            for d in range(frame.points.shape[1]):
+                frame.points[alive, d] = frame.points[i, d]
+            alive += 1
+    return alive
+
+
+@kernel(inline=True)
+def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """`count` greedy episodes (algorithm 1, ROLLOUT); with `centre` the middle of the cell is played, not a draw."""
+    several = forest.grid.shape[0] > 1
+    status = RAN
+    steps = 0
+    first = 0
+    while first < count and not failed(status):
+        alive = min(count - first, world.copies)
+        status = begin_all(world, frame, first, alive, world_random)
+        first += alive
+        for h in range(horizon):
+            if alive == 0 or failed(status):
+                break
+            root = h if several else 0
+            for i in range(alive):
+                cell = best(forest, root, frame.points, i)
+                if centre:
+                    play_centre(forest, cell, frame.actions, i)
+                else:
+                    play(forest, cell, agent_random, frame.actions, i)
+            status = advance_all(world, frame, alive, world_random)
+            steps += alive
+            alive = book(frame, alive, status)
+    return status, steps
+
+
+@kernel()
+def evaluate_forest(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """`rollouts` as a call from Python."""
+    forest, world, frame = lend(forest), lend_world(world), lend_frame(frame)
+    return rollouts(forest, world, frame, horizon, count, centre, borrow(agent_random), borrow(world_random))
+
+
+@kernel(inline=True)
+def random_action(frame, row, choices, random):
+    """A uniform action into `frame.actions[row]`; `choices` is the number of finite actions, 0 for a box."""
+    for d in range(frame.actions.shape[1]):
+        u = uniform(random)
+        frame.actions[row, d] = np.floor(u * choices) if choices else u
+
+
+@kernel()
+def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, count, agent_random, world_random):
+    """Episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
+    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
+    agent_random = borrow(agent_random)
+    status = RAN
+    steps = 0
+    first = 0
+    while first < count and not failed(status):
+        alive = min(count - first, world.copies)
+        status = begin_all(world, frame, first, alive, world_random)
+        first += alive
+        for _ in range(horizon):
+            if alive == 0 or failed(status):
+                break
+            for i in range(alive):
+                if draws:
+                    random_action(frame, i, choices, agent_random)
+                else:
+                    for d in range(frame.actions.shape[1]):
+                        frame.actions[i, d] = offset + slope * frame.points[i, d]
+            status = advance_all(world, frame, alive, world_random)
+            steps += alive
+            alive = book(frame, alive, status)
+    return status, steps
+
+
+@kernel()
+def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
+    """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
+    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
+    agent_random = borrow(agent_random)
+    status = RAN
+    steps = 0
+    total = 0.0
+    for _ in range(episodes):
+        begin_all(world, frame, 0, 1, world_random)
+        for _ in range(horizon):
+            random_action(frame, 0, choices, agent_random)
+            status = advance_all(world, frame, 1, world_random)
+            steps += 1
+            total += frame.outcomes[0, 0]
+            if status != RAN:
+                break
+    return status, steps, total

@@ -1,0 +1,1 @@
+"""Tessera, the agent that goes past the paper."""

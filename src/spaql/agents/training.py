@@ -1,0 +1,163 @@
+"""The one place where learning is driven: chunks of compiled iterations, room, budget, progress, history, callbacks.
+
+A learner knows its own rules (`spaql.agents`); here its kernel is called for as many iterations as fit a fraction of
+a second, so that a progress bar moves and Ctrl-C is heard; whatever finished before it stays in the agent.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from spaql.agents.callbacks import Callbacks, Watch
+from spaql.errors import ParameterError
+from spaql.partition.jit import first_use, records
+from spaql.problems.base import Playable
+from spaql.validation import check_whole
+
+ROW = np.dtype(
+    [
+        # of the current policy by the agent's own rollouts, and of the policy that would be returned now; without
+        # rollouts both are the return of the training episode
+        ("score", np.float64),
+        ("best", np.float64),
+        ("temperature", np.float64),  # tau during the iteration
+        ("heat", np.float64),  # u during the iteration
+        ("value_low", np.float64),  # smallest and largest V(x') used in an update; for SPAQL, of the last revision
+        ("value_high", np.float64),
+        # cells of the policy that would be returned now; for SPAQL, of the partition it learns with
+        ("arms", np.int64),
+        ("splits", np.int64),  # cells split in the iteration
+        ("resets", np.int64),  # 1 where the agent went back to its best
+        ("training_steps", np.int64),  # environment steps so far, spent on learning
+        ("selection_steps", np.int64),  # ... on choosing which policy to keep
+        ("monitoring_steps", np.int64),  # ... on watching only; the agent does not know of them
+    ]
+)
+UNLIMITED = np.iinfo(np.int64).max
+MOST_STEPS = 2**62  # of one call, so that all calls together can be counted
+_CHUNK_SECONDS = 0.1
+_FIRST_CHUNK = 1
+_LARGEST_CHUNK = 1 << 16
+
+
+class Learner(Protocol):
+    """What an agent offers to be driven."""
+
+    problem: Playable
+
+    @property
+    def steps_taken(self) -> int:
+        """Training and selection steps so far."""
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most training and selection steps that one iteration can take."""
+
+    def make_room(self, steps: int) -> None:
+        """Grow the arrays so that at least one iteration fits; at most so many steps are to come."""
+
+    @property
+    def finished(self) -> int:
+        """Iterations that the kernel has finished, ever."""
+
+    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
+        """Run up to `len(rows)` iterations, as many as room and budget allow, and fill their rows."""
+
+
+def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Iterations to run at most and the step count not to pass, from the one of the two that was given."""
+    if (iterations is None) == (total_timesteps is None):
+        raise ParameterError("learn: give either iterations or total_timesteps")
+    if iterations is not None:
+        return check_whole(iterations, "iterations", 1), UNLIMITED
+    budget = check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)
+    before = learner.problem.warm_up_steps if learner.finished == 0 else 0  # the first call pays for them
+    if budget < before + learner.steps_per_iteration:
+        aside = f", after a warm-up of {before}" if before else ""
+        guessed = getattr(learner.problem, "unlimited", False)
+        shorter = ", or a shorter horizon=, as the environment has no limit of its own" if guessed else ""
+        raise ParameterError(
+            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
+            f"{aside}; give at least {before + learner.steps_per_iteration}{shorter}"
+        )
+    return UNLIMITED, learner.steps_taken + budget - before
+
+
+def shown(progress_bar: bool | None) -> bool:
+    """Whether to show progress: as asked, or by default on a terminal."""
+    return sys.stderr.isatty() if progress_bar is None else progress_bar
+
+
+def announced(what: str, progress_bar: bool | None) -> AbstractContextManager[None]:
+    """Around work that may have to compile first: says so where that takes long and progress is shown."""
+
+    def say(sentence: str) -> None:
+        if shown(progress_bar):
+            print(f"spaql: {sentence}", file=sys.stderr, flush=True)
+
+    return first_use(what, say)
+
+
+def prepare(learner: Learner, progress_bar: bool | None) -> None:
+    """Compile or load what the learner needs."""
+    with announced(type(learner).__name__, progress_bar):
+        learner.make_room(0)
+        learner.iterate(records(0, ROW), UNLIMITED)
+
+
+def learn(
+    learner: Learner,
+    *,
+    iterations: int | None,
+    total_timesteps: int | None,
+    callback: Callbacks | None,
+    progress_bar: bool | None,
+    history: list[NDArray[np.void]],
+) -> None:
+    """Run iterations and append their rows to `history`, chunk by chunk.
+
+    With `total_timesteps` the run stops before the iteration that could pass it.  A chunk ends where a callback is due;
+    the learner does not notice, as an iteration is never broken off.  `progress_bar` None shows the bar only on a
+    terminal, and only when the run takes longer than a moment.
+    """
+    limit, budget = plan(learner, iterations, total_timesteps)
+    watch = Watch(callback, learner)
+    prepare(learner, progress_bar)
+    by_iteration = iterations is not None
+    total = limit if by_iteration else budget - learner.steps_taken
+    chunk, done = _FIRST_CHUNK, 0
+    bar = tqdm(
+        total=total,
+        unit="it" if by_iteration else "steps",
+        desc=f"{type(learner).__name__} on {learner.problem.name}",
+        disable=not shown(progress_bar),
+        delay=0.5,
+        unit_scale=True,
+    )
+    with bar, watch:
+        while done < limit:
+            learner.make_room(min((limit - done) * learner.steps_per_iteration, budget - learner.steps_taken))
+            rows = records(int(min(chunk, limit - done)), ROW)
+            before, steps, start = learner.finished, learner.steps_taken, time.perf_counter()
+            try:
+                learner.iterate(rows, watch.pause(budget, steps + learner.steps_per_iteration))
+            finally:  # Ctrl-C is heard as the kernel returns; what it finished is in the agent, so in the history too
+                ran = learner.finished - before
+                if ran:
+                    history.append(rows[:ran])
+            elapsed = time.perf_counter() - start
+            done += ran
+            bar.update(ran if by_iteration else learner.steps_taken - steps)
+            over = budget - learner.steps_taken < learner.steps_per_iteration
+            goes_on = watch.call(budget if over else learner.steps_taken) if ran else True
+            if over or not goes_on:
+                break
+            if ran == len(rows):
+                chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))

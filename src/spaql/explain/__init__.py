@@ -1,0 +1,1 @@
+"""Decisions explained, and policies as rules."""

@@ -1,0 +1,1 @@
+"""Gymnasium in and out: environments as problems, problems as environments."""

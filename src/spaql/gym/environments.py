@@ -1,0 +1,206 @@
+"""A compiled problem as a Gymnasium environment: the same steps, one at a time, in the problem's own units.
+
+`reset(seed=s)` gives the environment the stream that an agent's training environment has under the seed s, so the
+same actions meet the same random numbers here and in the compiled loops: states and rewards are equal bit by bit.
+`reset()` continues the stream; before any seed it begins with one drawn from `np_random`.
+
+An episode is truncated at the problem's horizon and terminated where the problem says so.  What an agent sees is the
+state, or what the problem's `observe` shows of it, and is kept inside the observation space (the problem may leave it
+by rounding, or farther where it says `clip`); the state itself is carried on as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from spaql.errors import ParameterError
+from spaql.partition.rng import Purpose, Stream, stream
+from spaql.partition.spaces import Finite, Floats
+from spaql.problems.ambulance import __doc__ as _about_ambulance
+from spaql.problems.ambulance import ambulance
+from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Problem
+from spaql.problems.oil import __doc__ as _about_oil
+from spaql.problems.oil import oil
+from spaql.validation import check_whole
+
+_SEEDS = 2**63  # seeds to draw from where the user gives none
+
+
+class ProblemEnvironment(gymnasium.Env[Floats, Any]):
+    """Any compiled problem, your own too, as a Gymnasium environment.
+
+    Parameters
+    ----------
+    problem
+        Its states become a `Box` of float64, its actions a `Box` of float64 or `Discrete`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> from spaql.gym.environments import ProblemEnvironment
+    >>> environment = ProblemEnvironment(spaql.problems.oil(survey="quadratic", sharpness=1))
+    >>> observation, _ = environment.reset(seed=0)
+    >>> observation, reward, terminated, truncated, _ = environment.step([0.5])
+    >>> round(reward, 3), terminated, truncated
+    (0.436, False, False)
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        if not isinstance(problem, Problem):
+            raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
+        self.problem = problem
+        self.observation_space = spaces.Box(problem.states.low, problem.states.high, dtype=np.float64)
+        self.action_space: spaces.Space[Any]
+        if isinstance(problem.actions, Finite):
+            self.action_space = spaces.Discrete(int(problem.actions.count))
+        else:
+            self.action_space = spaces.Box(problem.actions.low, problem.actions.high, dtype=np.float64)
+        self._parameters = np.array(problem.parameters)  # compiled functions take no read-only array
+        self._random: Stream | None = None
+        self._state: Floats | None = None  # None where an episode must begin first
+        self._elapsed = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
+        """Begin an episode; see the module's docstring for seeds.  There are no options.
+
+        Returns
+        -------
+        observation
+            `[states]`, float64.
+        info
+            Empty.
+        """
+        if seed is not None:
+            seed = check_whole(seed, "seed", 0)
+        super().reset(seed=seed)
+        if seed is not None:
+            self._random = stream(seed, Purpose.TRAINING_ENVIRONMENT)
+        elif self._random is None:
+            self._random = stream(int(self.np_random.integers(_SEEDS)), Purpose.TRAINING_ENVIRONMENT)
+        self._state, self._elapsed = None, 0
+        state = self._blank()
+        try:
+            self.problem.reset(self._parameters, self._random, state)
+        except Exception as error:
+            self._refuse(0, error)
+        return self._arrive(state), {}
+
+    def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Play one action.
+
+        Parameters
+        ----------
+        action
+            `[actions]` in the problem's units, or the number of a finite action.
+
+        Returns
+        -------
+        observation
+            `[states]`, float64.
+        reward
+            Of this step.
+        terminated, truncated
+            Whether the problem ended the episode; whether the horizon did (both may be true).
+        info
+            Empty.
+
+        Raises
+        ------
+        ParameterError
+            On an action outside the space, or where no episode is under way.
+        ProblemError
+            Where the problem breaks its contract (`spaql.problems.base`).
+        """
+        if self._state is None:
+            raise ParameterError("step: no episode is under way; call reset() first")
+        played, state, before = self._checked(action), self._blank(), self._state
+        self._state = None
+        self._elapsed += 1
+        try:
+            reward, ended = self.problem.step(before, played, self._parameters, self._random, state)
+            reward, terminated = float(reward), bool(ended)
+        except Exception as error:
+            self._refuse(0, error)
+        if not abs(reward) <= LARGEST_REWARD:
+            self._refuse(RAN | BAD_REWARD)
+        observation = self._arrive(state, terminated)
+        truncated = self._elapsed >= self.problem.horizon
+        if terminated or truncated:
+            self._state = None
+        return observation, reward, terminated, truncated, {}
+
+    def _blank(self) -> Floats:
+        """Memory for a state, filled so that a value the problem forgets to set is noticed."""
+        return np.full(self.problem.hidden or 0, np.nan)
+
+    def _arrive(self, state: Floats, ended: bool = False) -> Floats:
+        """Take up a new state and return what is seen of it, `[states]`; a last state may lie outside the space."""
+        low, high = self.problem.states.low, self.problem.states.high
+        seen = self._seen(state)
+        observation = np.minimum(np.maximum(seen, low), high)
+        if np.isnan(seen).any():
+            self._refuse(RAN | BAD_STATE | NO_STATE)
+        inside = ended or self.problem.clip
+        if not inside and not (np.abs(seen - observation) <= SLACK * (high - low)).all():
+            self._refuse(RAN | BAD_STATE)
+        self._state = state
+        return observation
+
+    def _seen(self, state: Floats) -> Floats:
+        """What the problem shows of a state, `[states]`."""
+        if self.problem.observe is None:
+            return state
+        seen = np.full(self.problem.states.dimensions, np.nan)
+        try:
+            self.problem.observe(state, self._parameters, seen)
+        except Exception as error:
+            self._refuse(0, error)
+        return seen
+
+    def _refuse(self, status: int, cause: Exception | None = None) -> None:
+        """Raise the `ProblemError` for what a move reported."""
+        try:
+            self.problem.check(status, f"in step {self._elapsed} of an episode" if self._elapsed else "in a reset")
+        except ValueError as error:
+            raise error from cause
+
+    def _checked(self, action: Any) -> Floats:
+        """The action as the problem's step takes it, `[actions]`, in memory of its own."""
+        actions = self.problem.actions
+        if isinstance(actions, Finite):
+            if not self.action_space.contains(action):
+                raise ParameterError(
+                    f"action: expected a whole number from 0 to {actions.count - 1}, got {action!r:.80}"
+                )
+            return np.array([float(action)])
+        try:
+            played = np.array(action, dtype=float, ndmin=0)
+        except (TypeError, ValueError):
+            raise ParameterError(f"action: expected numbers, got {action!r:.80}") from None
+        if played.shape != actions.low.shape:
+            raise ParameterError(f"action: expected shape {actions.low.shape}, got {played.shape}")
+        if not ((played >= actions.low) & (played <= actions.high)).all():
+            raise ParameterError(f"action: {played} is outside the space from {actions.low} to {actions.high}")
+        return played
+
+
+class OilEnvironment(ProblemEnvironment):
+    """Oil discovery as `spaql/Oil-v0`; the arguments are those of `spaql.problems.oil`."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(oil(**arguments))
+
+
+class AmbulanceEnvironment(ProblemEnvironment):
+    """Ambulance relocation as `spaql/Ambulance-v0`; the arguments are those of `spaql.problems.ambulance`."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(ambulance(**arguments))
+
+
+OilEnvironment.__doc__ = f"{OilEnvironment.__doc__}\n\n{_about_oil}"
+AmbulanceEnvironment.__doc__ = f"{AmbulanceEnvironment.__doc__}\n\n{_about_ambulance}"

@@ -1,0 +1,674 @@
+"""A Gymnasium environment as a problem that every agent can learn on.
+
+The agents' kernels move an environment through two functions at an address (`spaql.problems.base`).  Here these are
+compiled too, and call back into Python once per step, where `env.step` is played.  The rest, from the action's units to
+the place of the observation in the unit cube, is compiled.
+
+*Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
+none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
+to the 99th percentile, and half as much again on both sides.  Whole numbers have half a step more on either side, so
+that each is in the middle of a part of its own.  `bounds` names ranges instead, `periodic` numbers that
+come round again, such as angles.  Observations outside are taken for the border, and counted.
+
+*Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
+the last state still counts.
+
+*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, an observation of
+another shape than the space's, or not what Gymnasium's `reset` and `step` return, is an `EnvironmentFault` that names
+the step.  Ctrl-C is heard after the step under way, and again at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import math
+import re
+import signal
+import threading
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.errors import EnvironmentFault, ParameterError
+from spaql.gym.callback import bridge
+from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, line, one_number
+from spaql.partition.rng import LARGEST_SEED, Purpose, generator
+from spaql.partition.spaces import Actions, Box, Finite, Floats
+from spaql.problems.base import (
+    BAD_REWARD,
+    BAD_STATE,
+    LARGEST_REWARD,
+    LONGEST,
+    RAN,
+    SOME_CUT,
+    SOME_ENDED,
+    Frame,
+    Playable,
+    World,
+)
+from spaql.validation import check_number, check_whole
+
+WARM_UP = 1000
+_UNLIMITED = 1000  # steps of an episode where the environment names no limit
+_SEEDS = 2**31
+
+
+class GymnasiumProblem(Playable):
+    """A Gymnasium environment to learn on.
+
+    Parameters
+    ----------
+    environment
+        An id such as "CartPole-v1", a `gymnasium.Env`, or a function without arguments that makes one.
+    bounds
+        Ranges of observed numbers: a mapping from the name or place of a number to (low, high).
+    periodic
+        Names or places of numbers that come round: high is low again.  Their bounds must be known.
+    horizon
+        Steps after which an episode is broken off; the environment's own limit unless given (the least of its `spec`,
+        its TimeLimit wrappers and a compiled problem inside it), or 1000 where it has none.
+    warm_up
+        Random steps to learn unknown ranges from; they count as steps of training.
+    seed
+        Of the environment's random numbers.
+
+    Attributes
+    ----------
+    names
+        Of the observed numbers, in the order of `states`.
+    warm_up_steps
+        Environment steps that the warm-up took.
+    unlimited
+        Whether the horizon is a guess: the environment has no limit, and none was given.
+
+    Where an environment can be neither made nor copied again, evaluations are played in the one that is learned on,
+    and change what is learned after them; a `UserWarning` says so.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.GymnasiumProblem("CartPole-v1", bounds={1: (-3, 3), 3: (-3.5, 3.5)})
+    >>> problem.horizon, problem.actions.count, problem.warm_up_steps
+    (500, 2, 0)
+    """
+
+    # Of the class until they are set: Python finds attributes quickly in objects of up to 30, and steps look for one.
+    _taken = False  # whether an agent has it
+    _warned = False  # that there is no other environment to evaluate on
+    _ours = False  # whether the environment was made here, for this problem alone
+    _env: Any = None  # None until it is needed, for a problem that was remembered
+    _world: World | None = None  # None until it is played
+    _make: Callable[[], Any] | None = None  # how to make the environment, where that is known
+    _left_off: Mapping[str, Any] | None = None  # state of the environment's generator, for the next reset
+    module = ""  # that registers its id
+    unlimited = False
+
+    def __init__(
+        self,
+        environment: Any,
+        *,
+        bounds: Mapping[Any, Any] | None = None,
+        periodic: Sequence[Any] = (),
+        horizon: int | None = None,
+        warm_up: int = WARM_UP,
+        seed: int = 0,
+    ) -> None:
+        self._make, self._env = _opened(environment)
+        if isinstance(environment, str):
+            self.module = environment.rpartition(":")[0]
+        limit = _limit(self.env)
+        self.unlimited = horizon is None and limit is None
+        if horizon is None:
+            horizon = _UNLIMITED if limit is None else limit
+        self._set(
+            _named(self.env), _space(self.env, "observation_space"), _space(self.env, "action_space"), horizon, seed
+        )
+        self.periodic = [self._place(name, "periodic") for name in _listed(periodic)]
+        low, high, known = self._declared(bounds)
+        if not known.all():
+            low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
+        self.states = Box(low, high, "bounds")
+        self._build()
+
+    def _set(self, name: str, observation_space: Any, action_space: Any, horizon: Any, seed: Any) -> None:
+        self.name = name
+        self.observations = Observations(observation_space)
+        self.moves = Moves(action_space)
+        self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
+        self.names = self.observations.names
+        self.actions = self.moves.actions
+        self.rewards = None
+        self.model = None
+        self.arguments = {"environment": self.name, "horizon": self.horizon}
+        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
+        self.warm_up_steps = 0
+
+    @classmethod
+    def remembered(
+        cls,
+        name: str,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        bounds: Mapping[Any, Any],
+        periodic: Sequence[Any],
+        horizon: int,
+        seed: int,
+        make: Callable[[], Any],
+    ) -> GymnasiumProblem:
+        """A problem without its environment, which `make` makes when it is first played; all bounds are given."""
+        problem = cls.__new__(cls)
+        problem._make = make
+        problem._set(name, observation_space, action_space, horizon, seed)
+        problem.periodic = [problem._place(name, "periodic") for name in _listed(periodic)]
+        low, high, known = problem._declared(bounds)
+        if not known.all():
+            raise ParameterError("bounds: some are missing")
+        problem.states = Box(low, high, "bounds")
+        problem._build()
+        return problem
+
+    @property
+    def env(self) -> Any:
+        """The environment, made now where it was only remembered."""
+        if self._env is None and self._make is not None:
+            made = self._make()
+            names = Observations(_space(made, "observation_space")).names
+            actions = Moves(_space(made, "action_space")).actions
+            if names != self.names or not _alike(actions, self.actions):
+                raise ParameterError(
+                    f"environment: {self.name!r} has other observations or actions now than when it was learned on; "
+                    "give the one that was: load(path, env=...)"
+                )
+            self._env = made
+        return self._env
+
+    @property
+    def world(self) -> World:  # type: ignore[override]
+        """The compiled functions around the environment."""
+        if self._world is None:
+            self._world = self._connected()
+        return self._world
+
+    # Ranges ----------------------------------------------------------------------------------------------------
+
+    def _place(self, name: Any, what: str) -> int:
+        """Place of a number in the row, from its name or place."""
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name)
+        if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
+            return int(name)
+        raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
+
+    def _declared(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
+        """Ranges from the space and the user, and which of them are known."""
+        low, high = self.observations.low.copy(), self.observations.high.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = high - low < WIDEST
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
+        for name, ends in (bounds or {}).items():
+            at = self._place(name, "bounds")
+            given = Box(*_two(ends, name), f"bounds of {name!r}")
+            low[at], high[at], known[at] = given.low[0], given.high[0], True
+        for at in self.periodic:
+            if not known[at]:
+                name = self.names[at]
+                raise ParameterError(
+                    f"periodic: {name} has no bounds, so no period; give bounds={{{name!r}: (low, high)}}"
+                )
+        same = known & ~(high > low)  # a constant: any box around it will do
+        with np.errstate(over="ignore"):  # then `Box` says so
+            margin = 0.5 * np.maximum(1.0, np.abs(low[same]))
+            low[same], high[same] = low[same] - margin, high[same] + margin
+        return low, high, known
+
+    def _learned(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
+        """Ranges with the unknown ones taken from a warm-up of random actions."""
+        random = generator(self.seed, Purpose.WARM_UP)
+        row = np.empty(len(self.observations))
+        write = self.observations.writer(row)
+        rows = np.empty((steps + 1, row.size))
+        self.env.action_space.seed(_drawn(random))
+        played = elapsed = 0
+
+        def see() -> None:
+            write(observation)
+            if not all(map(math.isfinite, row.tolist())):
+                self._refuse(row, f"in step {played} of the warm-up")
+
+        try:
+            observation = _start(self.env.reset, _drawn(random))
+            for step in range(steps + 1):
+                see()
+                rows[step] = row
+                if step == steps:
+                    break
+                outcome = self.env.step(self.env.action_space.sample())
+                played, elapsed = step + 1, elapsed + 1
+                try:
+                    observation, _, terminated, truncated, _ = outcome
+                except (TypeError, ValueError) as error:
+                    raise _not_five(error) from None
+                if terminated or truncated or elapsed >= self.horizon:
+                    see()
+                    rows[step] = row  # the last observation counts, not the first
+                    observation = _start(self.env.reset, None)
+                    elapsed = 0
+        except Misfit as misfit:
+            raise self._fault(misfit, f"in step {played} of the warm-up") from None
+        self.warm_up_steps = steps
+        for at in np.flatnonzero(~known):
+            with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
+                least, most = np.quantile(rows[:, at], [0.01, 0.99])
+                margin = 0.5 * (most - least) or 0.5 * max(1.0, abs(most))
+                first, last = least - margin, most + margin
+                if self.observations.whole[at]:
+                    first, last = np.floor(first) - 0.5, np.ceil(last) + 0.5
+                if max(low[at], first) < min(high[at], last):  # else what is shown is not within the space's bounds
+                    first, last = max(low[at], first), min(high[at], last)
+                low[at], high[at] = first, last
+        return low, high
+
+    @property
+    def clipped(self) -> NDArray[np.int64]:
+        """How often each number was outside its range so far, `[states]`."""
+        return self._tally[:-1].copy()
+
+    # Playing ---------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """Buffers and seeds; what is compiled around the environment is made when it is played."""
+        states, actions = self.states.dimensions, self.actions.dimensions
+        self._world = None
+        self._action, self._seen, self._reward = np.zeros(actions), np.zeros(states), np.zeros(1)
+        self._tally = np.zeros(states + 1, np.int64)  # clipped numbers; steps of the episode
+        self._error: BaseException | None = None
+        self._began = False  # whether that was in a reset
+        self._stop = False
+        self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
+        self._next_seed: int | None = _drawn(self._seeds)
+        self._left_off = None
+
+    def _connected(self) -> World:
+        """The callback into Python, and the compiled functions around it."""
+        states, actions = self.states.dimensions, self.actions.dimensions
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
+        finite = isinstance(self.actions, Finite)
+        rounds = tuple(d in self.periodic for d in range(states))
+        self._moves = bridge(states, actions, finite, rounds)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
+        ends = [self.states.low, self.states.high - self.states.low]
+        if isinstance(self.actions, Box):
+            ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
+        constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
+        advance, begin = (getattr(move, "address", move) for move in self._moves)
+        return World(advance, begin, constants, 1)
+
+    def _move(self) -> Callable[[int], int]:
+        """The function that compiled code calls for a step or a reset; what it tells is a status."""
+        read, write = self.moves.reader(self._action), self.observations.writer(self._seen)
+        reward: Any = self._reward.data  # quicker to write to
+        play, restart, inside = self.env.step, self.env.reset, self.env.unwrapped
+        numbers = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.bool_))  # as most rewards are
+
+        def move(what: int) -> int:
+            try:
+                if what >= 0:
+                    observation, gained, terminated, truncated, _ = play(read(what))  # see `_of_unpacking`
+                    try:
+                        reward[0] = gained if gained.__class__ in numbers else one_number(gained)
+                    except ValueError:  # of a whole number without end
+                        one_number(gained)
+                    write(observation)
+                    if terminated:
+                        return RAN | SOME_ENDED
+                    if self._stop and not truncated and self._tally[-1] + 1 < self.horizon:  # else it is finished
+                        raise KeyboardInterrupt
+                    return RAN | SOME_CUT if truncated else RAN
+                if self._stop:
+                    raise KeyboardInterrupt
+                seed, self._next_seed = self._next_seed, None
+                if self._left_off is not None:
+                    state, self._left_off = self._left_off, None
+                    _start(restart, _seed_of(state))  # for what draws from generators of its own
+                    inside.np_random.bit_generator.state = state
+                elif seed is None and _generator(inside) is None:  # it goes on with what a file cannot hold
+                    seed = _drawn(self._seeds)
+                write(_start(restart, seed))
+                return RAN
+            except BaseException as error:  # all of them: none may cross compiled code
+                self._error = _not_five(error) if _of_unpacking(error) else error
+                self._began = what < 0
+                return 0
+
+        return move
+
+    @contextmanager
+    def playing(self) -> Iterator[None]:
+        """Around every call of a kernel that plays: Ctrl-C is kept until the step under way is done."""
+        self._stop = False
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.default_int_handler:
+            yield
+            return
+
+        def hear(number: int, frame: Any) -> None:
+            if self._stop:
+                raise KeyboardInterrupt
+            self._stop = True
+
+        signal.signal(signal.SIGINT, hear)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def check(self, status: int, where: str) -> None:
+        """Raise what the environment raised, or an `EnvironmentFault` for what is no number."""
+        error, self._error = self._error, None
+        if error is None and (self._stop or not status & RAN):
+            # Heard after the last step; or raised by the handler of a signal between two lines of the callback.
+            error = KeyboardInterrupt()
+        self._stop = False
+        if isinstance(error, Misfit):
+            step = 0 if self._began else self._tally[-1] + 1
+            raise self._fault(error, f"in step {step} of an episode, {where}")
+        if error is not None:
+            raise error
+        where = f"in step {self._tally[-1]} of an episode, {where}"
+        if status & BAD_REWARD:
+            raise EnvironmentFault(
+                f"environment {self.name!r} gave the reward {self._reward[0]} {where}; rewards must be finite numbers "
+                f"of at most {LARGEST_REWARD:g}: mend its step function"
+            )
+        if status & BAD_STATE:
+            self._refuse(self._seen, where)
+
+    def _fault(self, misfit: Misfit, where: str) -> EnvironmentFault:
+        did, must = misfit.args
+        return EnvironmentFault(f"environment {self.name!r} {did} {where}; {must}: mend its step or reset function")
+
+    def _refuse(self, row: Floats, where: str) -> None:
+        at = int(np.argmax(~np.isfinite(row)))
+        raise EnvironmentFault(
+            f"environment {self.name!r} showed {row[at]} as {self.observations.called(at)} {where}; observations must "
+            "be finite numbers: mend its step or reset function"
+        )
+
+    # The rest of a problem -------------------------------------------------------------------------------------
+
+    def frame(self, copies: int) -> Frame:
+        """Memory for so many episodes; one environment lives in it at a time."""
+        return Frame(
+            states=np.zeros((1, 1)),
+            points=np.zeros((1, self.states.dimensions)),
+            actions=np.zeros((1, self.actions.dimensions)),
+            outcomes=np.zeros((1, 2)),
+            returns=np.zeros(copies),
+            who=np.zeros(1, np.int64),
+        )
+
+    def observed(self, observation: Any) -> tuple[Floats, bool]:
+        """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
+        rows, single = self.observations.rows(observation)
+        return self.states.placed(rows, self.periodic), single  # as the bridge does
+
+    def flat(self, observation: Any) -> tuple[Floats, bool]:
+        """Observations as their numbers `[n, states]`, as they are; and whether it was one."""
+        return self.observations.rows(observation)
+
+    def member(self, numbers: Floats) -> Any:
+        """The observation that has these numbers `[states]`."""
+        return self.observations.member(numbers)
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which observed numbers are whole ones, `[states]`."""
+        return self.observations.whole
+
+    def played(self, actions: Floats, single: bool) -> Any:
+        """Actions as the environment takes them."""
+        return self.moves.one(actions) if single else self.moves.many(actions)
+
+    def fresh(self, seed: int) -> GymnasiumProblem:
+        """The same ranges on another environment, whose next episode begins with a seed of its own; close it."""
+        fresh = copy.copy(self)
+        fresh._env, fresh._ours = self._twin()
+        fresh.seed = seed
+        fresh._build()
+        fresh._next_seed = _drawn(generator(seed, Purpose.EVALUATION_ENVIRONMENT))
+        return fresh
+
+    def close(self) -> None:
+        """Close the environment if it was made here, for this problem alone."""
+        # Not one with a window: closing it closes the windows of all others of its kind.
+        if self._ours and getattr(self.env, "render_mode", None) != "human":
+            self.env.close()
+
+    def taken(self) -> GymnasiumProblem:
+        """The problem for one agent; a second one has another environment, buffers and seeds from the beginning."""
+        if not self._taken:
+            self._taken = True
+            return self
+        other = copy.copy(self)
+        other._env, _ = self._twin()
+        other._build()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GymnasiumProblem:
+        """The same on a copy of the environment, or on another where it cannot be copied; goes on with its seeds."""
+        other = copy.copy(self)
+        memo[id(self)] = other
+        seeds, seed, left_off = copy.deepcopy(self._seeds, memo), self._next_seed, self._left_off
+        try:
+            other._env = copy.deepcopy(self._env, memo)
+        except Exception:  # whatever an environment holds that cannot be copied
+            other._env, _ = self._twin()
+            if seed is None:  # it knows nothing of the random numbers so far
+                seed = _drawn(seeds)
+        other._build()
+        other._seeds, other._next_seed, other._left_off = seeds, seed, left_off
+        other._tally[:] = self._tally
+        return other
+
+    def moved(self, env: Any) -> GymnasiumProblem:
+        """The same ranges on another environment."""
+        make, opened = _opened(env)
+        names = Observations(_space(opened, "observation_space")).names
+        if names != self.names or not _alike(Moves(_space(opened, "action_space")).actions, self.actions):
+            raise ParameterError(
+                f"env: {_named(opened)!r} has other observations or actions than {self.name!r}, on which was learned"
+            )
+        ends = zip(self.states.low, self.states.high, strict=True)
+        ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
+        other = GymnasiumProblem(opened, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        other._make, other._taken = make, True
+        other.module = env.rpartition(":")[0] if isinstance(env, str) else ""
+        other.warm_up_steps = self.warm_up_steps
+        other.go_on(self.progress())
+        return other
+
+    def progress(self) -> dict[str, Any]:
+        """How far its random numbers are, ready for JSON: the stream of seeds, and the environment's own generator.
+
+        The latter is Gymnasium's `np_random`, of which the next episode is drawn unless a seed stands ready for it.
+        """
+        state, seed = self._left_off, self._next_seed
+        if seed is None and state is None and self._env is not None:
+            random = _generator(self._env.unwrapped)
+            state = None if random is None else random.bit_generator.state
+        return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": seed, "generator": state}
+
+    def go_on(self, progress: Mapping[str, Any]) -> None:
+        """Go on where `progress` was told, so that no start of an episode comes twice.
+
+        An environment that draws from Gymnasium's `np_random` alone goes on exactly, and so does one that has none,
+        as every episode of it begins with a seed; one that remembers more from episode to episode does not.
+        """
+        self.seed = check_whole(progress["seed"], "seed", 0, LARGEST_SEED)
+        self._seeds.bit_generator.state = progress["seeds"]
+        unused, state = progress["next"], progress.get("generator")
+        if state is not None:
+            np.random.PCG64(0).state = state  # a ValueError, TypeError or LookupError if it is none
+        self._next_seed = None if unused is None else check_whole(unused, "next", 0)
+        self._left_off = state
+
+    def _twin(self) -> tuple[Any, bool]:
+        """Another environment of the same make, and whether it is new; the same where there can be no other."""
+        if self._make is not None:
+            made = self._make()
+            if made.unwrapped is not self.env.unwrapped:
+                return made, True
+        try:
+            return copy.deepcopy(self.env), False  # not new: it may hold what belongs to the other
+        except Exception:  # whatever an environment holds that cannot be copied
+            if self.env.spec is not None:
+                with suppress(Exception):  # a wrapper may not tell how it was made
+                    return gymnasium.make(self.env.spec), True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"environment {self.name!r} can be neither made nor copied again, so evaluations and other agents play "
+                "in the one that is learned on, which changes what is learned; give a function that makes a new one "
+                "each time",
+                UserWarning,
+                stacklevel=4,  # who called `evaluate`
+            )
+        self._next_seed = _drawn(self._seeds)  # or learning would go on with the other's random numbers
+        return self.env, False
+
+
+def _drawn(random: np.random.Generator) -> int:
+    """A seed for an environment."""
+    return int(random.integers(_SEEDS))
+
+
+def _generator(inside: Any) -> np.random.Generator | None:
+    """The generator behind an environment's `np_random`, without its wrappers, if JSON can hold its state."""
+    random = getattr(inside, "_np_random", None)
+    fits = isinstance(random, np.random.Generator) and isinstance(random.bit_generator, np.random.PCG64)
+    return random if fits else None
+
+
+def _seed_of(state: Mapping[str, Any]) -> int:
+    """A seed that is another one for every state of a generator."""
+    return zlib.crc32(repr(sorted(state["state"].items())).encode()) % _SEEDS
+
+
+def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
+    """How to make the environment, where that is known, and one of it."""
+    if isinstance(environment, gymnasium.Env):
+        return None, environment
+    if isinstance(environment, str):
+
+        def make() -> Any:
+            return gymnasium.make(environment)
+
+        try:
+            return make, make()
+        except (gymnasium.error.Error, ModuleNotFoundError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ParameterError(f"environment: {environment!r} cannot be made: {reason}") from None
+    if callable(environment):
+        try:
+            made = environment()
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised within it
+                raise
+            raise ParameterError(
+                f"environment: {environment!r:.80} needs arguments; give a function that needs none, such as "
+                "lambda: make(...)"
+            ) from None
+        if isinstance(made, gymnasium.Env):
+            return environment, made
+        raise ParameterError(f"environment: {environment!r:.80} made {made!r:.80}, not a gymnasium.Env")
+    raise ParameterError(
+        f"environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got {environment!r:.80}"
+    )
+
+
+def _alike(actions: Actions, others: Actions) -> bool:
+    """Whether both are the same set."""
+    if isinstance(actions, Finite) or isinstance(others, Finite):
+        return isinstance(actions, Finite) and isinstance(others, Finite) and actions.count == others.count
+    return np.array_equal(actions.low, others.low) and np.array_equal(actions.high, others.high)
+
+
+def _named(env: Any) -> str:
+    return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
+
+
+def _space(env: Any, what: str) -> Any:
+    """One of the two spaces of an environment, or a sentence where it has none."""
+    try:
+        return getattr(env, what)
+    except AttributeError as error:
+        if error.name != what:  # a fault of its own code
+            raise
+        raise ParameterError(
+            f"environment: {_named(env)!r} has no {what}; set self.{what} to one of gymnasium.spaces in its __init__"
+        ) from None
+
+
+def _start(reset: Callable[..., Any], seed: int | None) -> Any:
+    """The first observation of an episode; `Misfit` where `reset` is not as Gymnasium has it."""
+    try:
+        told = reset(seed=seed) if seed is not None else reset()
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None or "'seed'" not in str(error):
+            raise
+        raise Misfit("takes no seed in reset", "reset must take seed and options by name") from None
+    if isinstance(told, tuple | list) and len(told) == 2:
+        return told[0]
+    raise Misfit(f"returned {line(told)} from reset", "reset must return two values, an observation and a dict")
+
+
+def _of_unpacking(error: BaseException) -> bool:
+    """Whether an error is of the line that takes apart what a step returned, not of the step; costs steps nothing."""
+    trace = error.__traceback__
+    return isinstance(error, TypeError | ValueError) and "unpack" in str(error) and not (trace and trace.tb_next)
+
+
+def _not_five(error: BaseException) -> Misfit:
+    """For a step that did not return five values."""
+    counted = re.search(r"got (\d+)", str(error))
+    few = "no tuple" if isinstance(error, TypeError) else "more than five values"
+    must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"
+    return Misfit(f"returned {f'{counted[1]} values' if counted else few} from step", must)
+
+
+def _limit(env: Any) -> int | None:
+    """Steps after which the environment itself breaks an episode off, or None."""
+    limits = [] if env.spec is None else [env.spec.max_episode_steps]
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    inside = getattr(env, "problem", None)  # as `spaql.gym.environments` has it
+    if isinstance(inside, Playable):
+        limits.append(inside.horizon)
+    return min((int(limit) for limit in limits if limit is not None), default=None)
+
+
+def _listed(names: Any) -> list[Any]:
+    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+
+
+def _two(ends: Any, name: Any) -> tuple[float, float]:
+    try:
+        low, high = ends
+    except (TypeError, ValueError):
+        raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from None
+    return check_number(low, f"bounds of {name!r}"), check_number(high, f"bounds of {name!r}")

@@ -1,0 +1,33 @@
+"""Tell Gymnasium of our environments, without loading them.
+
+Gymnasium 1.0 gave up entry points for third-party environments: a module that is imported registers them.  This one
+stays light, so the compiler is loaded only when an environment is made.  Either of
+
+    gymnasium.make("spaql.gym.registration:spaql/Oil-v0", survey="laplace", sharpness=10)
+    import spaql.gym.registration; gymnasium.make("spaql/Oil-v0", survey="laplace", sharpness=10)
+
+will do; the first form also works as a string in other people's training scripts.
+"""
+
+from __future__ import annotations
+
+from gymnasium.envs import registration
+
+ENVIRONMENTS = {
+    "spaql/Oil-v0": "spaql.gym.environments:OilEnvironment",
+    "spaql/Ambulance-v0": "spaql.gym.environments:AmbulanceEnvironment",
+}
+
+
+def register() -> None:
+    """Register `spaql/Oil-v0` and `spaql/Ambulance-v0`; called on import, a second call changes nothing.
+
+    No `max_episode_steps`: the horizon is an argument and the environment truncates itself.  No order enforcing
+    either: the environment refuses a step before a reset in its own words.
+    """
+    for name, home in ENVIRONMENTS.items():
+        if name not in registration.registry:
+            registration.register(id=name, entry_point=home, order_enforce=False)
+
+
+register()

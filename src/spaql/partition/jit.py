@@ -1,0 +1,210 @@
+"""How kernels are compiled, where the compiled code is kept, and the few things Numba has no word for.
+
+Numba's own cache decides freshness from the file that holds a function, so an edit in a *callee's* file would go
+unnoticed.  Here the cache folder carries a hash of every source file that defines kernels: any edit there, any
+other version of Numba or Python, is a new folder.  It is `$NUMBA_CACHE_DIR/spaql-<hash>` where that variable is set,
+else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
+
+With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+_KEPT_DAYS = 30
+_READY: set[str] = set()  # what this process has used already
+
+
+def _source_hash() -> str:
+    """Hash of every source file that defines kernels, and of the compiler's version."""
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:3]}".encode())
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        source = path.read_bytes()
+        if b"@kernel(" in source or b"@intrinsic" in source:
+            digest.update(str(path.relative_to(root)).encode() + b"\0" + source)
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path | None:
+    """The folder for compiled code, or None where none can be written."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        folder = Path(os.environ["NUMBA_CACHE_DIR"]) / f"spaql-{_source_hash()}"
+    else:
+        user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        folder = Path(user) / "spaql" / _source_hash()
+    try:
+        fresh = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            _forget_old(folder)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove what other versions compiled long ago."""
+    old = time.time() - _KEPT_DAYS * 86_400
+    for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
+        if other != folder and other.is_dir() and other.stat().st_mtime < old:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+CACHE = None if config.DISABLE_JIT else _cache_folder()
+
+
+def kernel(*signature: Any, inline: bool = False) -> Callable[[Any], Any]:
+    """Compile a function: without the GIL, cached on disk, no fast-math (results must not depend on the machine).
+
+    `inline` forces LLVM to inline it into its callers: the verbs are a few nanoseconds each, a call with all the
+    arrays of a forest as arguments costs more than that.
+    """
+
+    def decorate(function: Any) -> Any:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = "" if CACHE is None else str(CACHE)
+        try:
+            return numba.njit(*signature, nogil=True, cache=CACHE is not None, forceinline=inline)(function)
+        finally:
+            config.CACHE_DIR = before
+
+    return decorate
+
+
+def records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Zeroed records whose fields kernels can read as attributes, with the JIT or without."""
+    array = np.zeros(size, dtype)
+    return array.view(np.recarray) if config.DISABLE_JIT else array
+
+
+@contextmanager
+def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Tell through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
+    if what in _READY:
+        yield
+        return
+    # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
+    here = hashlib.sha256(str(Path(__file__).parents[1]).encode()).hexdigest()[:8]
+    mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
+    if config.DISABLE_JIT or (mark is not None and mark.exists()):
+        yield
+        _READY.add(what)
+        return
+    say(f"compiling {what} (first use on this machine, up to half a minute) ...")
+    start = time.perf_counter()
+    yield
+    say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")
+    _READY.add(what)
+    if mark is not None:
+        mark.touch()
+
+
+if config.DISABLE_JIT:
+
+    def borrow(array):
+        """The array itself."""
+        return array
+
+    def floats_at(address):
+        """Pointer to the float64 at an address."""
+        return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
+
+    def words_at(address):
+        """Pointer to the uint64 at an address."""
+        return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
+
+    def call_1(address, a):
+        """Call the function of one int64 at an address, which is one of Python."""
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(int(address))(int(a))
+
+    def call_5(function, a, b, c, d, e):
+        """Call a function of five int64."""
+        return function(a, b, c, d, e)
+
+    def call_7(function, a, b, c, d, e, f, g):
+        """Call a function of seven int64."""
+        return function(a, b, c, d, e, f, g)
+
+else:
+
+    @intrinsic
+    def borrow(typingctx, array):
+        """The same array without its reference count.
+
+        Every alias of an array inside a kernel costs two atomic operations, more than a whole look-up.  The caller
+        of the kernel keeps the array alive, so the kernel needs no count of its own.
+        """
+
+        def codegen(context, builder, signature, arguments):
+            lent = context.make_array(signature.args[0])(context, builder, arguments[0])
+            lent.meminfo = ir.Constant(lent.meminfo.type, None)
+            lent.parent = ir.Constant(lent.parent.type, None)
+            return lent._getvalue()
+
+        return array(array), codegen
+
+    def _pointer_cast(element: Any) -> Any:
+        def cast(typingctx, address):
+            def codegen(context, builder, signature, arguments):
+                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+            return types.CPointer(element)(types.int64), codegen
+
+        return intrinsic(cast)
+
+    floats_at = _pointer_cast(types.float64)
+    words_at = _pointer_cast(types.uint64)
+
+    # Numba's own first-class functions would do, but it looks at their type anew at every call of a kernel from Python:
+    # tens of microseconds, more than a hundred training steps.  An address is an integer, whose type is known at once.
+
+    def _called(builder, address, numbers):
+        word = ir.IntType(64)
+        pointer = builder.inttoptr(address, ir.FunctionType(word, [word] * len(numbers)).as_pointer())
+        return builder.call(pointer, numbers)
+
+    @intrinsic
+    def call_1(typingctx, function, a):
+        """Call the function of one int64 at an address."""
+
+        def codegen(context, builder, signature, arguments):
+            return _called(builder, arguments[0], arguments[1:])
+
+        return types.int64(*[types.int64] * 2), codegen
+
+    @intrinsic
+    def call_5(typingctx, function, a, b, c, d, e):
+        """Call the compiled function of five int64 at an address."""
+
+        def codegen(context, builder, signature, arguments):
+            return _called(builder, arguments[0], arguments[1:])
+
+        return types.int64(*[types.int64] * 6), codegen
+
+    @intrinsic
+    def call_7(typingctx, function, a, b, c, d, e, f, g):
+        """Call the compiled function of seven int64 at an address."""
+
+        def codegen(context, builder, signature, arguments):
+            return _called(builder, arguments[0], arguments[1:])
+
+        return types.int64(*[types.int64] * 8), codegen

@@ -1,0 +1,578 @@
+"""Every compiled function that touches cells: best, sample, play, update, split, halve, locate, snapshot, tidy.
+
+The partition of the unit state-action cube is filed by *state*.  A binary tree over the state cube has one node per
+dyadic state box; a cell hangs on the node that equals its own state box, in a list, newest first.  The cells relevant
+to a state x are those on the one path from the root to the leaf that holds x: RELEVANT(x) of the paper, and
+
+    max_{B in RELEVANT(x)} Q(B)  =  the largest of the nodes' best cells along that path,
+
+O(depth) however many actions there are.  Cells are half-open, closed only at the top of the cube: at a node with
+threshold `cut`, `x[dim] >= cut` goes up.  Several partitions (AQL's, one per time step) live in one forest, partition
+h at root node h.
+
+For a one-dimensional state the top `GRID_LEVELS` levels are also laid out flat: `grid[root, floor(x * GRID)]` is the
+best cell itself, or, where the tree is deeper, the node from which to walk on.  `assign` and `split` keep it true.
+
+Ties go to the coarser cell, then to the newer one; of the children of one split the one with the lowest action is
+the newest.  Kernels trust their arguments; `spaql.partition.partition` checks them.
+
+The published split halves every side at once, so a cell of depth k hangs on a node of level k * states, and a node
+of level l cuts dimension l mod states.  `halve` cuts one side: of the cells that hang on a node, the first to be cut
+along a state decides the node's dimension.  A discrete action is a cell whose action box has no width and never splits.
+
+In signatures: f a `Forest`; `points` [rows, states] states in the unit cube, of which row `row` is meant.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.partition.jit import borrow, kernel
+from spaql.partition.rng import uniform
+
+NONE = -1
+GRID_LEVELS = 8
+GRID = 1 << GRID_LEVELS
+MAX_DEPTH = 30
+MAX_VISITS = np.iinfo(np.int32).max
+
+NODE = np.dtype(
+    [
+        ("cut", np.float64),  # threshold along dim: the middle of the node's box
+        ("top_q", np.float64),  # Q of the best cell here, -inf where there is none
+        ("child", np.int32),  # lower child; the upper one follows it; NONE at a leaf
+        ("head", np.int32),  # newest cell here, or NONE
+        ("top", np.int32),  # best cell here, or NONE
+        ("dim", np.int8),
+        ("alone", np.int8),  # 1 where exactly one cell hangs here: then top and top_q tell all of it
+        ("level", np.int16),
+    ],
+    align=True,
+)  # 32 bytes: two children fill a cache line
+LINK = np.dtype(
+    [
+        ("parent", np.int32),
+        ("above", np.int32),  # best cell strictly above, for nodes inside the grid's levels
+    ]
+)
+CELL = np.dtype(
+    [
+        ("q", np.float64),
+        ("visits", np.int32),
+        ("next", np.int32),  # the next older cell on the same node, or NONE
+        ("node", np.int32),
+        ("depth", np.int16),
+        ("root", np.int16),
+    ],
+    align=True,
+)
+
+
+class Forest(NamedTuple):
+    """The arrays of one forest of partitions; `spaql.partition.partition` allocates and grows them."""
+
+    used: NDArray[np.int64]  # [3] nodes in use, cells in use, state dimensions
+    nodes: NDArray[np.void]  # [nodes] NODE
+    links: NDArray[np.void]  # [nodes] LINK: what the walk does not need
+    cells: NDArray[np.void]  # [cells] CELL
+    boxes: NDArray[np.float64]  # [cells, 2, actions] low and high of each cell's action box
+    grid: NDArray[np.int32]  # [roots, GRID] best cell, or -1 - node to walk on from
+    stack: NDArray[np.int32]  # scratch of `settle`
+    path: NDArray[np.int32]  # scratch of `sample`: the nodes from root to leaf
+    members: NDArray[np.int32]  # [cells] scratch of `sample`
+    weights: NDArray[np.float64]  # [cells] scratch of `sample`
+
+
+@kernel(inline=True)
+def lend(f):
+    """The same forest without reference counts (see `spaql.partition.jit.borrow`)."""
+    return Forest(
+        borrow(f.used),
+        borrow(f.nodes),
+        borrow(f.links),
+        borrow(f.cells),
+        borrow(f.boxes),
+        borrow(f.grid),
+        borrow(f.stack),
+        borrow(f.path),
+        borrow(f.members),
+        borrow(f.weights),
+    )
+
+
+@kernel(inline=True)
+def best(f, root, points, row):
+    """The cell of largest Q among those relevant to x: argmax over RELEVANT(x)."""
+    nodes = f.nodes
+    if f.used[2] == 1:
+        entry = f.grid[root, min(int(points[row, 0] * GRID), GRID - 1)]
+        if entry >= 0:
+            return entry
+        node = -entry - 1
+        cell = f.links[node].above
+        q = -np.inf
+        if cell >= 0:
+            q = f.cells[cell].q
+    else:
+        node = root
+        cell = NONE
+        q = -np.inf
+    while True:
+        if nodes[node].top_q > q:
+            q = nodes[node].top_q
+            cell = nodes[node].top
+        left = nodes[node].child
+        if left < 0:
+            return cell
+        node = left + (points[row, nodes[node].dim] >= nodes[node].cut)
+
+
+@kernel(inline=True)
+def sample(f, root, points, row, temperature, random):
+    """Boltzmann sample over RELEVANT(x) (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
+
+    Taking max Q off every Q first changes no probability and cannot overflow.  A maximum of exactly zero would make
+    the paper's normalisation 0/0; there the Q are taken as they are.
+    """
+    nodes = f.nodes
+    node = root
+    length = 0
+    top = -np.inf
+    touched = 0
+    while True:
+        # First only the path.  The cells' lines are asked for here, all at once, so that a large partition waits for
+        # memory once and not once per node.
+        f.path[length] = node
+        length += 1
+        top = max(top, nodes[node].top_q)
+        if not nodes[node].alone and nodes[node].head >= 0:
+            touched ^= f.cells[nodes[node].head].next
+        left = nodes[node].child
+        if left < 0:
+            break
+        node = left + (points[row, nodes[node].dim] >= nodes[node].cut)
+    f.path[length] = touched
+    scale = temperature * abs(top) if top != 0.0 else temperature
+    count = 0
+    total = 0.0
+    for i in range(length):
+        node = f.path[i]
+        if nodes[node].alone:
+            total += math.exp((nodes[node].top_q - top) / scale)
+            f.members[count] = nodes[node].top
+            f.weights[count] = total
+            count += 1
+        else:
+            cell = nodes[node].head
+            while cell >= 0:
+                total += math.exp((f.cells[cell].q - top) / scale)
+                f.members[count] = cell
+                f.weights[count] = total
+                count += 1
+                cell = f.cells[cell].next
+    pick = uniform(random) * total
+    i = 0
+    while i < count - 1 and f.weights[i] <= pick:
+        i += 1
+    return f.members[i]
+
+
+@kernel(inline=True)
+def play(f, cell, random, actions, row):
+    """Draw an action uniformly inside the cell, into `actions[row]`; a side of no width draws nothing."""
+    for d in range(f.boxes.shape[2]):
+        low = f.boxes[cell, 0, d]
+        high = f.boxes[cell, 1, d]
+        actions[row, d] = low + uniform(random) * (high - low) if high > low else low
+
+
+@kernel(inline=True)
+def play_centre(f, cell, actions, row):
+    """Put the middle of the cell's action box into `actions[row]`."""
+    for d in range(f.boxes.shape[2]):
+        actions[row, d] = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
+
+
+@kernel(inline=True)
+def settle(f, root, node, ceiling):
+    """Bring the grid up to date below one node.
+
+    `ceiling` is the larger of the best Q at that node before and after the change: where a node further down has a
+    better cell of its own, nothing changed below it.  Infinity settles everything.
+    """
+    nodes = f.nodes
+    cells = f.cells
+    grid = f.grid
+    level = nodes[node].level
+    if f.used[2] != 1 or level > GRID_LEVELS:
+        return
+    stack = f.stack
+    stack[0] = node
+    height = 1
+    while height:
+        height -= 1
+        node = stack[height]
+        cell = f.links[node].above
+        if cell < 0 or nodes[node].top_q > cells[cell].q:
+            cell = nodes[node].top
+        level = nodes[node].level
+        left = nodes[node].child
+        if left < 0:
+            span = GRID >> level
+            start = int(nodes[node].cut * GRID) & ~(span - 1)
+            for i in range(start, start + span):
+                grid[root, i] = cell
+        elif level == GRID_LEVELS:
+            grid[root, int(nodes[node].cut * GRID)] = -node - 1
+        else:
+            for child in range(left, left + 2):
+                f.links[child].above = cell
+                if not nodes[child].top_q > ceiling:
+                    stack[height] = child
+                    height += 1
+
+
+@kernel(inline=True)
+def rank(f, node):
+    """Find the best cell of a node anew; the newest wins a tie."""
+    cells = f.cells
+    top = NONE
+    q = -np.inf
+    cell = f.nodes[node].head
+    while cell >= 0:
+        if cells[cell].q > q:
+            q = cells[cell].q
+            top = cell
+        cell = cells[cell].next
+    f.nodes[node].top = top
+    f.nodes[node].top_q = q
+
+
+@kernel(inline=True)
+def assign(f, cell, q):
+    """Give a cell its new Q and keep the index true."""
+    f.cells[cell].q = q
+    node = f.cells[cell].node
+    before = f.nodes[node].top_q
+    if q > before:
+        f.nodes[node].top = cell
+        f.nodes[node].top_q = q
+    elif cell == f.nodes[node].top or q == before:
+        rank(f, node)
+    else:
+        return
+    above = f.links[node].above
+    ceiling = max(before, f.nodes[node].top_q)
+    if above < 0 or f.cells[above].q < ceiling:
+        settle(f, f.cells[cell].root, node, ceiling)
+
+
+@kernel()
+def middle(f, node, dim):
+    """The middle of a node's box along one dimension.
+
+    After k halvings along that dimension the box is 2^-k wide; its middle lies half of that from the last threshold.
+    """
+    nodes = f.nodes
+    halvings = 0
+    last = NONE
+    upper = False
+    child = node
+    parent = f.links[node].parent
+    while parent >= 0:
+        if nodes[parent].dim == dim:
+            if halvings == 0:
+                last = parent
+                upper = child == nodes[parent].child + 1
+            halvings += 1
+        child = parent
+        parent = f.links[parent].parent
+    if halvings == 0:
+        return 0.5
+    half = 0.5 ** (halvings + 1)
+    return nodes[last].cut + (half if upper else -half)
+
+
+@kernel()
+def open_node(f, parent, dim):
+    """Give a leaf its two children, the halves of its box along one dimension."""
+    nodes = f.nodes
+    states = f.used[2]
+    left = f.used[0]
+    f.used[0] += 2
+    nodes[parent].child = left
+    if nodes[parent].dim != dim:
+        nodes[parent].dim = dim
+        nodes[parent].cut = middle(f, parent, dim)
+    for node in range(left, left + 2):
+        nodes[node].top_q = -np.inf
+        nodes[node].child = NONE
+        nodes[node].head = NONE
+        nodes[node].top = NONE
+        nodes[node].alone = 0
+        f.links[node].above = NONE
+        f.links[node].parent = parent
+        nodes[node].level = nodes[parent].level + 1
+        nodes[node].dim = nodes[node].level % states
+        nodes[node].cut = middle(f, node, nodes[node].dim)
+
+
+@kernel()
+def detach(f, cell):
+    """Take a cell off its node's list."""
+    node = f.cells[cell].node
+    if f.nodes[node].head == cell:
+        f.nodes[node].head = f.cells[cell].next
+    else:
+        before = f.nodes[node].head
+        while f.cells[before].next != cell:
+            before = f.cells[before].next
+        f.cells[before].next = f.cells[cell].next
+    head = f.nodes[node].head
+    f.nodes[node].alone = 1 if head >= 0 and f.cells[head].next < 0 else 0
+    if f.nodes[node].top == cell:
+        rank(f, node)
+
+
+@kernel()
+def file_cell(f, cell, node, q, visits, depth, root):
+    """Write a cell and put it at the head of its node's list, where it wins ties."""
+    cells = f.cells
+    cells[cell].q = q
+    cells[cell].visits = visits
+    cells[cell].depth = depth
+    cells[cell].root = root
+    cells[cell].node = node
+    cells[cell].next = f.nodes[node].head
+    f.nodes[node].alone = 1 if f.nodes[node].head < 0 else 0
+    f.nodes[node].head = cell
+    if q >= f.nodes[node].top_q:
+        f.nodes[node].top_q = q
+        f.nodes[node].top = cell
+
+
+@kernel()
+def split(f, cell):
+    """Halve every side of a cell: 2^d children that inherit its Q and visits (algorithm 1, SPLIT BALL).
+
+    The first child takes its parent's place in the arrays.  Children are filed from the highest action to the lowest,
+    so that the lowest is the newest.  The caller has made room (`Partition.reserve`).
+    """
+    states = f.used[2]
+    actions = f.boxes.shape[2]
+    node = f.cells[cell].node
+    q = f.cells[cell].q
+    visits = f.cells[cell].visits
+    depth = f.cells[cell].depth + 1
+    root = f.cells[cell].root
+    detach(f, cell)
+    low = f.boxes[cell, 0].copy()
+    high = f.boxes[cell, 1].copy()
+    corners = 1 << actions if high[0] > low[0] else 1
+    place = cell
+    for s in range(1 << states):
+        at = node
+        for d in range(states):
+            if f.nodes[at].child < 0:
+                open_node(f, at, d)
+            at = f.nodes[at].child + ((s >> d) & 1)
+        for a in range(corners - 1, -1, -1):
+            for d in range(actions):
+                half = 0.5 * (low[d] + high[d])
+                upper = (a >> d) & 1
+                f.boxes[place, 0, d] = half if upper else low[d]
+                f.boxes[place, 1, d] = high[d] if upper or corners == 1 else half
+            file_cell(f, place, at, q, visits, depth, root)
+            place = f.used[1]
+            f.used[1] += 1
+    f.used[1] -= 1
+    settle(f, root, node, np.inf)
+
+
+@kernel()
+def halve(f, cell, side):
+    """Cut a cell in two along one side, a state dimension or `states` + an action dimension; the upper half's number.
+
+    Both halves inherit its Q and visits; the lower takes its place in the arrays.  A state box is cut once: a cell on
+    a node that is open already can only be cut along that node's own dimension.  The caller has made room.
+    """
+    states = f.used[2]
+    node = f.cells[cell].node
+    q = f.cells[cell].q
+    visits = f.cells[cell].visits
+    depth = f.cells[cell].depth + 1
+    root = f.cells[cell].root
+    upper = f.used[1]
+    f.used[1] += 1
+    detach(f, cell)
+    for d in range(f.boxes.shape[2]):
+        f.boxes[upper, 0, d] = f.boxes[cell, 0, d]
+        f.boxes[upper, 1, d] = f.boxes[cell, 1, d]
+    above = node
+    below = node
+    if side < states:
+        if f.nodes[node].child < 0:
+            open_node(f, node, side)
+        below = f.nodes[node].child
+        above = below + 1
+    else:
+        d = side - states
+        half = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
+        f.boxes[cell, 1, d] = half
+        f.boxes[upper, 0, d] = half
+    file_cell(f, upper, above, q, visits, depth, root)
+    file_cell(f, cell, below, q, visits, depth, root)
+    settle(f, root, node, np.inf)
+    return upper
+
+
+@kernel()
+def refresh(f):
+    """Bring the whole index up to date after Q of many cells changed at once."""
+    for node in range(f.used[0]):
+        rank(f, node)
+    for root in range(f.grid.shape[0]):
+        settle(f, root, root, np.inf)
+
+
+@kernel(inline=True)
+def ready_to_split(f, cell):
+    """n(B) >= (d_max / r(B))^2 = 4^depth: the paper's splitting rule, with the root's radius for d_max."""
+    depth = f.cells[cell].depth
+    return depth < MAX_DEPTH and f.cells[cell].visits >= np.int64(1) << (2 * np.int64(depth))
+
+
+@kernel(inline=True)
+def visit(f, cell):
+    """Count a visit and return how many there are; the count stays at its largest value for ever."""
+    visits = f.cells[cell].visits
+    if visits < MAX_VISITS:
+        visits += 1
+        f.cells[cell].visits = visits
+    return visits
+
+
+@kernel(inline=True)
+def update(f, cell, outcome, horizon, scaling):
+    """Learn from a visit (eq. 6, 7 and 9 of the paper); 1 where the cell then split, else 0.
+
+    `outcome` is r + V(x'); v visits give the rate (H + 1) / (H + v) and the bonus xi / sqrt(v).
+    """
+    v = visit(f, cell)
+    alpha = (horizon + 1.0) / (horizon + v)
+    target = outcome + scaling / math.sqrt(v)
+    assign(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
+    if ready_to_split(f, cell):
+        split(f, cell)
+        return 1
+    return 0
+
+
+@kernel(inline=True)
+def locate(f, root, points, row, actions):
+    """The cell that holds the pair of `points[row]` and `actions[row]` [rows, actions], or NONE."""
+    node = root
+    while True:
+        cell = f.nodes[node].head
+        while cell >= 0:
+            inside = True
+            for d in range(f.boxes.shape[2]):
+                low = f.boxes[cell, 0, d]
+                high = f.boxes[cell, 1, d]
+                a = actions[row, d]
+                if not (low <= a < high or (a == high and (high == 1.0 or low == high))):
+                    inside = False
+            if inside:
+                return cell
+            cell = f.cells[cell].next
+        left = f.nodes[node].child
+        if left < 0:
+            return NONE
+        node = left + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
+
+
+@kernel()
+def tidy(source, target):
+    """Copy a forest into a larger one, in the order of a walk, so that what is used together lies together.
+
+    Nothing that can be asked of a forest changes; only the places of nodes and cells in the arrays do.  `source` stays
+    whole but for its scratch.
+    """
+    source, target = lend(source), lend(target)
+    roots = source.grid.shape[0]
+    nodes = roots
+    cells = 0
+    depth = roots
+    stack = np.empty((roots + MAX_DEPTH * source.used[2] + 2, 2), np.int32)
+    for root in range(roots):
+        stack[root, 0] = roots - 1 - root
+        stack[root, 1] = roots - 1 - root
+        target.links[root] = source.links[root]
+    while depth:
+        depth -= 1
+        old = stack[depth, 0]
+        new = stack[depth, 1]
+        target.nodes[new] = source.nodes[old]
+        cell = source.nodes[old].head
+        while cell >= 0:
+            source.members[cell] = cells
+            target.cells[cells] = source.cells[cell]
+            target.cells[cells].node = new
+            for d in range(source.boxes.shape[2]):
+                target.boxes[cells, 0, d] = source.boxes[cell, 0, d]
+                target.boxes[cells, 1, d] = source.boxes[cell, 1, d]
+            cell = source.cells[cell].next
+            if cell >= 0:
+                target.cells[cells].next = cells + 1
+            cells += 1
+        left = source.nodes[old].child
+        if left >= 0:
+            target.nodes[new].child = nodes
+            for side in range(2):
+                target.links[nodes + side].parent = new
+                target.links[nodes + side].above = source.links[left + side].above
+                stack[depth + 1 - side, 0] = left + side
+                stack[depth + 1 - side, 1] = nodes + side
+            depth += 2
+            nodes += 2
+    target.used[:] = source.used
+    for node in range(nodes):
+        if target.nodes[node].top >= 0:
+            target.nodes[node].top = source.members[target.nodes[node].top]
+        if target.nodes[node].head >= 0:
+            target.nodes[node].head = source.members[target.nodes[node].head]
+        if target.links[node].above >= 0:
+            target.links[node].above = source.members[target.links[node].above]
+    for root in range(roots):
+        settle(target, root, root, np.inf)
+
+
+@kernel()
+def choose(f, roots, points, cells):
+    """The greedy cell of every row: `roots` [rows] names each row's partition; fills `cells` [rows]."""
+    f = lend(f)
+    for row in range(points.shape[0]):
+        cells[row] = best(f, roots[row], points, row)
+
+
+@kernel()
+def snapshot(source, target):
+    """Copy the used part of a forest into another of at least its size."""
+    nodes = source.used[0]
+    cells = source.used[1]
+    target.used[:] = source.used
+    for i in range(nodes):
+        target.nodes[i] = source.nodes[i]
+        target.links[i] = source.links[i]
+    for i in range(cells):
+        target.cells[i] = source.cells[i]
+        for d in range(source.boxes.shape[2]):
+            target.boxes[i, 0, d] = source.boxes[i, 0, d]
+            target.boxes[i, 1, d] = source.boxes[i, 1, d]
+    for root in range(source.grid.shape[0]):
+        for i in range(GRID):
+            target.grid[root, i] = source.grid[root, i]

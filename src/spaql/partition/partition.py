@@ -1,0 +1,355 @@
+"""A partition of the state-action space: owns the arrays that the kernels work on, and answers questions about them.
+
+A `Partition` holds `steps` independent partitions of the same space in one forest (AQL keeps one per time step, SPAQL
+a single one).  `view()` gives the cells in the user's own units, read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.errors import ParameterError
+from spaql.partition import kernels
+from spaql.partition.jit import records
+from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, Forest
+from spaql.partition.spaces import Actions, Box, Finite, Floats
+
+MAX_DIMENSIONS = 16
+_SPARE = 1 << 18  # times as much room as is in use: one split of 16 dimensions has 65,536 children
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a partition in the user's units; all arrays are read-only.
+
+    Attributes
+    ----------
+    state_low, state_high
+        State box of each cell, `[n, states]`; half-open, closed only at the top of the space.
+    action_low, action_high
+        Action box, `[n, actions]`; both equal the action's number where actions are finite.
+    q, visits, depth, step
+        Value estimate, visit count, number of splits above, and time step of the partition, `[n]`.
+    """
+
+    state_low: Floats
+    state_high: Floats
+    action_low: Floats
+    action_high: Floats
+    q: Floats
+    visits: NDArray[np.int32]
+    depth: NDArray[np.int16]
+    step: NDArray[np.int16]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            getattr(self, field.name).flags.writeable = False
+
+    def __len__(self) -> int:
+        return int(self.q.size)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Cells(none)"
+        depths, values = (self.depth.min(), self.depth.max()), (self.q.min(), self.q.max())
+        return f"Cells({len(self)}, depth {depths[0]} to {depths[1]}, Q {values[0]:.4g} to {values[1]:.4g})"
+
+    def at(self, step: int) -> Cells:
+        """The cells of one time step's partition."""
+        chosen = self.step == step
+        return Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+
+class Partition:
+    """One forest of partitions, grown as needed.
+
+    Parameters
+    ----------
+    states, actions
+        The spaces.
+    initial
+        Q of every cell at the start (the paper's H).
+    steps
+        Number of partitions in the forest.
+    """
+
+    def __init__(self, states: Box, actions: Actions, *, initial: float, steps: int = 1) -> None:
+        if states.dimensions + actions.dimensions > MAX_DIMENSIONS:
+            raise ParameterError(
+                f"partition: {states.dimensions} state and {actions.dimensions} action dimensions mean "
+                f"2^{states.dimensions + actions.dimensions} children per split; at most {MAX_DIMENSIONS} together"
+            )
+        self.states = states
+        self.actions = actions
+        self.steps = steps
+        count = actions.count if isinstance(actions, Finite) else 1
+        splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
+        self._children = splits
+        self._claimed: tuple[int, int] | None = None  # room that it had before it was in a file
+        self.forest = self._allocate(steps, steps * count)
+        self._plant(float(initial), count)
+
+    def _allocate(self, nodes: int, cells: int) -> Forest:
+        return Forest(
+            used=np.array([0, 0, self.states.dimensions]),
+            nodes=records(nodes, NODE),
+            links=records(nodes, LINK),
+            cells=records(cells, CELL),
+            boxes=np.zeros((cells, 2, self.actions.dimensions)),
+            grid=np.full((self.steps, GRID), NONE, np.int32),
+            stack=np.zeros(GRID_LEVELS + 2, np.int32),
+            path=np.zeros((MAX_DEPTH + 1) * self.states.dimensions + 2, np.int32),
+            members=np.zeros(cells, np.int32),
+            weights=np.zeros(cells),
+        )
+
+    def _plant(self, initial: float, count: int) -> None:
+        """Root nodes, and on each one cell that covers everything, or one per finite action."""
+        forest = self.forest
+        for step in range(self.steps):
+            root = forest.nodes[step : step + 1]
+            root["cut"] = 0.5
+            root["top_q"] = -np.inf
+            for name in ("child", "head", "top"):
+                root[name] = NONE
+            for name in ("parent", "above"):
+                forest.links[name][step] = NONE
+        forest.used[0] = self.steps
+        for step in range(self.steps):
+            for action in range(count - 1, -1, -1):
+                cell = int(forest.used[1])
+                forest.used[1] += 1
+                forest.boxes[cell, 0] = action
+                forest.boxes[cell, 1] = action if isinstance(self.actions, Finite) else 1.0
+                kernels.file_cell(forest, cell, step, initial, 0, 0, step)
+            kernels.settle(forest, step, step, np.inf)
+
+    def __len__(self) -> int:
+        """Number of cells (the paper's arms), over all time steps."""
+        return int(self.forest.used[1])
+
+    def __deepcopy__(self, memo: object) -> Partition:
+        return self.copy()
+
+    def copy(self) -> Partition:
+        """An independent copy."""
+        twin = Partition.__new__(Partition)
+        twin.states, twin.actions, twin.steps, twin._children = self.states, self.actions, self.steps, self._children
+        twin._claimed, twin.forest = self._claimed, Forest._make(array.copy() for array in self.forest)
+        return twin
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the partition itself: nodes, cells and action boxes in use (not scratch or spare room)."""
+        nodes, cells, _ = (int(n) for n in self.forest.used)
+        return nodes * (NODE.itemsize + LINK.itemsize) + cells * (CELL.itemsize + int(self.forest.boxes[0].nbytes))
+
+    @property
+    def allocated(self) -> int:
+        """Bytes of all its arrays, with scratch and spare room."""
+        return sum(int(array.nbytes) for array in self.forest)
+
+    def growth(self, splits: int) -> tuple[int, int]:
+        """Nodes and cells that so many splits can add at most."""
+        return 2 * splits * 2**self.states.dimensions, splits * self._children
+
+    def reserve(self, splits: int) -> None:
+        """Make room for that many more splits; the arrays grow by a quarter at least, and are tidied as they do."""
+        more_nodes, more_cells = self.growth(splits)
+        self._enlarge(int(self.forest.used[0]) + more_nodes, int(self.forest.used[1]) + more_cells)
+
+    def match(self, other: Partition) -> None:
+        """Make room for whatever fits into `other`: the target of a snapshot must hold its source."""
+        self._enlarge(len(other.forest.nodes), len(other.forest.cells))
+
+    def hold(self, nodes: int, cells: int) -> None:
+        """Make room for so many nodes and cells in all, and leave those in use where they stand in the arrays."""
+        if nodes > len(self.forest.nodes) or cells > len(self.forest.cells):
+            new = self._allocate(max(nodes, len(self.forest.nodes)), max(cells, len(self.forest.cells)))
+            kernels.snapshot(self.forest, new)
+            self.forest = new
+
+    def _enlarge(self, nodes: int, cells: int) -> None:
+        """Hold at least so many nodes and cells."""
+        if self._claimed is not None:  # only now; arrays are tidied as they grow, so it must be the same
+            self.hold(*self._claimed)
+            self._claimed = None
+        old = self.forest
+        if nodes <= len(old.nodes) and cells <= len(old.cells):
+            return
+        quarter_more = 5 * len(old.nodes) // 4, 5 * len(old.cells) // 4
+        new = self._allocate(max(64, nodes, quarter_more[0]), max(64, cells, quarter_more[1]))
+        kernels.tidy(old, new)
+        self.forest = new  # only now: an interrupt during the copy must leave the old forest whole
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is in use, for a file."""
+        nodes, cells, _ = (int(n) for n in self.forest.used)
+        return {
+            "room": np.array(self._claimed or (len(self.forest.nodes), len(self.forest.cells))),
+            "used": self.forest.used,
+            "nodes": self.forest.nodes[:nodes],
+            "links": self.forest.links[:nodes],
+            "cells": self.forest.cells[:cells],
+            "boxes": self.forest.boxes[:cells],
+            "grid": self.forest.grid,
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], ranked: bool = True) -> None:
+        """Become the partition of these arrays, of the same spaces; a ValueError where they do not fit.
+
+        `ranked` says whether its index is to be up to date.
+        """
+        nodes, cells, states = (int(n) for n in arrays["used"])
+        if states != self.states.dimensions or nodes < self.steps or cells < 1:
+            raise ValueError("a partition of other spaces")
+        room = [int(n) for n in arrays["room"]]
+        if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
+            raise ValueError("a partition with more room than it can need")
+        for name, length in (("nodes", nodes), ("links", nodes), ("cells", cells), ("boxes", cells)):
+            if len(arrays[name]) != length:
+                raise ValueError(f"{name} of another length")  # before room is made for them
+        new = self._allocate(nodes, cells)
+        new.used[:] = arrays["used"]
+        rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
+        for name, count in rows.items():
+            fill(getattr(new, name)[:count], arrays[name], name)
+        _check(new, self.steps, self.actions, ranked)
+        self.forest, self._claimed = new, (room[0], room[1])
+
+    def node_boxes(self) -> tuple[Floats, Floats]:
+        """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
+        return _node_boxes(self.forest)
+
+    def view(self) -> Cells:
+        """All cells in the user's units, ordered by time step and then by place in the arrays."""
+        count = len(self)
+        low, high = self.node_boxes()
+        cells = self.forest.cells[:count]
+        order = np.argsort(cells["root"], kind="stable")
+        cells = cells[order]
+        return Cells(
+            state_low=self.states.from_unit(low[cells["node"]]),
+            state_high=self.states.from_unit(high[cells["node"]]),
+            action_low=self.actions.from_unit(self.forest.boxes[order, 0]).copy(),
+            action_high=self.actions.from_unit(self.forest.boxes[order, 1]).copy(),
+            q=np.array(cells["q"]),
+            visits=np.array(cells["visits"]),
+            depth=np.array(cells["depth"]),
+            step=np.array(cells["root"]),
+        )
+
+    def greedy(self, points: Floats, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Greedy cell of each row of `points` [n, states] (unit cube) at its time step `steps` [n]."""
+        cells = np.empty(len(points), np.int64)
+        kernels.choose(self.forest, steps, points, cells)
+        return cells
+
+
+def fill(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
+    """Put what a file holds in its place; a ValueError where it is not of the same shape and type."""
+    if given.shape != place.shape or given.dtype != place.dtype:
+        raise ValueError(f"{what} has the wrong shape or type")
+    place[...] = given
+
+
+def by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
+    """Numbers of the nodes of each level, from the roots down."""
+    order = np.argsort(level, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(level))[:-1])
+
+
+def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
+    count, states = int(forest.used[0]), int(forest.used[2])
+    nodes, parents = forest.nodes[:count], forest.links["parent"][:count]
+    low, high = np.zeros((count, states)), np.ones((count, states))
+    for here in by_level(nodes["level"])[1:]:
+        parent = parents[here]
+        low[here], high[here] = low[parent], high[parent]
+        dim, cut = nodes["dim"][parent], nodes["cut"][parent]
+        upper = here == nodes["child"][parent] + 1
+        low[here[upper], dim[upper]] = cut[upper]
+        high[here[~upper], dim[~upper]] = cut[~upper]
+    return low, high
+
+
+def _check(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
+    """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
+    nodes, cells, _ = (int(n) for n in forest.used)
+    forest = forest._replace(
+        nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
+    )
+    fits = _is_tree(forest, roots) and _is_filed(forest) and (not ranked or _is_ranked(forest))
+    fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
+    low, high = forest.boxes[:, 0], forest.boxes[:, 1]
+    most = actions.count - 1 if isinstance(actions, Finite) else 1.0
+    fits = fits and bool(((low >= 0.0) & (low <= high) & (high <= most)).all())
+    if isinstance(actions, Finite):
+        fits = fits and np.array_equal(low, high) and np.array_equal(low, np.floor(low))
+    if not fits:
+        raise ValueError("a tree that leads nowhere")
+
+
+def _is_tree(forest: Forest, roots: int) -> bool:
+    """Whether children stand behind their parents, each below one, a level deeper."""
+    nodes = len(forest.nodes)
+    number = np.arange(nodes)
+    wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])  # or one more may be the least of all
+    child, parent, level = (numbers.astype(np.int64) for numbers in wide)
+    inner = child != NONE
+    fits = (child[inner] > number[inner]).all() and (child[inner] + 1 < nodes).all()
+    fits = fits and (child[inner] >= roots).all() and len(np.unique(child[inner])) == inner.sum()
+    fits = fits and (parent[:roots] == NONE).all() and ((parent[roots:] >= 0) & (parent[roots:] < number[roots:])).all()
+    fits = fits and bool((np.abs(child[parent[roots:]] - number[roots:] + 0.5) < 1.0).all())
+    fits = fits and not level[:roots].any() and np.array_equal(level[roots:], level[parent[roots:]] + 1)
+    fits = fits and level.max() <= MAX_DEPTH * forest.used[2]
+    fits = fits and ((forest.nodes["dim"] >= 0) & (forest.nodes["dim"] < forest.used[2])).all()
+    if not fits or not np.isfinite(forest.nodes["cut"]).all():
+        return False
+    low, high = _node_boxes(forest)
+    dim = forest.nodes["dim"]
+    return np.array_equal(forest.nodes["cut"], 0.5 * (low[number, dim] + high[number, dim]))
+
+
+def _is_ranked(forest: Forest) -> bool:
+    """Whether the index, by which the best cell is found, is what the cells make it."""
+    fresh = Forest._make(array.copy() for array in forest)
+    kernels.refresh(fresh)
+    same = all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q", "alone"))
+    return (
+        same and np.array_equal(fresh.links["above"], forest.links["above"]) and np.array_equal(fresh.grid, forest.grid)
+    )
+
+
+def _is_filed(forest: Forest) -> bool:
+    """Whether every cell hangs once on its own node, in a list with an end, among them the best of the node."""
+    cells = len(forest.cells)
+    head, top, above = forest.nodes["head"], forest.nodes["top"], forest.links["above"]
+    node, following = forest.cells["node"], forest.cells["next"]
+    for places in (head, top, above, following):
+        if not ((places >= NONE) & (places < cells)).all():
+            return False
+    fits = ((node >= 0) & (node < len(forest.nodes))).all() and np.isfinite(forest.cells["q"]).all()
+    depth, level = forest.cells["depth"].astype(np.int64), forest.nodes["level"]
+    fits = fits and (forest.cells["visits"] >= 0).all() and (depth <= MAX_DEPTH * MAX_DIMENSIONS).all()
+    if not fits or not (level[node] <= depth * forest.used[2]).all():
+        return False
+    hung, linked = head != NONE, following != NONE
+    fits = np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))
+    fits = fits and np.array_equal(node[head[hung]], np.flatnonzero(hung))
+    fits = fits and np.array_equal(node[following[linked]], node[linked])
+    fits = fits and np.array_equal(top != NONE, hung) and np.array_equal(node[top[hung]], np.flatnonzero(hung))
+    fits = fits and np.array_equal(forest.nodes["alone"] != 0, hung & ~linked[head])
+    # Twice as far with each look: what comes round never arrives.
+    last = np.append(following, NONE)
+    for _ in range(cells.bit_length()):
+        last = last[last]
+    root = np.where(forest.links["parent"] == NONE, np.arange(len(forest.nodes)), forest.links["parent"])
+    for _ in range(len(forest.nodes).bit_length()):
+        root = root[root]
+    return bool(fits and (last == NONE).all() and np.array_equal(forest.cells["root"], root[node]))

@@ -1,0 +1,126 @@
+"""Spaces a compiled problem may have, and their way to and from the unit cube.
+
+Partitions live in the unit cube; people think in their own units.  A `Box` maps each dimension by
+u = (v - low) / (high - low); `Finite` is a set of n actions, numbered from 0, that no partition ever splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spaql.errors import ParameterError
+from spaql.validation import check_whole
+
+Floats = NDArray[np.float64]
+_MOST_ACTIONS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A box with finite sides, closed on both ends.
+
+    Parameters
+    ----------
+    low, high
+        Bounds, `[d]`; low < high in every dimension.
+    """
+
+    low: Floats
+    high: Floats
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, what: str = "box") -> None:
+        try:
+            lower, upper = np.broadcast_arrays(np.atleast_1d(low).astype(float), np.atleast_1d(high).astype(float))
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"{what}: bounds must be numbers, one per dimension, got {low!r} and {high!r}"
+            ) from None
+        if lower.ndim != 1 or lower.size == 0:
+            raise ParameterError(f"{what}: bounds must be one number per dimension, got shape {lower.shape}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = upper - lower
+        if not (np.isfinite(width).all() and (width > 0.0).all()):
+            raise ParameterError(f"{what}: bounds must be finite with low below high, got {lower} and {upper}")
+        for name, value in (("low", lower.copy()), ("high", upper.copy())):
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions."""
+        return int(self.low.size)
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether this is the unit cube itself."""
+        return bool((self.low == 0.0).all() and (self.high == 1.0).all())
+
+    def from_unit(self, points: Floats) -> Floats:
+        """Unit coordinates `[..., d]` in this box's own units."""
+        return np.asarray(self.low + points * (self.high - self.low))
+
+    def to_unit(self, values: Floats) -> Floats:
+        """Values `[..., d]` of this box as unit coordinates."""
+        return np.asarray((values - self.low) / (self.high - self.low))
+
+    def placed(self, values: Floats, periodic: Iterable[int] = ()) -> Floats:
+        """Values `[n, d]` in the unit cube: what comes round is turned into it, all else moved to its border."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far outside is the border, or no turn
+            points = self.to_unit(values)
+            for at in periodic:
+                turned = points[:, at] - np.floor(points[:, at])
+                points[:, at] = np.where(np.isfinite(turned), turned, 0.0)
+        return np.clip(points, 0.0, 1.0)
+
+    def rows(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
+        """One value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` moves it inside.
+
+        Raises
+        ------
+        ParameterError
+            On a wrong shape, or naming the first value that is outside or not a number.
+        """
+        try:
+            batch = np.asarray(values, dtype=float)
+        except (TypeError, ValueError):
+            raise ParameterError(f"{what}: expected numbers, got {values!r:.80}") from None
+        single = batch.ndim <= 1
+        if batch.ndim == 0:
+            batch = batch.reshape(1)
+        if batch.ndim > 2 or batch.shape[-1] != self.dimensions:
+            d = self.dimensions
+            raise ParameterError(f"{what}: expected shape ({d},) for one or (n, {d}) for many, got {np.shape(values)}")
+        batch = np.ascontiguousarray(np.atleast_2d(batch))
+        if clip:
+            batch = np.clip(batch, self.low, self.high)  # what is not a number stays so
+        bad = ~((batch >= self.low) & (batch <= self.high)).all(axis=1)
+        if bad.any():
+            first = batch[int(np.argmax(bad))]
+            raise ParameterError(f"{what}: {first} is outside the space from {self.low} to {self.high}")
+        return batch, single
+
+
+@dataclass(frozen=True)
+class Finite:
+    """The actions 0 .. count - 1."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", check_whole(self.count, "actions", 1, _MOST_ACTIONS))
+
+    @property
+    def dimensions(self) -> int:
+        """A finite action is written as one number."""
+        return 1
+
+    def from_unit(self, points: Floats) -> Floats:
+        """Finite actions are kept as they are."""
+        return points
+
+
+Actions = Box | Finite

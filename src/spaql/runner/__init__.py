@@ -1,0 +1,1 @@
+"""Runs as data, carried out once each: specification, engines, store, folders."""

@@ -1,0 +1,1 @@
+"""Studies: many runs, their groups, table, charts and page."""

@@ -1,0 +1,36 @@
+"""Checks of arguments: each returns the value it was given, converted, or raises a `ParameterError` in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spaql.errors import ParameterError
+
+
+def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """A whole number from `least` to `most`, or a sentence about it."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise ParameterError(f"{name}: expected a whole number of at least {least}{upper}, got {value!r:.80}")
+    return int(value)
+
+
+def check_number(
+    value: Any, name: str, *, least: float = -np.inf, most: float = np.inf, above: bool = False, below: bool = False
+) -> float:
+    """A finite number within bounds (`above`/`below`: the bound itself is excluded), or a sentence about it."""
+    try:
+        number = np.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = np.nan
+    fits = np.isfinite(number) and (number > least if above else number >= least)
+    fits = fits and (number < most if below else number <= most)
+    if isinstance(value, bool) or not fits:
+        lower = f" {'above' if above else 'of at least'} {least:g}" if np.isfinite(least) else ""
+        upper = f" {'below' if below else 'of at most'} {most:g}" if np.isfinite(most) else ""
+        both = " and" if lower and upper else ""
+        raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {value!r}")
+    return number

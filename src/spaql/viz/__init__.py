@@ -1,0 +1,1 @@
+"""Charts, figures and pages."""

@@ -1,0 +1,249 @@
+"""What a picture of a policy shows, apart from who draws it.
+
+The leaves of the state tree are boxes in which the same cell decides.  A `Sight` holds them with what can be coloured,
+and answers the two ways to see many dimensions on a plane:
+
+- a *slice* cuts through the leaves at fixed values of the other dimensions: exact, but only there;
+- a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a place on the
+  plane shows the mean over what lies behind it, weighted by these visits, or for finite actions the one with most.
+
+The layers are `policy`, what is done; `q`, the value of the cell that decides; `visits`, how many there were relative
+to an even spread over the whole space, so that 1 is the average; `depth`, how often that cell was halved; and
+`uncertainty`, the bonus scaling / sqrt(visits) of agents that have one, else 1 / sqrt(visits).
+
+`spaql.viz.policy_plot` draws this with matplotlib; the page of `spaql.viz.inspector` does the same sums in the browser.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.partition.kernels import NONE
+from spaql.partition.partition import Partition, by_level
+from spaql.partition.spaces import Finite, Floats
+from spaql.partition.tree import chosen_cells
+from spaql.problems.base import Playable
+
+LAYERS = ("policy", "q", "visits", "depth", "uncertainty")
+BINS = 64  # of a projection, along each side
+_SHUFFLED = 2000  # states that tell how much each number matters
+
+
+class Tiles(NamedTuple):
+    """Boxes of a plane, with the place in the unit cube of their corners and what they show."""
+
+    low: Floats  # [n, 2]
+    high: Floats  # [n, 2]
+    values: Floats  # [n] numbers of finite actions, or values; NaN where there is nothing to show
+
+
+class Sight:
+    """A partition as pictures need it.
+
+    Parameters
+    ----------
+    problem, partition
+        What to look at.
+    bonus
+        The agent's `scaling`, or None where it has no bonus.
+    """
+
+    def __init__(self, problem: Playable, partition: Partition, bonus: float | None) -> None:
+        self.problem = problem
+        self.partition = partition
+        self.bonus = bonus
+        nodes, cells, _ = (int(n) for n in partition.forest.used)
+        self._nodes, self._cells = partition.forest.nodes[:nodes], partition.forest.cells[:cells]
+        self._parents = partition.forest.links["parent"][:nodes]
+        self._levels = by_level(self._nodes["level"])
+        self._low, self._high = partition.node_boxes()
+        #: the cell that decides at each node, `[nodes]`
+        self.chosen = chosen_cells(partition)
+        self._leaves = np.flatnonzero(self._nodes["child"] == NONE)
+
+    @cached_property
+    def density(self) -> Floats:
+        """Visits per volume of the unit cube at each leaf, of all cells that are relevant there, `[nodes]`."""
+        own = np.bincount(self._cells["node"], self._cells["visits"], len(self._nodes))
+        density: Floats = own / np.prod(self._high - self._low, axis=1)
+        for here in self._levels[1:]:
+            density[here] += density[self._parents[here]]
+        return density
+
+    @cached_property
+    def _roots(self) -> NDArray[np.int64]:
+        """Time step of each node, `[nodes]`."""
+        roots = np.arange(len(self._nodes))
+        for here in self._levels[1:]:
+            roots[here] = roots[self._parents[here]]
+        return roots
+
+    @cached_property
+    def _mass(self) -> Floats:
+        """Visits inside each leaf, `[leaves]`."""
+        mass: Floats = self.density[self._leaves] * np.prod(self._high - self._low, axis=1)[self._leaves]
+        return mass
+
+    @cached_property
+    def influence(self) -> Floats:
+        """How much what is done depends on each observed number, `[states]`, from 0 to 1.
+
+        States are drawn as they were visited, and one number of each is exchanged for that of another state: the share
+        of decisions that then differ, or for continuous actions the mean change as a share of their range.
+        """
+        random = np.random.default_rng(0)
+        total = self._mass.sum()
+        shares = self._mass / total if total > 0.0 else np.full(len(self._mass), 1.0 / len(self._mass))
+        leaves = self._leaves[random.choice(len(shares), _SHUFFLED, p=shares)]
+        points = self._low[leaves] + random.random((_SHUFFLED, self._low.shape[1])) * (self._high - self._low)[leaves]
+        roots, order = self._roots[leaves], random.permutation(_SHUFFLED)
+        found = np.zeros(points.shape[1])
+        before = self._middles(points, roots)
+        for d in range(points.shape[1]):
+            mixed = points.copy()
+            mixed[:, d] = points[order, d]
+            after = self._middles(mixed, roots)
+            finite = isinstance(self.problem.actions, Finite)
+            found[d] = float(np.mean(before != after) if finite else np.mean(np.abs(before - after)))
+        return found
+
+    def _middles(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
+        """What is done at points, as unit coordinates or numbers of finite actions, `[n, actions]`."""
+        middles: Floats = self.partition.forest.boxes[self.partition.greedy(points, steps)].mean(axis=1)
+        return middles
+
+    def telling(self) -> list[int]:
+        """The two observed numbers on which it depends most, in order; or the only one."""
+        return sorted(np.argsort(-self.influence, kind="stable")[:2].tolist())
+
+    def usual(self) -> Floats:
+        """The middle of where it has been: the median of each observed number over the visits, in the unit cube.
+
+        Of whole numbers, the nearest that can be.
+        """
+        low, high = self._low[self._leaves], self._high[self._leaves]
+        middle = np.full(low.shape[1], 0.5)
+        if self._mass.sum() > 0.0:
+            middle = np.array([_median(low[:, d], high[:, d], self._mass) for d in range(low.shape[1])])
+        states, whole = self.problem.states, self.problem.whole
+        least, most = np.ceil(states.low), np.floor(states.high)
+        nearest = states.to_unit(np.clip(np.rint(states.from_unit(middle)), least, most))
+        return np.where(whole, nearest, middle)
+
+    def of_cells(self, layer: str, cells: NDArray[np.integer], number: int = 0) -> Floats:
+        """What a layer shows of cells, `[n]`; not `visits`, which belongs to places.
+
+        `number` is which number of an action `policy` shows; finite actions have one, their own number.
+        """
+        rows = self._cells[cells]
+        if layer == "policy":
+            boxes = self.partition.forest.boxes[cells]
+            middles = self.problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
+            return np.asarray(middles[:, number], np.float64)
+        if layer == "uncertainty":
+            visits = np.where(rows["visits"] > 0, rows["visits"], np.nan)
+            return np.asarray((1.0 if self.bonus is None else self.bonus) / np.sqrt(visits))
+        return np.array(rows["q" if layer == "q" else "depth"], np.float64)
+
+    def slice(
+        self, dims: tuple[int, int], at: Floats, layer: str, *, step: int = 0, number: int = 0
+    ) -> tuple[Tiles, NDArray[np.int32]]:
+        """The leaves at the point `at` [states] of the unit cube, but for `dims`; and the cells that decide there."""
+        leaves = self._leaves[self._roots[self._leaves] == step]
+        hidden = [d for d in range(len(at)) if d not in dims]
+        low, high = self._low[leaves][:, hidden], self._high[leaves][:, hidden]
+        there = ((low <= at[hidden]) & ((at[hidden] < high) | (high == 1.0))).all(axis=1)
+        leaves = leaves[there]
+        if layer == "visits":
+            values = self._relative(self.density[leaves], step)
+        else:
+            values = self.of_cells(layer, self.chosen[leaves], number)
+        plane = list(dims)
+        return Tiles(self._low[leaves][:, plane], self._high[leaves][:, plane], values), self.chosen[leaves]
+
+    def _relative(self, density: Floats, step: int) -> Floats:
+        """Density relative to the mean; NaN where nobody was."""
+        mean = self._mass[self._roots[self._leaves] == step].sum()
+        return np.where(density > 0.0, density / mean, np.nan) if mean > 0.0 else np.full(density.shape, np.nan)
+
+    def projection(self, dims: tuple[int, int], layer: str, *, step: int = 0, number: int = 0) -> Tiles:
+        """The plane of `dims` in `BINS` by `BINS` tiles, each of what lies behind it."""
+        leaves = self._leaves[self._roots[self._leaves] == step]
+        hidden = [d for d in range(self._low.shape[1]) if d not in dims]
+        behind = self.density[leaves] * np.prod((self._high - self._low)[leaves][:, hidden], axis=1)
+        low, high = self._low[leaves][:, list(dims)], self._high[leaves][:, list(dims)]
+        total = _spread(low, high, behind)
+        if layer == "visits":
+            values = self._relative(total, step)
+        elif layer == "policy" and isinstance(self.problem.actions, Finite):
+            most, values = np.zeros_like(total), np.full(total.shape, np.nan)
+            actions = self.of_cells("policy", self.chosen[leaves])
+            for action in np.unique(actions):
+                mine = actions == action
+                weight = _spread(low[mine], high[mine], behind[mine])
+                values = np.where(weight > most, action, values)
+                most = np.maximum(most, weight)
+        else:
+            shown = self.of_cells(layer, self.chosen[leaves], number)
+            known = ~np.isnan(shown)
+            weight = _spread(low[known], high[known], behind[known])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                values = _spread(low[known], high[known], (behind * shown)[known]) / weight
+        x, y = np.meshgrid(np.arange(BINS), np.arange(BINS), indexing="ij")
+        corners = np.stack([x.ravel(), y.ravel()], axis=1) / BINS
+        return Tiles(corners, corners + 1 / BINS, values.ravel())
+
+    def plane(self, layer: str, *, step: int = 0, number: int = 0) -> tuple[Tiles, Tiles]:
+        """States along x and actions along y, for one observed number: all cells, and the parts that are played.
+
+        Finite actions are as high as 1 around their number.  Where an action has several numbers, cells lie over each
+        other, and only what is played is shown.
+        """
+        mine = np.flatnonzero(self._cells["root"] == step)
+        if self.partition.forest.boxes.shape[2] > 1:
+            mine = np.zeros(0, np.int64)
+        nodes = self._cells["node"][mine]
+        values = np.zeros(0) if layer == "visits" else self.of_cells("q" if layer == "policy" else layer, mine, number)
+        if layer == "visits":
+            boxes = self.partition.forest.boxes[mine, :, 0]
+            thick = np.ones(len(mine)) if isinstance(self.problem.actions, Finite) else boxes[:, 1] - boxes[:, 0]
+            density = self._cells["visits"][mine] / ((self._high - self._low)[nodes, 0] * thick)
+            values = self._relative(density, step)
+        leaves = self._leaves[self._roots[self._leaves] == step]
+        leaves = leaves[np.argsort(self._low[leaves, 0])]
+        played = self.of_cells("q" if layer in ("policy", "visits") else layer, self.chosen[leaves], number)
+        return self._tiles(nodes, mine, values, number), self._tiles(leaves, self.chosen[leaves], played, number)
+
+    def _tiles(self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, number: int) -> Tiles:
+        boxes = self.partition.forest.boxes[cells, :, number]
+        if isinstance(self.problem.actions, Finite):
+            boxes = boxes + np.array([-0.5, 0.5])
+        low = np.stack([self._low[nodes, 0], boxes[:, 0]], axis=1)
+        return Tiles(low, np.stack([self._high[nodes, 0], boxes[:, 1]], axis=1), values)
+
+
+def _median(low: Floats, high: Floats, mass: Floats) -> float:
+    """Where half of the mass is below, each part of it evenly spread from its low to its high."""
+    edges, at = np.unique(np.concatenate([low, high]), return_inverse=True)
+    slope = np.cumsum(np.bincount(at.reshape(-1), np.tile(mass / (high - low), 2) * np.repeat([1, -1], len(low))))
+    below = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(edges))])
+    return float(np.interp(0.5 * below[-1], np.maximum.accumulate(below), edges))
+
+
+def _spread(low: Floats, high: Floats, density: Floats) -> Floats:
+    """Boxes [n, 2] of given density, added up on a grid: the mean density of each tile, `[BINS, BINS]`."""
+    grid = np.zeros((BINS, BINS))
+    first = np.minimum((low * BINS).astype(np.int64), BINS - 1)
+    count = np.maximum(np.ceil(high * BINS).astype(np.int64) - first, 1)
+    for size in np.unique(count, axis=0):
+        mine = (count == size).all(axis=1)
+        for i in range(size[0]):
+            for j in range(size[1]):
+                at = first[mine] + np.array([i, j])
+                share = np.minimum(high[mine] * BINS, at + 1) - np.maximum(low[mine] * BINS, at)
+                np.add.at(grid, (at[:, 0], at[:, 1]), density[mine] * share.clip(0.0).prod(axis=1))
+    return grid
