@@ -19,7 +19,6 @@ from benchmarks.timing import Bar, Part, ratio, seconds
 from spaql.agents import SPAQL, Tessera, files
 from spaql.export import to_c
 from spaql.export.compiled import compiled, compiler
-from spaql.export.policy import policy_of
 from spaql.partition.partition import Partition
 
 SHIPPED = ("ambulance", "cartpole", "pendulum")
@@ -36,7 +35,7 @@ def shipped(bar: Bar) -> list[dict[str, Any]]:
     for name in SHIPPED:
         bar(f"export of {name}")
         agent = Tessera(name).learn(total_timesteps=budgets.get(name, 10_000))
-        policy = policy_of(agent)
+        policy = agent.to_policy()
         row: dict[str, Any] = {
             "problem": name,
             "table_bytes": to_c.table_bytes(policy),

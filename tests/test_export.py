@@ -23,7 +23,7 @@ from spaql import export as exporting
 from spaql.cli import main
 from spaql.errors import NotTrainedError, OutputError, ParameterError
 from spaql.export import compiled, to_c, to_json
-from spaql.export.policy import identifier, plain, policy_of
+from spaql.export.policy import identifier, plain
 from test_tree import Weather
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -152,7 +152,7 @@ def observation(agent, rows):
 @pytest.fixture(scope="module")
 def case(agent):
     """An agent, its policy, states and what `predict` does there."""
-    policy = policy_of(agent)
+    policy = agent.to_policy()
     rows, steps = states(agent, policy.tree, STATES)
     expected, _ = agent.predict(observation(agent, rows), state=steps if agent.time_variant else None)
     return agent, policy, rows, steps, expected
@@ -332,7 +332,7 @@ KINDS = {
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
 def test_c_holds_every_number_of_every_type(small, kind):
-    policy = policy_of(small)
+    policy = small.to_policy()
     actions = np.resize(np.array(KINDS[kind], kind), len(policy.tree.actions))
     changed = dataclasses.replace(policy, tree=dataclasses.replace(policy.tree, actions=actions))
     points = np.linspace(0.0, 1.0, 1001)[:, None]
@@ -471,7 +471,7 @@ def test_without_onnx_the_extra_is_named(small, tmp_path, monkeypatch):
 def test_the_command_tells_what_it_wrote(small, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small.save("agent.spaql")
-    size, tree = to_c.table_bytes(policy_of(small)), small.tree()
+    size, tree = to_c.table_bytes(small.to_policy()), small.tree()
     assert main(["export", "agent.spaql", "policy.h", "--name", "drive", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["file"], told["bytes"]) == ("policy.h", (tmp_path / "policy.h").stat().st_size)
@@ -490,7 +490,7 @@ def test_the_command_tells_what_it_wrote(small, tmp_path, capsys, monkeypatch):
 
 @needs_compiler
 def test_time_per_decision_is_a_number(small):
-    assert 0.0 < compiled.nanoseconds(policy_of(small)) < 1e6
+    assert 0.0 < compiled.nanoseconds(small.to_policy()) < 1e6
 
 
 def test_the_example_of_the_method_runs():

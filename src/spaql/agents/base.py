@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from spaql.explain.explanation import Explanation
     from spaql.explain.rules import Rules
+    from spaql.export.policy import Policy
     from spaql.partition.tree import Tree
 
 PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
@@ -305,9 +306,23 @@ class Agent:
         ...     "policy_act" in agent.export(f"{folder}/policy.h").read_text()
         True
         """
-        from spaql.export import export  # it knows agents
+        from spaql.export import export
 
-        return export(self, path, name=name, names=names, actions=actions).path
+        return export(self.to_policy(names=names, actions=actions), path, name=name).path
+
+    def to_policy(self, *, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
+        """Return what `export` writes: the decision tree, its labels and where it comes from."""
+        from spaql.export.policy import make_policy
+
+        return make_policy(
+            self.problem,
+            self.tree(),
+            algorithm=type(self).__name__,
+            origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
+            time_variant=self.time_variant,
+            names=names,
+            actions=actions,
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that was learned, as arrays."""

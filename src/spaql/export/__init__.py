@@ -18,17 +18,16 @@ The same agent makes the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spaql import atomic_io as output
-from spaql.agents import Agent
 from spaql.errors import ParameterError
 from spaql.export import to_c, to_json, to_onnx, to_python
 from spaql.export.compiled import nanoseconds
-from spaql.export.policy import Policy, identifier, policy_of
+from spaql.export.policy import Policy, identifier
 
 _C: dict[str, bool] = {".c": False, ".h": True}  # whether it is a header
 _OTHERS: dict[str, Callable[[Policy], str | bytes]] = {
@@ -70,20 +69,12 @@ class Exported:
         }
 
 
-def export(
-    agent: Agent,
-    path: str | os.PathLike[str],
-    *,
-    name: str | None = None,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
-) -> Exported:
-    """Write an agent's policy to a file; see `Agent.export`."""
+def export(policy: Policy, path: str | os.PathLike[str], *, name: str | None = None) -> Exported:
+    """Write a policy to a file; `Agent.to_policy` makes one, and `Agent.export` describes the parameters."""
     target = _target(path)
     suffix = target.suffix.lower()
     if name is not None and suffix not in _C:
         raise ParameterError(f"name: only C has names of functions to choose, not {target.name!r}; leave it out")
-    policy = policy_of(agent, names, actions)
     if suffix in _C:
         chosen = identifier(target.stem) if name is None else name
         content: str | bytes = to_c.source(policy, chosen, header=_C[suffix])

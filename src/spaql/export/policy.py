@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from spaql._version import __version__
-from spaql.agents import Agent
 from spaql.errors import ParameterError
 from spaql.partition.spaces import Box, Finite
 from spaql.partition.tree import Tree
+from spaql.problems.base import Playable
 from spaql.problems.labels import Words, words
 
 _LETTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
@@ -78,19 +78,27 @@ class Policy:
         return found
 
 
-def policy_of(agent: Agent, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
-    """The policy of a trained agent; `names` and `actions` are the user's own words, as in `spaql.problems.labels`."""
-    tree, problem = agent.tree(), agent.problem
+def make_policy(
+    problem: Playable,
+    tree: Tree,
+    *,
+    algorithm: str,
+    origin: str,
+    time_variant: bool,
+    names: Sequence[str] | None = None,
+    actions: Sequence[str] | None = None,
+) -> Policy:
+    """Gather what an exported file holds; `names` and `actions` replace the usual labels of `spaql.problems.labels`."""
     finite = isinstance(problem.actions, Finite)
     return Policy(
-        agent=type(agent).__name__,
+        agent=algorithm,
         problem=problem.name,
-        origin=f"{agent.iterations:,} iterations, {agent.training_steps:,} training steps, seed {agent.seed}",
+        origin=origin,
         tree=tree,
         words=words(problem, names, actions),
         numbers=[int(number) for number in tree.boxes[:, 0, 0]] if finite else None,
         box=problem.actions if isinstance(problem.actions, Box) else None,
-        timed=agent.time_variant,
+        timed=time_variant,
     )
 
 
