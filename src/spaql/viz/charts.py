@@ -66,6 +66,8 @@ class Series:
         What it is a series of, such as "SPAQL": the same look has the same colour everywhere.
     style
         A solid or dashed line, or points that nothing joins.
+    colour
+        Of everything with this look, such as "#0072B2"; chosen by a hash of the look unless given.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Series:
     high: Sequence[float] | None = None
     look: str = ""
     style: Literal["line", "dashed", "points"] = "line"
+    colour: str = ""
 
     def __post_init__(self) -> None:
         lengths = {len(values) for values in (self.x, self.y, self.low, self.high) if values is not None}
@@ -93,6 +96,7 @@ class Level:
     low: float | None = None
     high: float | None = None
     look: str = ""
+    colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)

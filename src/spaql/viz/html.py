@@ -15,11 +15,12 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from typing import Any
 
-from spaql.viz.charts import GREY, INK, PALETTE, colours
+from spaql.viz.charts import GREY, INK, PALETTE, Chart, Mosaic, colours
 
 # Each colour with a lighter one for the dark page, and with its symbol.
 _COLOURS = (*PALETTE, GREY, INK)
@@ -41,6 +42,88 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 
 # Inside a script element these would end it, or begin a comment in it; in JSON they may always be written like this.
 _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A partition at several moments of training."""
+
+    label: str
+    note: str
+    iterations: Sequence[int]
+    frames: Sequence[Mosaic]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One of several problems that a reader goes through one at a time; charts by the unit of their x axis."""
+
+    id: str
+    title: str
+    summary: str
+    charts: Mapping[str, Sequence[Chart]]
+    growth: Sequence[Growth] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A part of a page, under a heading of its own.
+
+    Attributes
+    ----------
+    title
+        The heading.
+    paragraphs
+        Plain text, below it.
+    tables
+        Mappings of caption, note, columns and rows.  A row is ``{"section": text}`` or has "head" and "cells"; a cell
+        is a text, or has "text", "bold" and "title", a tooltip.
+    charts
+        Side by side in pairs.
+    notes
+        Plain text in small type, at its end.
+    id
+        For links; a slug of the title unless given.
+    highlight
+        A number in large type, and what it means.
+    parts
+        Sections below this one.
+    cases
+        Problems to go through one at a time.
+    """
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[Mapping[str, Any]] = ()
+    charts: Sequence[Chart] = ()
+    notes: Sequence[str] = ()
+    id: str = ""
+    highlight: tuple[str, str] | None = None
+    parts: Sequence[Section] = ()
+    cases: Sequence[Case] = ()
+
+
+def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
+    """Return a page of sections as one HTML document, to be written as UTF-8; the same content gives the same bytes."""
+    from spaql.viz import report
+
+    parts = [
+        report.Section(
+            section.id or slug(section.title),
+            section.title,
+            section.paragraphs,
+            section.tables,
+            [chart.to_dict() for chart in section.charts],
+            section.notes,
+        )
+        for section in sections
+    ]
+    return report.sections_page(title, subtitle, parts)
+
+
+def slug(text: str) -> str:
+    """Return text as an id: small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def document(title: str, body: str, data: Any, *, styles: Sequence[str], scripts: Sequence[str]) -> str:
@@ -162,7 +245,9 @@ def _row(row: Mapping[str, Any], width: int) -> str:
     return f'<tr><th scope="row">{escape(row["head"])}</th>{cells}</tr>\n'
 
 
-def _cell(cell: Mapping[str, Any]) -> str:
+def _cell(cell: Mapping[str, Any] | str) -> str:
+    if isinstance(cell, str):
+        return f"<td>{escape(cell)}</td>"
     text = escape(cell["text"])
     title = f' title="{escape(cell["title"])}"' if cell["title"] else ""
     return f"<td{title}><strong>{text}</strong></td>" if cell["bold"] else f"<td{title}>{text}</td>"

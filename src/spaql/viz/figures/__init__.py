@@ -11,7 +11,7 @@ from spaql.viz.figures.curves import learning_curves
 from spaql.viz.figures.looks import Curve
 from spaql.viz.figures.pictures import partition_picture
 from spaql.viz.figures.planes import plane_picture
-from spaql.viz.figures.saving import save
+from spaql.viz.figures.saving import save, writers
 from spaql.viz.figures.sheets import chart, panels
 
-__all__ = ["Curve", "chart", "learning_curves", "panels", "partition_picture", "plane_picture", "save"]
+__all__ = ["Curve", "chart", "learning_curves", "panels", "partition_picture", "plane_picture", "save", "writers"]

@@ -7,6 +7,8 @@ import io
 import os
 import threading
 import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,43 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
         with contextlib.suppress(OSError):  # gone after the rename, and no error here may hide the one above
             temporary.unlink()
     return target
+
+
+def writers(
+    name: str, draw: Callable[[], Figure], kinds: Sequence[str] = ("png", "svg")
+) -> dict[str, Callable[[Path], object]]:
+    """Return a function for each file of a figure that writes it to a given path, for `atomic_io.write_files`.
+
+    The figure is drawn once, when the first of them is written, and forgotten with the last.
+
+    Parameters
+    ----------
+    name
+        Of the files, without a suffix; it may have a subfolder.
+    draw
+        Makes the figure.
+    kinds
+        Suffixes of the files.
+
+    Examples
+    --------
+    >>> from spaql.viz import figures
+    >>> sorted(figures.writers("figures/oil", lambda: None))
+    ['figures/oil.png', 'figures/oil.svg']
+    """
+    drawn: list[Figure] = []
+    left = list(kinds)
+
+    def write(kind: str, path: Path) -> None:
+        figure = drawn[0] if drawn else draw()
+        drawn[:] = [figure]
+        left.remove(kind)
+        if not left:
+            drawn.clear()
+            left.extend(kinds)
+        save(figure, path)
+
+    return {f"{name}.{kind}": partial(write, kind) for kind in kinds}
 
 
 def _write_png(figure: Figure, path: Path) -> None:
