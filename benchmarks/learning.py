@@ -17,7 +17,7 @@ from benchmarks.timing import Bar, Part, Ready, pace, ratio, ratios_of_pace, sec
 from spaql.agents import AQL, SPAQL, Tessera
 from spaql.agents.rollouts import simulate
 from spaql.partition.rng import Purpose, stream
-from spaql.problems import PROBLEMS, Finite, Problem, oil
+from spaql.problems import PROBLEMS, Discrete, Problem, oil
 from spaql.problems.oil import DEPOSIT
 from spaql.studies.control import TASKS
 from spaql.studies.paper.plan import LONG, SETTINGS
@@ -34,7 +34,7 @@ def paper_problems() -> list[tuple[Problem, int]]:
 def _simulation(problem: Problem, episodes: int) -> Callable[[], Any]:
     frame = problem.frame(1)
     streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
-    choices = problem.actions.count if isinstance(problem.actions, Finite) else 0
+    choices = problem.actions.count if isinstance(problem.actions, Discrete) else 0
     return lambda: simulate(problem.world, frame, problem.horizon, episodes, choices, *streams)
 
 

@@ -15,7 +15,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.kernels import assign, best, lend, locate, play, sample, split
 from spaql.partition.partition import Partition
 from spaql.partition.rng import stream, uniform
-from spaql.problems import Box, Finite
+from spaql.problems import Box, Discrete
 
 CELLS = (1_000, 10_000, 100_000, 1_000_000)
 DENSE = (5, 7, 9)
@@ -109,7 +109,7 @@ def large_agent(cells: int) -> SPAQL:
     states, actions = policy.states.dimensions, policy.actions
     splits = max(0, cells - len(policy)) // (2**states - 1)
     policy.reserve(splits)
-    choices = actions.count if isinstance(actions, Finite) else 1
+    choices = actions.count if isinstance(actions, Discrete) else 1
     refine_anywhere(policy.forest, splits, choices, stream(0, 0), np.zeros((1, states)), np.zeros((1, 1)))
     return agent
 

@@ -2,7 +2,7 @@
 
 import textbook
 from spaql.partition.rng import uniform
-from spaql.problems import Box, Finite, Problem
+from spaql.problems import Box, Discrete, Problem
 
 
 def _clip(v, low, high):
@@ -84,7 +84,7 @@ def finite_world():
         step=_finite_step,
         reset=_finite_reset,
         states=Box([0, 0], [1, 1]),
-        actions=Finite(3),
+        actions=Discrete(3),
         horizon=5,
     )
     return problem, PlainFiniteWorld(), 3

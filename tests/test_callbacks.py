@@ -37,7 +37,7 @@ def cartpole(**parameters):
 AGENTS = {
     "SPAQL": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1),
     # revisions fall due just when the memory is full
-    "SPAQL, forgetful": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1, memory=40),
+    "SPAQL, forgetful": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1, buffer_size=40),
     "SPAQL, early ends": lambda: Tessera(box_world()[0], seed=1),
     "published": lambda: SPAQL(oil(), seed=1, rollouts=2),
     "published, early ends": lambda: SPAQL(box_world()[0], seed=1, rollouts=2),
@@ -143,7 +143,7 @@ def test_learning_is_the_same_with_callbacks(name, tmp_path):
 def test_a_full_memory_waits_for_a_revision_that_is_due():
     """However learning is cut, a revision that is due comes before every second experience is forgotten."""
     for memory in (20, 35, 44, 64):
-        whole, cut = (Tessera(oil(survey="laplace", sharpness=10.0), seed=1, memory=memory) for _ in range(2))
+        whole, cut = (Tessera(oil(survey="laplace", sharpness=10.0), seed=1, buffer_size=memory) for _ in range(2))
         whole.learn(iterations=30)
         for _ in range(30):
             cut.learn(iterations=1)

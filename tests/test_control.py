@@ -17,7 +17,7 @@ import spaql
 from spaql.errors import ParameterError, ProblemError
 from spaql.gym.environments import ProblemEnvironment
 from spaql.partition.rng import Purpose, stream, uniform
-from spaql.problems import PROBLEMS, Box, Finite, Problem, acrobot, cartpole, mountaincar, pendulum
+from spaql.problems import PROBLEMS, Box, Discrete, Problem, acrobot, cartpole, mountaincar, pendulum
 from spaql.problems.base import BAD_STATE, NO_STATE, RAN, SOME_ENDED
 
 SLOW = config.DISABLE_JIT
@@ -83,7 +83,7 @@ def assert_same_to_the_last_place(got, expected):
 def compare(name, hidden, action):
     """Play the action from this state in both worlds; whether the episode ended."""
     problem, environment = ours(name), place(name, hidden)
-    finite = isinstance(problem.actions, Finite)
+    finite = isinstance(problem.actions, Discrete)
     played = int(action) if finite else np.array([action], np.float32)
     expected, reward, terminated, truncated, _ = environment.step(played)
     following = np.full(len(hidden), np.nan)
@@ -104,7 +104,7 @@ def compare(name, hidden, action):
 
 def any_action(name, draws):
     actions = ours(name).actions
-    if isinstance(actions, Finite):
+    if isinstance(actions, Discrete):
         return int(draws.integers(actions.count))
     low, high = actions.low[0], actions.high[0]
     return float(draws.choice([low, 0.0, high, draws.uniform(low, high)]))
@@ -113,7 +113,7 @@ def any_action(name, draws):
 def pumping(name, hidden):
     """An action that brings the car and the double pendulum to their goals: push the way it moves already."""
     speed = hidden[2] if name == "acrobot" else hidden[1]
-    if isinstance(ours(name).actions, Finite):
+    if isinstance(ours(name).actions, Discrete):
         count = ours(name).actions.count
         return count - 1 if (speed >= 0.0) != (name == "acrobot") else 0
     return ours(name).actions.high[0] if speed >= 0.0 else ours(name).actions.low[0]
@@ -184,7 +184,9 @@ EDGES = {
 def test_every_step_from_states_near_the_limits_equals_gymnasium_s(name):
     draws = np.random.default_rng(8)
     actions = ours(name).actions
-    choices = range(actions.count) if isinstance(actions, Finite) else (actions.low[0], 0.0, 1e-8, 0.3, actions.high[0])
+    choices = (
+        range(actions.count) if isinstance(actions, Discrete) else (actions.low[0], 0.0, 1e-8, 0.3, actions.high[0])
+    )
     grid = np.array(np.meshgrid(*EDGES[name], indexing="ij")).reshape(len(EDGES[name]), -1).T
     if len(grid) > STEPS // 4:
         grid = grid[draws.choice(len(grid), STEPS // 4, replace=False)]
@@ -219,7 +221,7 @@ def test_whole_episodes_equal_gymnasium_s(name):
         for _ in range(100):
             if draws.random() < 0.2:
                 action = any_action(name, draws)
-            played = int(action) if isinstance(problem.actions, Finite) else np.array([action], np.float32)
+            played = int(action) if isinstance(problem.actions, Discrete) else np.array([action], np.float32)
             expected, reward, terminated, _, _ = environment.step(played)
             following = np.empty(len(hidden))
             got, ended = problem.step(hidden, np.array([float(action)]), parameters, random, following)
@@ -255,7 +257,7 @@ def test_spaces_and_limits_are_gymnasium_s(name):
     np.testing.assert_array_equal(problem.states.low[bounded], space.low[bounded])
     np.testing.assert_array_equal(problem.states.high[bounded], space.high[bounded])
     assert bounded.all() == (name != "cartpole")
-    if isinstance(problem.actions, Finite):
+    if isinstance(problem.actions, Discrete):
         assert problem.actions.count == environment.action_space.n
     else:
         np.testing.assert_array_equal(problem.actions.low, environment.action_space.low)
@@ -311,7 +313,7 @@ def played_by(problem, seed, episodes):
         points, moves = [frame.points[0].copy()], []
         for _ in range(problem.horizon):
             u = uniform(agent)
-            frame.actions[0] = math.floor(u * problem.actions.count) if isinstance(problem.actions, Finite) else u
+            frame.actions[0] = math.floor(u * problem.actions.count) if isinstance(problem.actions, Discrete) else u
             status = advance(1, *at, *tail)
             points.append(frame.points[0].copy())
             moves.append((frame.actions[0].copy(), frame.outcomes[0, 0], bool(status & SOME_ENDED)))
@@ -329,7 +331,7 @@ def test_the_environment_shows_what_the_compiled_world_shows(name):
         assert observation.shape == (problem.states.dimensions,)
         np.testing.assert_array_equal(problem.observed(observation)[0][0], points[0])
         for h, (action, reward, ended) in enumerate(moves):
-            played = int(action[0]) if isinstance(problem.actions, Finite) else action
+            played = int(action[0]) if isinstance(problem.actions, Discrete) else action
             observation, got, terminated, truncated, _ = environment.step(played)
             assert environment.observation_space.contains(observation)
             np.testing.assert_array_equal(problem.observed(observation)[0][0], points[h + 1])
@@ -548,7 +550,7 @@ def _writing_show(state, parameters, observation):
 
 def plain(**changes):
     given = {"observe": _plain_show, "hidden": 2, "parameters": [0.1], "horizon": 8, "clip": False} | changes
-    return Problem(name="plain", step=_plain_step, reset=_plain_reset, states=Box(0, 1), actions=Finite(2), **given)
+    return Problem(name="plain", step=_plain_step, reset=_plain_reset, states=Box(0, 1), actions=Discrete(2), **given)
 
 
 @pytest.mark.parametrize(

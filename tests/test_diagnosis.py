@@ -10,7 +10,7 @@ from numba.core import config
 import spaql
 from spaql import cli
 from spaql.errors import EnvironmentFault, ParameterError, ProblemError
-from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems import Box, Discrete, Problem, ambulance, oil
 from spaql.problems import random_travel as wild
 
 FEW = 40 if config.DISABLE_JIT else 300
@@ -134,7 +134,7 @@ def test_nothing_to_tell_apart():
     (found,) = spaql.Tessera(flat, seed=0).learn(iterations=FEW).diagnose()
     assert found.id == "nothing-split"
     assert "tells no states apart" in found.what
-    three = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Finite(3), horizon=5)
+    three = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Discrete(3), horizon=5)
     assert ids(spaql.Tessera(three, seed=0).learn(iterations=FEW)) == ["nothing-split"]
 
 
@@ -145,7 +145,7 @@ def test_starved_cells():
 
 
 def test_a_memory_too_small():
-    agent = spaql.Tessera(oil(), memory=100, seed=0)
+    agent = spaql.Tessera(oil(), buffer_size=100, seed=0)
     assert ids(agent, iterations=10) == ["budget-too-small"]
     assert "memory-too-small" in ids(agent, iterations=FEW)
     assert "memory-too-small" in ids(agent.learn(iterations=FEW))
@@ -162,7 +162,7 @@ def test_selection_by_luck():
 
 
 def test_finite_actions():
-    coin = Problem(name="coin", step=level, reset=reset, states=Box(0, 1), actions=Finite(3), horizon=5)
+    coin = Problem(name="coin", step=level, reset=reset, states=Box(0, 1), actions=Discrete(3), horizon=5)
     for make in LEARNERS.values():
         agent = make(coin, seed=0)
         assert "budget-too-small" in ids(agent, iterations=1) or agent.steps_to_split <= 5

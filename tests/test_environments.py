@@ -18,7 +18,7 @@ from spaql.agents import rollouts as episodes
 from spaql.errors import ParameterError, ProblemError
 from spaql.gym.environments import AmbulanceEnvironment, OilEnvironment, ProblemEnvironment
 from spaql.partition.rng import Purpose, stream, uniform
-from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems import Box, Discrete, Problem, ambulance, oil
 from spaql.problems.base import SOME_ENDED
 from test_textbook import PAIRS, boxes, cells, columns
 
@@ -61,7 +61,7 @@ def compiled(problem, seed, episode_count=EPISODES):
 
 
 def is_finite(problem):
-    return isinstance(problem.actions, Finite)
+    return isinstance(problem.actions, Discrete)
 
 
 @pytest.mark.parametrize("seed", [0, 2**40])
@@ -389,7 +389,7 @@ def faulty_problem(within, without_exception):
         step=_faulty_step,
         reset=_faulty_reset,
         states=Box(0, 1),
-        actions=Finite(6),
+        actions=Discrete(6),
         horizon=5,
         parameters=[within, without_exception],
     )

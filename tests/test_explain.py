@@ -17,7 +17,7 @@ from spaql.explain.explanation import member
 from spaql.explain.rules import Rules, visited
 from spaql.formatting import numerals
 from spaql.partition.tree import Tree
-from spaql.problems import Box, Finite, Problem
+from spaql.problems import Box, Discrete, Problem
 from spaql.problems.labels import words
 from test_tree import Weather
 
@@ -296,7 +296,7 @@ def _reset(parameters, random, state):
 def plain(states, actions=3):
     """A problem about the unit cube with finite actions."""
     size = Box([0.0] * states, [1.0] * states)
-    return Problem(name="plain", step=_step, reset=_reset, states=size, actions=Finite(actions), horizon=2)
+    return Problem(name="plain", step=_step, reset=_reset, states=size, actions=Discrete(actions), horizon=2)
 
 
 def tree_of(problem, nested, periodic=()):
@@ -396,7 +396,7 @@ def test_a_number_that_comes_round_has_an_interval_that_does():
 
 
 def test_whole_numbers_are_told_as_such():
-    problem = Problem(name="plain", step=_step, reset=_reset, states=Box([-0.5], [7.5]), actions=Finite(3), horizon=2)
+    problem = Problem(name="plain", step=_step, reset=_reset, states=Box([-0.5], [7.5]), actions=Discrete(3), horizon=2)
 
     class Counted(type(problem)):
         whole = np.array([True])

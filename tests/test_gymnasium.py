@@ -22,7 +22,7 @@ import spaql
 from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym.encoding import MOST_NUMBERED, MOST_OBSERVED, Moves, Observations
 from spaql.gym.problem import GymnasiumProblem
-from spaql.partition.spaces import Box, Finite
+from spaql.partition.spaces import Box, Discrete
 from test_laws import assert_same_cells
 
 pytestmark = pytest.mark.compiled_only  # but for the process of its own at the end
@@ -299,9 +299,9 @@ def test_the_range_of_wide_whole_numbers_is_learned(dtype):
 # Action spaces --------------------------------------------------------------------------------------------------------
 
 PLAYED = {
-    "discrete": (spaces.Discrete(3), Finite),
-    "one action": (spaces.Discrete(1), Finite),
-    "discrete from -5": (spaces.Discrete(4, start=-5), Finite),
+    "discrete": (spaces.Discrete(3), Discrete),
+    "one action": (spaces.Discrete(1), Discrete),
+    "discrete from -5": (spaces.Discrete(4, start=-5), Discrete),
     "discrete, huge": (spaces.Discrete(MOST_NUMBERED + 1, start=7), Box),
     "box": (spaces.Box(-1, 1, (1,), F32), Box),
     "box, odd units": (spaces.Box(np.array([-0.1, 3e5]), np.array([0.7, 7e5]), dtype=F64), Box),
@@ -314,13 +314,13 @@ PLAYED = {
     "box of all whole numbers": (spaces.Box(-(2**63), 2**63 - 1, (1,), np.int64), Box),
     "box of all unsigned numbers": (spaces.Box(0, 2**64 - 1, (1,), np.uint64), Box),
     "box of all float32": (spaces.Box(-3.4e38, 3.4e38, (1,), F32), Box),
-    "multi-discrete": (spaces.MultiDiscrete([2, 3]), Finite),
-    "multi-discrete, start": (spaces.MultiDiscrete([2, 3], start=[-1, 10]), Finite),
-    "multi-discrete by rows": (spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])), Finite),
+    "multi-discrete": (spaces.MultiDiscrete([2, 3]), Discrete),
+    "multi-discrete, start": (spaces.MultiDiscrete([2, 3], start=[-1, 10]), Discrete),
+    "multi-discrete by rows": (spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])), Discrete),
     "multi-discrete, huge": (spaces.MultiDiscrete([5000, 7], start=[-3, 2]), Box),
     "multi-discrete by rows, huge": (spaces.MultiDiscrete(np.array([[20, 30], [40, 50]])), Box),
-    "multi-binary": (spaces.MultiBinary(3), Finite),
-    "multi-binary by rows": (spaces.MultiBinary((2, 3)), Finite),
+    "multi-binary": (spaces.MultiBinary(3), Discrete),
+    "multi-binary by rows": (spaces.MultiBinary((2, 3)), Discrete),
     "multi-binary, huge": (spaces.MultiBinary(12), Box),
 }
 every_played = pytest.mark.parametrize("kind", PLAYED)
@@ -333,7 +333,7 @@ def each_of(space, many):
 
 def as_read(moves, unit):
     """What the environment is handed for an action of the unit cube, or the number of a finite one."""
-    if isinstance(moves.actions, Finite):
+    if isinstance(moves.actions, Discrete):
         return moves.reader(np.zeros(1))(int(unit[0]))
     return moves.reader(moves.actions.from_unit(np.array(unit, float)))(0)
 
@@ -353,7 +353,7 @@ def test_what_the_environment_receives_is_in_its_action_space(kind):
     space, sort = PLAYED[kind]
     moves = Moves(space)
     assert isinstance(moves.actions, sort)
-    if sort is Finite:
+    if sort is Discrete:
         units = np.arange(moves.actions.count, dtype=float)[:, None]
     else:
         draws = np.random.default_rng(0).random((200, moves.actions.dimensions))
@@ -368,7 +368,7 @@ def test_what_the_environment_receives_is_in_its_action_space(kind):
         assert_member(space, other)
     whole = not (isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating))
     distinct = {np.asarray(action).tobytes() for action in many}
-    if sort is Finite:
+    if sort is Discrete:
         assert len(distinct) == moves.actions.count  # every one, and each once
     elif whole and kind in ("box of whole numbers", "box of bytes", "box of bool"):
         counts = np.unique(np.asarray(many).reshape(len(units), -1)[:, 0], return_counts=True)[1]
@@ -392,8 +392,8 @@ def test_an_action_handed_out_is_never_changed_later():
         before = first.copy()
         buffer[:] = 1.0
         first += 1
-        again = read(0 if isinstance(moves.actions, Finite) else 1)
-        if isinstance(moves.actions, Finite):
+        again = read(0 if isinstance(moves.actions, Discrete) else 1)
+        if isinstance(moves.actions, Discrete):
             np.testing.assert_array_equal(again, before)
         else:
             np.testing.assert_array_equal(first, before + 1)
@@ -1318,7 +1318,7 @@ ENDED, GOES_ON = [0.5, 1.0], [2.0 / 3.0, 4.0 / 3.0]
     ],
 )
 def test_terminated_stops_the_bootstrap_and_truncated_does_not(end, horizon, expected, scale):
-    agent = spaql.Tessera(Pair(end, scale), discount=0.5, horizon=horizon, without=["slopes", "merging"])
+    agent = spaql.Tessera(Pair(end, scale), discount=0.5, horizon=horizon, disable=["slopes", "merging"])
     agent.learn(iterations=400)
     np.testing.assert_allclose(values(agent), scale * np.array(expected), rtol=0.02)
     lengths = np.diff(agent.history["training_steps"], prepend=0)

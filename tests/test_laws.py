@@ -13,7 +13,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, Random, Tessera
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.rng import uniform
-from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems import Box, Discrete, Problem, ambulance, oil
 
 SLOW = config.DISABLE_JIT
 SHORT, LONG = (3, 7) if SLOW else (30, 70)
@@ -54,7 +54,9 @@ PROBLEMS = {
 }
 LEARNERS = {
     "SPAQL": lambda problem, seed: Tessera(problem, seed=seed),
-    "SPAQL, forgetful": lambda problem, seed: Tessera(problem, seed=seed, memory=70, confidence=1.0, exploration=0.9),
+    "SPAQL, forgetful": lambda problem, seed: Tessera(
+        problem, seed=seed, buffer_size=70, z_threshold=1.0, exploration=0.9
+    ),
     "published": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
     "published, impatient": lambda problem, seed: SPAQL(
         problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0
@@ -220,7 +222,7 @@ def test_actions_have_the_shape_and_place_of_the_action_space(name, world):
     rows, space = observations(agent.problem), agent.problem.actions
     for deterministic in (True, False):
         batch, one = (agent.predict(x, deterministic=deterministic)[0] for x in (rows, rows[0]))
-        if isinstance(space, Finite):
+        if isinstance(space, Discrete):
             assert isinstance(one, int)
             assert batch.shape == (len(rows),)
             assert np.isin(batch, range(space.count)).all()
@@ -265,7 +267,7 @@ def test_random_draws_the_whole_action_space():
         agent = Random(problem, seed=0)
         rows = np.tile(observations(problem)[2], (2000, 1))
         actions = np.asarray(agent.predict(rows, deterministic=False)[0], float).reshape(len(rows), -1)
-        if isinstance(problem.actions, Finite):
+        if isinstance(problem.actions, Discrete):
             counts = np.bincount(actions[:, 0].astype(int), minlength=problem.actions.count)
             assert (abs(counts / len(rows) - 1.0 / problem.actions.count) < 0.06).all()
         else:
@@ -370,7 +372,7 @@ def test_history_is_consistent(name, world):
 
 def whole_arms(problem):
     """Cells at the start: one, or one per finite action."""
-    return problem.actions.count if isinstance(problem.actions, Finite) else 1
+    return problem.actions.count if isinstance(problem.actions, Discrete) else 1
 
 
 @crossed(["published", "published, impatient"])
@@ -387,7 +389,7 @@ def test_published_spaql_keeps_its_best(name, world):
     assert not (improved[1:] & (rows["resets"][1:] == 1)).any()
     heats = agent.heat ** (agent.heat_decay ** np.append(0, np.cumsum(rows["heat"][1:] < rows["heat"][:-1])))
     np.testing.assert_allclose(rows["heat"], heats, rtol=1e-9)
-    assert ((rows["temperature"] >= agent.coldest) & (rows["temperature"] <= agent.hottest)).all()
+    assert ((rows["temperature"] >= agent.temperature_min) & (rows["temperature"] <= agent.temperature_max)).all()
 
 
 @crossed(["AQL", "AQL, unwatched"])

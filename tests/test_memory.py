@@ -32,7 +32,7 @@ from spaql.errors import ParameterError
 from spaql.partition import kernels
 from spaql.partition.partition import Partition
 from spaql.partition.rng import normal, uniform
-from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems import Box, Discrete, Problem, ambulance, oil
 
 
 def _drift(state, action, parameters, random, next_state):
@@ -65,7 +65,7 @@ every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
 
 def taught(name, **more):
-    return Tessera(PROBLEMS[name](), seed=3, confidence=1.5, **more).learn(iterations=EPISODES)
+    return Tessera(PROBLEMS[name](), seed=3, z_threshold=1.5, **more).learn(iterations=EPISODES)
 
 
 def columns(agent):
@@ -79,7 +79,7 @@ def columns(agent):
 @every_problem
 @pytest.mark.parametrize("room", [1_000_000, 64])
 def test_every_experience_is_filed_under_the_cell_that_holds_it(name, room):
-    agent = taught(name, memory=room)
+    agent = taught(name, buffer_size=room)
     states, actions, _, following = (np.ascontiguousarray(column) for column in columns(agent))
     files, forest = agent._memory.files, agent._work.forest
     assert 0 < len(states) <= room
@@ -92,10 +92,10 @@ def test_every_experience_is_filed_under_the_cell_that_holds_it(name, room):
                 assert ((low[node] <= points[i]) & ((points[i] < high[node]) | (high[node] == 1.0))).all()
 
 
-@pytest.mark.parametrize("parameters", [{"growth": 1.5}, {"evidence": 50}, {}])
+@pytest.mark.parametrize("parameters", [{"growth": 1.5}, {"min_samples": 50}, {}])
 def test_a_full_memory_goes_on_being_revised(parameters):
     """Nothing is forgotten that no revision has seen, however late one would fall due."""
-    agent = Tessera(oil(), seed=0, memory=100, **parameters)
+    agent = Tessera(oil(), seed=0, buffer_size=100, **parameters)
     for _ in range(6):
         agent.learn(iterations=20)
         before = agent.partition.q.tolist()
@@ -118,7 +118,7 @@ def test_sixteen_sides_have_a_code():
 @every_problem
 @pytest.mark.parametrize("room", [1_000_000, 64])
 def test_the_experiences_of_a_cell_are_chained_in_order(name, room):
-    agent = taught(name, memory=room)
+    agent = taught(name, buffer_size=room)
     files, ends = agent._memory.files, agent._ledger.ends
     for cell in range(len(agent._work)):
         chain, i = [], int(ends[cell, 0])
@@ -191,9 +191,9 @@ def surveyed(agent, *steps):
 
 
 @every_problem
-@pytest.mark.parametrize("without", [(), ("slopes",)], ids=["planes", "levels"])
-def test_a_sweep_makes_q_the_mean_target(name, without):
-    agent = taught(name, without=without)
+@pytest.mark.parametrize("disable", [(), ("slopes",)], ids=["planes", "levels"])
+def test_a_sweep_makes_q_the_mean_target(name, disable):
+    agent = taught(name, disable=disable)
     rule, used = agent._rule, int(agent._memory.counts[USED])
     _, _, rewards, following = columns(agent)
     value = known(agent)
@@ -211,16 +211,16 @@ def test_a_sweep_makes_q_the_mean_target(name, without):
         assert agent._ledger.squares[cell, memory.TARGETS] == pytest.approx(
             ((own - own.mean()) ** 2).sum(), rel=1e-6, abs=1e-9
         )
-        if not without:
+        if not disable:
             span = agent._ledger.planes[cell, 2 * rule.states :]
             np.testing.assert_allclose(span, [own.min() - own.mean(), own.max() - own.mean()], rtol=1e-6, atol=1e-9)
 
 
 @every_problem
-@pytest.mark.parametrize("evidence", [2, 9])
-def test_the_slope_of_a_cell_is_that_of_a_ridge_regression(name, evidence):
+@pytest.mark.parametrize("min_samples", [2, 9])
+def test_the_slope_of_a_cell_is_that_of_a_ridge_regression(name, min_samples):
     """As if there were more experiences, that say nothing of a slope, spread evenly over the cell."""
-    agent = taught(name, evidence=evidence)
+    agent = taught(name, min_samples=min_samples)
     states, used = agent._rule.states, int(agent._memory.counts[USED])
     low, high = agent._work.node_boxes()
     swept(agent)
@@ -228,7 +228,7 @@ def test_the_slope_of_a_cell_is_that_of_a_ridge_regression(name, evidence):
     for cell in np.unique(cells):
         x, t = columns(agent)[0][cells == cell], agent._memory.targets[:used][cells == cell]
         node = agent._work.forest.cells["node"][cell]
-        more = evidence * np.diag((high[node] - low[node]) ** 2 / 12.0)
+        more = min_samples * np.diag((high[node] - low[node]) ** 2 / 12.0)
         scatter = (x - x.mean(axis=0)).T @ (x - x.mean(axis=0))
         slope = np.linalg.solve(scatter + more, (x - x.mean(axis=0)).T @ (t - t.mean()))
         plane = agent._ledger.planes[cell]
@@ -239,7 +239,7 @@ def test_the_slope_of_a_cell_is_that_of_a_ridge_regression(name, evidence):
 
 
 def test_without_slopes_every_plane_is_level():
-    agent = taught("two states, three finite actions", without=["slopes"])
+    agent = taught("two states, three finite actions", disable=["slopes"])
     assert not agent._ledger.planes.any()
     assert not agent._ledger.drafts.any()
 
@@ -258,7 +258,7 @@ def _middle(parameters, random, state):
 
 def given(cuts, experiences, **more):
     """An agent for one state and two actions, with both of its cells cut so often; rows of x, a, r, x' (None: end)."""
-    spaces = {"states": Box(0, 1), "actions": Finite(2)}
+    spaces = {"states": Box(0, 1), "actions": Discrete(2)}
     agent = Tessera(Problem(name="none", step=_nowhere, reset=_middle, horizon=5, **spaces), **more)
     forest, ledger, rule = agent._work.forest, agent._ledger, agent._rule
     agent._memory = memory.allocate(rule, len(experiences))
@@ -292,12 +292,12 @@ def chain(cuts):
 
 
 @pytest.mark.parametrize("discount", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("without", [(), ("slopes",)], ids=["planes", "levels"])
+@pytest.mark.parametrize("disable", [(), ("slopes",)], ids=["planes", "levels"])
 @pytest.mark.parametrize(("cuts", "revisions"), [(2, 1), (3, 2)])
-def test_planning_solves_a_chain(discount, without, cuts, revisions):
+def test_planning_solves_a_chain(discount, disable, cuts, revisions):
     """One revision does for a short way; all actions alike at first, a round finds the way from one place more."""
     places, rows = chain(cuts)
-    agent = given(cuts, 3 * rows, discount=discount, without=without)
+    agent = given(cuts, 3 * rows, discount=discount, disable=disable)
     for _ in range(revisions):
         surveyed(agent, planned, swept)
     best = [-sum(discount**k for k in range(len(places) - place)) for place in range(len(places))]
@@ -309,7 +309,7 @@ def test_planning_solves_a_chain(discount, without, cuts, revisions):
 
 def test_without_planning_values_move_by_one_step():
     places, rows = chain(3)
-    agent = given(3, rows, discount=0.5, without=["planning"])
+    agent = given(3, rows, discount=0.5, disable=["planning"])
     for revision in range(10):
         splitting.revise(*parts(agent))
         for place, x in enumerate(places):
@@ -331,11 +331,11 @@ def sloping(count, discount, step=0.05):
 @pytest.mark.parametrize("discount", [0.5, 0.9])
 def test_planes_find_a_value_within_a_cell_that_levels_do_not(discount):
     points, errors = np.linspace(0.05, 0.95, 19), {}
-    for without in ((), ("slopes",)):
-        agent = given(1, sloping(800, discount), discount=discount, without=without)
+    for disable in ((), ("slopes",)):
+        agent = given(1, sloping(800, discount), discount=discount, disable=disable)
         for _ in range(10):
             surveyed(agent, planned, swept)
-        errors[without] = max(abs(known(agent)(np.array([x])) - (3.0 + 2.0 * x)) for x in points)
+        errors[disable] = max(abs(known(agent)(np.array([x])) - (3.0 + 2.0 * x)) for x in points)
     assert errors[()] < 0.1
     assert errors["slopes",] > 0.4
 
@@ -408,7 +408,7 @@ def test_values_stay_within_what_the_rewards_allow(states, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_values_stay_within_what_rewards_allow_in_a_forgetful_agent(states, seed):
     """Few experiences per cell, and planes that reach beyond them."""
-    agent = Tessera(random_problem(states, seed), seed=seed, discount=0.999, evidence=2, memory=400)
+    agent = Tessera(random_problem(states, seed), seed=seed, discount=0.999, min_samples=2, buffer_size=400)
     agent.learn(total_timesteps=20_000)
     for _ in range(300):
         surveyed(agent, planned, swept)
@@ -537,16 +537,16 @@ def test_what_is_left_out_makes_a_difference(name):
     """In something: the policy, the number of cells, or how it is played; where, depends on the mechanism."""
     special = {"diagonals": PROBLEMS["ambulance"]}
     problem = special.get(name, PROBLEMS["oil, sharp"])()
-    whole, part = (Tessera(problem, seed=0, without=without).learn(iterations=EPISODES) for without in ((), [name]))
-    assert part.without == (name,)
+    whole, part = (Tessera(problem, seed=0, disable=disable).learn(iterations=EPISODES) for disable in ((), [name]))
+    assert part.disable == (name,)
     same = whole.arms == part.arms and np.array_equal(whole.partition.q, part.partition.q)
     assert not same or whole.evaluate(20).mean != part.evaluate(20).mean
 
 
-@pytest.mark.parametrize("without", ["foresigth", ["middles", 3], 5, None, True, [["middles"]], b"a"])
-def test_only_mechanisms_can_be_left_out(without):
-    with pytest.raises(ParameterError, match=r"^without: expected some of foresight, "):
-        Tessera(oil(), without=without)
+@pytest.mark.parametrize("disable", ["foresigth", ["curvature", 3], 5, None, True, [["curvature"]], b"a"])
+def test_only_mechanisms_can_be_left_out(disable):
+    with pytest.raises(ParameterError, match=r"^disable: expected some of foresight, "):
+        Tessera(oil(), disable=disable)
 
 
 def test_forgetting_keeps_the_younger_of_each_two():
@@ -565,8 +565,8 @@ def test_forgetting_keeps_the_younger_of_each_two():
 def test_how_often_learning_is_interrupted_changes_nothing(name, room):
     """Even where the memory is full just as a revision falls due: it is revised first and forgotten then."""
     episodes = EPISODES // 4 + 20
-    whole = Tessera(PROBLEMS[name](), seed=1, memory=room, confidence=1.5).learn(iterations=episodes)
-    cut = Tessera(PROBLEMS[name](), seed=1, memory=room, confidence=1.5)
+    whole = Tessera(PROBLEMS[name](), seed=1, buffer_size=room, z_threshold=1.5).learn(iterations=episodes)
+    cut = Tessera(PROBLEMS[name](), seed=1, buffer_size=room, z_threshold=1.5)
     for _ in range(episodes):
         cut.learn(iterations=1)
     np.testing.assert_array_equal(whole.history, cut.history)

@@ -16,7 +16,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.kernels import GRID_LEVELS, MAX_DEPTH, MAX_VISITS, NONE
 from spaql.partition.partition import MAX_DIMENSIONS, Partition
 from spaql.partition.rng import stream
-from spaql.partition.spaces import Box, Finite
+from spaql.partition.spaces import Box, Discrete
 
 INITIAL = 2.0
 EXAMPLES = 5 if config.DISABLE_JIT else 25
@@ -34,11 +34,11 @@ SHAPES = {
     "1 state, 1 action": (box(1), box(2), 1),
     "1 state, 1 action, 3 steps": (Box(0, 1), Box(0, 1), 3),
     "1 state, 2 actions": (box(1), box(1, 4), 1),
-    "1 state, 3 finite actions": (Box(0, 1), Finite(3), 1),
-    "1 state, 1 finite action": (Box(0, 1), Finite(1), 2),
+    "1 state, 3 finite actions": (Box(0, 1), Discrete(3), 1),
+    "1 state, 1 finite action": (Box(0, 1), Discrete(1), 2),
     "2 states, 1 action": (box(1, 8), box(1), 1),
     "2 states, 2 actions, 2 steps": (box(1, 2), box(1, 2), 2),
-    "2 states, 2 finite actions": (box(1, 2), Finite(2), 1),
+    "2 states, 2 finite actions": (box(1, 2), Discrete(2), 1),
     "3 states, 1 action": (box(1, 2, 4), box(1), 1),
 }
 
@@ -55,7 +55,7 @@ def make(shape, initial=INITIAL):
 
 
 def choices(partition):
-    return partition.actions.count if isinstance(partition.actions, Finite) else 0
+    return partition.actions.count if isinstance(partition.actions, Discrete) else 0
 
 
 class Twin:
@@ -182,7 +182,7 @@ def test_cells_tile_the_space(shape, data):
     for step in range(partition.steps):
         cells = view.at(step)
         volume = ((cells.state_high - cells.state_low) / (states.high - states.low)).prod(axis=1)
-        if isinstance(actions, Finite):
+        if isinstance(actions, Discrete):
             for action in range(actions.count):
                 assert volume[cells.action_low[:, 0] == action].sum() == pytest.approx(1.0, abs=1e-12)
         else:

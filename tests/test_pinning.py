@@ -27,7 +27,7 @@ every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
 def revised(name):
     """Forest, memory, ledger and rule of an agent whose experiences were just revised."""
-    agent = Tessera(PROBLEMS[name](), seed=5, confidence=1.5).learn(iterations=EPISODES)
+    agent = Tessera(PROBLEMS[name](), seed=5, z_threshold=1.5).learn(iterations=EPISODES)
     while not revise(agent._work.forest, agent._memory, agent._ledger, agent._rule):
         agent._work, agent._ledger = _roomier(agent._work, agent._ledger, True)
     return agent

@@ -14,7 +14,7 @@ from scipy import stats
 import spaql
 from spaql.errors import ParameterError, ProblemError, SpaqlError
 from spaql.partition.rng import Purpose, stream, uniform
-from spaql.problems import Box, Finite, Problem, ambulance, oil
+from spaql.problems import Box, Discrete, Problem, ambulance, oil
 from spaql.problems.ambulance import _beta_calls
 from spaql.problems.oil import DEPOSIT
 from spaql.problems.optimum import optimum
@@ -110,11 +110,11 @@ def test_bad_parameters_are_refused(parameters):
 @pytest.mark.parametrize("space", [None, 3, (0, 1), "box"])
 def test_bad_spaces_are_refused(space):
     assert_refused(ProblemError, lambda: make(states=space), "'mine'", "states must be a Box")
-    assert_refused(ProblemError, lambda: make(actions=space), "'mine'", "actions must be a Box or Finite")
+    assert_refused(ProblemError, lambda: make(actions=space), "'mine'", "actions must be a Box or Discrete")
 
 
 def test_finite_states_are_refused():
-    assert_refused(ProblemError, lambda: make(states=Finite(3)), "'mine'", "states must be a Box")
+    assert_refused(ProblemError, lambda: make(states=Discrete(3)), "'mine'", "states must be a Box")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_bad_boxes_are_refused(low, high):
 
 @pytest.mark.parametrize("count", [0, -1, True, 2.0, "3", None])
 def test_bad_counts_of_actions_are_refused(count):
-    assert_refused(ParameterError, lambda: Finite(count), "actions", repr(count))
+    assert_refused(ParameterError, lambda: Discrete(count), "actions", repr(count))
 
 
 @pytest.mark.parametrize("place", [1.5, -0.1, math.nan, math.inf])
@@ -362,19 +362,19 @@ def test_arguments_are_remembered():
         ("SPAQL", "discount", 1.5),
         ("SPAQL", "exploration", 0.0),
         ("SPAQL", "exploration", 1.1),
-        ("SPAQL", "confidence", math.nan),
+        ("SPAQL", "z_threshold", math.nan),
         ("SPAQL", "tolerance", -1.0),
-        ("SPAQL", "evidence", 1),
+        ("SPAQL", "min_samples", 1),
         ("SPAQL", "growth", 0.0),
-        ("SPAQL", "memory", 9),
+        ("SPAQL", "buffer_size", 9),
         ("SPAQL", "seed", -1),
         ("published", "scaling", -0.1),
         ("published", "scaling", math.nan),
         ("published", "scaling", math.inf),
         ("published", "rollouts", 0),
         ("published", "rollouts", 2.5),
-        ("published", "coldest", 0.0),
-        ("published", "hottest", 0.001),
+        ("published", "temperature_min", 0.0),
+        ("published", "temperature_max", 0.001),
         ("published", "heat", 1.0),
         ("published", "heat", 0.5),
         ("published", "heat_decay", 0.0),

@@ -102,16 +102,16 @@ def test_draws_are_within_their_ranges_and_more_of_them_change_none():
         draws = NUMBER
         [algorithms.random]
         exploration = { low = 0.01, high = 1.0, log = true }
-        confidence = { low = 1, high = 6 }
-        evidence = { low = 2, high = 4, whole = true }
+        z_threshold = { low = 1, high = 6 }
+        min_samples = { low = 2, high = 4, whole = true }
         growth = { choices = [0.125, 0.25] }
     """
     few, many = (Description.parse(head + drawn.replace("NUMBER", str(number))) for number in (4, 40))
     assert {run.id for run in few.runs} < {run.id for run in many.runs}
     assert len(many.groups) == 2 * 2 * 40
     values = [group.varied for group in many.groups]
-    assert all(0.01 <= value["exploration"] <= 1 and 1 <= value["confidence"] <= 6 for value in values)
-    assert {value["evidence"] for value in values} == {2, 3, 4}
+    assert all(0.01 <= value["exploration"] <= 1 and 1 <= value["z_threshold"] <= 6 for value in values)
+    assert {value["min_samples"] for value in values} == {2, 3, 4}
     assert {value["growth"] for value in values} == {0.125, 0.25}
     assert sum(value["exploration"] < 0.1 for value in values) in range(40, 121)  # by equal factors
 

@@ -101,7 +101,7 @@ def same_agent(name, seed, iterations, **rules):
     return agent
 
 
-EAGER = {"exploration": 0.7, "confidence": 1.0, "tolerance": 1e-3, "evidence": 3, "growth": 0.2}
+EAGER = {"exploration": 0.7, "z_threshold": 1.0, "tolerance": 1e-3, "min_samples": 3, "growth": 0.2}
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -112,7 +112,7 @@ def test_spaql_equals_the_textbook(name, seed, rules):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_forgetful_spaql_equals_the_textbook(name):
-    agent = same_agent(name, 1, ITERATIONS, memory=64, **EAGER)
+    agent = same_agent(name, 1, ITERATIONS, buffer_size=64, **EAGER)
     if agent.training_steps > 64:
         assert agent._work.forest.cells["visits"].sum() <= 64
 
@@ -123,7 +123,7 @@ def test_a_forgetful_spaql_equals_the_textbook(name):
 )
 def test_spaql_without_a_mechanism_equals_the_textbook(name, mechanism):
     """The two that are left out here change only the policy that is returned."""
-    agent = same_agent(name, 2, ITERATIONS, without=[mechanism], **EAGER)
+    agent = same_agent(name, 2, ITERATIONS, disable=[mechanism], **EAGER)
     assert config.DISABLE_JIT or agent.arms > 5
 
 

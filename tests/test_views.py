@@ -7,7 +7,7 @@ from matplotlib.collections import PolyCollection
 import spaql
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition.spaces import Finite
+from spaql.partition.spaces import Discrete
 from spaql.viz.figures import save
 from spaql.viz.policy_view import BINS, LAYERS, Sight
 
@@ -127,7 +127,7 @@ def test_a_plot_can_be_saved_as_it_is_printed(cartpole, tmp_path):
 
 
 def test_a_plot_says_where_it_is(agent):
-    finite = isinstance(agent.problem.actions, Finite)
+    finite = isinstance(agent.problem.actions, Discrete)
     names = [f"number {d}" for d in range(agent.problem.states.dimensions)]
     figure = agent.plot([1, "number 0"], at={0: 0.1}, names=names)
     axes = figure.axes[0]

@@ -183,11 +183,11 @@ def evaluate(choose, problem, count, agent, world):
 
 def spaql(problem, *, iterations, scaling, seed, rollouts=20, choices=None, patience=2):
     """Algorithm 2; returns the best partition and one dictionary per iteration."""
-    horizon, coldest, hottest, u, d = float(problem.horizon), 0.01, 10.0, 2.0, 0.8
+    horizon, temperature_min, temperature_max, u, d = float(problem.horizon), 0.01, 10.0, 2.0, 0.8
     train_agent, train_world, select_agent, select_world = (Stream(seed, purpose) for purpose in range(4))
     working = Partition(problem.states, problem.actions, horizon, choices)
     best = working.copy()
-    tau = coldest
+    tau = temperature_min
     best_score, selection = evaluate(lambda h, x: best.greedy(x), problem, rollouts, select_agent, select_world)
     training = splits_since = 0
     history = []
@@ -208,11 +208,11 @@ def spaql(problem, *, iterations, scaling, seed, rollouts=20, choices=None, pati
         selection += steps
         splits_since += splits > 0
         if score >= best_score:
-            best, best_score, tau, u, splits_since = working.copy(), score, coldest, u**d, 0
+            best, best_score, tau, u, splits_since = working.copy(), score, temperature_min, u**d, 0
         elif splits_since >= patience:
-            working, tau, splits_since, row["resets"] = best.copy(), coldest, 0, 1
+            working, tau, splits_since, row["resets"] = best.copy(), temperature_min, 0, 1
         elif splits_since > 0:
-            tau = min(hottest, tau * u)
+            tau = min(temperature_max, tau * u)
         row |= {"score": score, "best": best_score, "arms": len(best.balls), "splits": splits}
         history.append(row | {"training_steps": training, "selection_steps": selection})
     return best, history

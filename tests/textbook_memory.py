@@ -48,13 +48,13 @@ class Cell:
         n = len(self.experiences)
         return [sum(e["x"][d] for e in self.experiences) / n for d in range(self.states)]
 
-    def fit(self, targets, evidence):
-        """Slope of the least-squares plane through the targets, with `evidence` more that say it is 0."""
+    def fit(self, targets, min_samples):
+        """Slope of the least-squares plane through the targets, with `min_samples` more that say it is 0."""
         mean, centre = sum(targets) / len(targets), self.centre()
         rows = [[v - m for v, m in zip(e["x"], centre, strict=True)] for e in self.experiences]
         matrix = [[sum(row[d] * row[e] for row in rows) for e in range(self.states)] for d in range(self.states)]
         for d, width in enumerate(self.widths()):
-            matrix[d][d] += evidence * width * width / 12.0  # the variance of what is spread evenly
+            matrix[d][d] += min_samples * width * width / 12.0  # the variance of what is spread evenly
         right = [sum(row[d] * (t - mean) for row, t in zip(rows, targets, strict=True)) for d in range(self.states)]
         return solution(matrix, right)
 
@@ -81,12 +81,12 @@ def around(outer, inner):
 class Agent:
     """The partition, the memory, and what is known of V."""
 
-    def __init__(self, problem, choices, *, discount, exploration, confidence, tolerance, evidence, without):
+    def __init__(self, problem, choices, *, discount, exploration, z_threshold, tolerance, min_samples, disable):
         self.problem, self.choices = problem, choices
-        self.discount = 0.0 if "foresight" in without else discount
-        self.exploration, self.confidence = exploration, confidence
-        self.tolerance = 0.0 if "relevance" in without else tolerance
-        self.evidence, self.without, self.spread = evidence, without, 0.0
+        self.discount = 0.0 if "foresight" in disable else discount
+        self.exploration, self.z_threshold = exploration, z_threshold
+        self.tolerance = 0.0 if "effect_size" in disable else tolerance
+        self.min_samples, self.disable, self.spread = min_samples, disable, 0.0
         sides = problem.states + (problem.actions if choices is None else 0)
         self.sides, self.filed, self.cut = sides, 0, {}
         names = [None] if choices is None else list(reversed(range(choices)))
@@ -157,7 +157,7 @@ class Agent:
         cell = self.greedy(x)
         explores = random.uniform() < self.exploration
         action = self.draw(cell, explores, random)
-        if not explores or "repeats" in self.without:
+        if not explores or "repeats" in self.disable:
             return action, 0
         return action, min(math.floor(1.0 / (1.0 - random.uniform())), self.problem.horizon) - 1
 
@@ -168,8 +168,8 @@ class Agent:
         if not explores:
             return tuple(lo + random.uniform() * (hi - lo) for lo, hi in box)
         halvings = round(-math.log2(min(hi - lo for lo, hi in box)))
-        reach = 1.0 if "sizes" in self.without else 0.5 ** int(random.uniform() * (halvings + 1))
-        ends = "ends" not in self.without and random.uniform() < 0.5
+        reach = 1.0 if "sizes" in self.disable else 0.5 ** int(random.uniform() * (halvings + 1))
+        ends = "ends" not in self.disable and random.uniform() < 0.5
         action = []
         for lo, hi in box:
             middle = 0.5 * (lo + hi)
@@ -208,7 +208,7 @@ class Agent:
 
     def plan(self):
         for cell in self.cells:
-            if cell.experiences and "slopes" not in self.without:
+            if cell.experiences and "slopes" not in self.disable:
                 cell.mean = cell.centre()
         for turn in range(ROUNDS):
             change = self.evaluate(turn)
@@ -232,8 +232,8 @@ class Agent:
             mean = self.possible(sum(targets) / len(targets))
             changes.append((mean - cell.q, len(targets)))
             cell.q = mean
-            if "slopes" not in self.without:
-                cell.slope = self.lean(cell, cell.fit(targets, self.evidence))
+            if "slopes" not in self.disable:
+                cell.slope = self.lean(cell, cell.fit(targets, self.min_samples))
         average = sum(change * n for change, n in changes) / sum(n for _, n in changes)
         for cell in self.cells:
             if not cell.experiences:
@@ -275,8 +275,8 @@ class Agent:
         mean = sum(t - q for t in targets) / len(targets)
         cell.q = q + mean
         cell.squares = sum((t - q - mean) ** 2 for t in targets)
-        if "slopes" not in self.without:
-            cell.mean, cell.slope = cell.centre(), cell.fit(targets, self.evidence)
+        if "slopes" not in self.disable:
+            cell.mean, cell.slope = cell.centre(), cell.fit(targets, self.min_samples)
             cell.lowest, cell.highest = min(targets) - cell.q, max(targets) - cell.q
         for e in cell.experiences:
             quarters = cell.quarters(e)
@@ -314,7 +314,7 @@ class Agent:
         """Size and strength of the difference of two groups of bins, squared; None if one is too small."""
         squares = cell.residuals if squares is None else squares
         counts = [sum(cell.counts.get(key, 0.0) for key in group) for group in (first, second)]
-        if min(counts) < self.evidence:
+        if min(counts) < self.min_samples:
             return None
         sums = [sum(cell.sums.get(key, 0.0) for key in group) for group in (first, second)]
         square = (sums[1] / counts[1] - sums[0] / counts[0]) ** 2
@@ -327,33 +327,33 @@ class Agent:
             lower_upper = self.contrast(cell, [(d, 0), (d, 1)], [(d, 2), (d, 3)])
             if lower_upper is not None:
                 yield d, lower_upper
-                if "middles" not in self.without:
+                if "curvature" not in self.disable:
                     yield d, self.contrast(cell, [(d, 0), (d, 3)], [(d, 1), (d, 2)])
-        if "duels" not in self.without:
+        if "advantage" not in self.disable:
             for d in range(cell.states):
                 yield d, self.contrast(cell, [("duel", d, 0)], [("duel", d, 1)], cell.leads)
         for s in range(cell.states):
             for d in range(cell.states, self.sides):
                 corners = [(s, d, row, column) for row in (0, 1) for column in (0, 1)]
-                enough = all(cell.counts.get(corner, 0.0) >= self.evidence for corner in corners)
-                if enough and "diagonals" not in self.without:
+                enough = all(cell.counts.get(corner, 0.0) >= self.min_samples for corner in corners)
+                if enough and "diagonals" not in self.disable:
                     yield s, self.contrast(cell, [corners[0], corners[3]], [corners[1], corners[2]])
 
     def side(self, cell):
         n = len(cell.experiences)
-        if n < 4 * self.evidence or not self.spread > 0.0:
+        if n < 4 * self.min_samples or not self.spread > 0.0:
             return None
         relevant = (self.tolerance * self.spread * len(self.memory) ** 0.5 / n) ** 2
-        best, side = self.confidence * self.confidence, None
+        best, side = self.z_threshold * self.z_threshold, None
         for d, result in self.contrasts(cell):
             if result is not None and result[1] > best and result[0] > relevant:
                 best, side = result[1], d
         return side
 
     def promising(self, cell):
-        if "promise" in self.without:
+        if "optimism" in self.disable:
             return True
-        return sum(e["t"] >= self.value(e["x"]) for e in cell.experiences) >= self.evidence
+        return sum(e["t"] >= self.value(e["x"]) for e in cell.experiences) >= self.min_samples
 
     def halve(self, cell, side):
         if side < cell.states:
@@ -378,7 +378,7 @@ class Agent:
     def revise(self):
         sums = [e["r"] if e["ended"] else e["r"] / (1.0 - self.discount) for e in self.memory]
         self.least, self.most = min([self.least, *sums]), max([self.most, *sums])
-        if "planning" not in self.without:
+        if "planning" not in self.disable:
             self.plan()
         self.sweep()
         self.survey()
@@ -399,23 +399,23 @@ def halves(box, side):
     return (low, (*high[:side], middle, *high[side + 1 :])), ((*low[:side], middle, *low[side + 1 :]), high)
 
 
-DEFAULTS = {"exploration": 0.25, "confidence": 3.0, "tolerance": 0.1, "evidence": 4, "without": ()}
+DEFAULTS = {"exploration": 0.25, "z_threshold": 3.0, "tolerance": 0.1, "min_samples": 4, "disable": ()}
 
 
-def spaql(problem, *, iterations, seed, choices=None, growth=0.25, memory=1_000_000, discount=None, **rules):
+def spaql(problem, *, iterations, seed, choices=None, growth=0.25, buffer_size=1_000_000, discount=None, **rules):
     """The agent after so many episodes, and one dictionary per episode."""
     discount = 1.0 - 1.0 / problem.horizon if discount is None else discount
     learner = Agent(problem, choices, discount=discount, **DEFAULTS | rules)
     random, world = (Stream(seed, purpose) for purpose in range(2))
-    due, history, training = 4 * learner.evidence, [], 0
+    due, history, training = 4 * learner.min_samples, [], 0
 
     def later():
-        return len(learner.memory) + max(4 * learner.evidence, int(growth * len(learner.memory)))
+        return len(learner.memory) + max(4 * learner.min_samples, int(growth * len(learner.memory)))
 
     revised = 0  # experiences that are left of those that the last revision saw
     for _ in range(iterations):
         before = len(learner.cells)
-        full = len(learner.memory) + problem.horizon > memory
+        full = len(learner.memory) + problem.horizon > buffer_size
         if len(learner.memory) >= due or (full and len(learner.memory) > revised):
             learner.revise()
             due, revised = later(), len(learner.memory)

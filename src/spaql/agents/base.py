@@ -371,7 +371,7 @@ class Agent:
         from spaql.partition.tree import decision_tree  # not before it is asked for; nor are the next two
 
         self._require_training()
-        return decision_tree(self.problem, self._policy())
+        return decision_tree(self._policy(), self.problem.played, getattr(self.problem, "periodic", ()))
 
     def plot(
         self,

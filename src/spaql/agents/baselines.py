@@ -18,7 +18,7 @@ from spaql.agents.rollouts import evaluate_baseline
 from spaql.errors import ParameterError
 from spaql.partition.partition import Cells
 from spaql.partition.rng import Stream
-from spaql.partition.spaces import Box, Finite, Floats
+from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import Frame, World
 from spaql.problems.model import BetaArrivals
 from spaql.validation import check_whole
@@ -68,13 +68,13 @@ class Random(Baseline):
     def _play(
         self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
     ) -> tuple[int, int]:
-        choices = self.problem.actions.count if isinstance(self.problem.actions, Finite) else 0
+        choices = self.problem.actions.count if isinstance(self.problem.actions, Discrete) else 0
         where = world, frame, self.problem.horizon
         return evaluate_baseline(True, choices, 0.0, 0.0, *where, count, agent, world_random)
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         draws = self._prediction.random((len(points), self.problem.actions.dimensions))
-        if isinstance(self.problem.actions, Finite):
+        if isinstance(self.problem.actions, Discrete):
             return np.floor(draws * self.problem.actions.count)
         return self.problem.actions.from_unit(draws)
 

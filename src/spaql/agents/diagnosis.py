@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.partition.spaces import Finite, Floats
+from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import LARGEST_REWARD, Playable, Problem
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _watch(problem: Any) -> Callable[[Any, Any, int], float]:
 
 
 def _any_action(problem: Playable, random: np.random.Generator) -> Floats:
-    if isinstance(problem.actions, Finite):
+    if isinstance(problem.actions, Discrete):
         return np.array([[float(random.integers(problem.actions.count))]])
     return problem.actions.from_unit(random.random((1, problem.actions.dimensions)))
 
@@ -253,18 +253,18 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
 
 def _fewest(problem: Playable) -> int:
     """Cells of a partition that was never split."""
-    return int(problem.actions.count) if isinstance(problem.actions, Finite) else 1
+    return int(problem.actions.count) if isinstance(problem.actions, Discrete) else 1
 
 
 def _forgotten(case: Case) -> Iterator[Diagnosis]:
-    memory = getattr(case.agent, "memory", None)
+    memory = getattr(case.agent, "buffer_size", None)
     steps = case.agent.training_steps + (case.planned or 0)
     if memory is not None and steps > memory:
         yield Diagnosis(
             "memory-too-small",
             f"{steps:,} environment steps are more than the {memory:,} experiences that are remembered",
             "every second experience is forgotten whenever the memory is full",
-            "Nothing, if the score is good; else give more `memory`, of about "
+            "Nothing, if the score is good; else give more `buffer_size`, of about "
             f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 36} bytes "
             "for each experience",
         )

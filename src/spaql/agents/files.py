@@ -28,7 +28,7 @@ from spaql._version import __version__
 from spaql.agents import ALGORITHMS, Agent
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.resolve import described, reopened
-from spaql.partition.spaces import Finite
+from spaql.partition.spaces import Discrete
 from spaql.problems.base import Playable
 
 FORMAT = 2
@@ -225,7 +225,7 @@ def _check_cells(time_variant: bool, problem: Playable, arrays: Mapping[str, NDA
 
     No cell ever goes away, and those at the beginning are one for each finite action and time step.
     """
-    planted = problem.actions.count if isinstance(problem.actions, Finite) else 1
+    planted = problem.actions.count if isinstance(problem.actions, Discrete) else 1
     planted *= problem.horizon if time_variant else 1
     counts = [int(used[1]) for name, used in arrays.items() if name.endswith("-used")]
     if counts and planted > max(counts):

@@ -47,8 +47,8 @@ class Rules(NamedTuple):
     horizon: int  # H
     rollouts: int  # N
     scaling: float  # xi
-    coldest: float  # tau_min
-    hottest: float  # tau_max
+    temperature_min: float  # tau_min
+    temperature_max: float  # tau_max
     heat_decay: float  # d
     patience: int  # iterations with splits before a reset
     radius: float  # lambda of a terminal state, 0 where there is none
@@ -127,16 +127,16 @@ def adapt(work, kept, rules, mood, result, row):
     if result >= numbers[BEST]:
         numbers[BEST] = result
         snapshot(work, kept)
-        numbers[TEMPERATURE] = rules.coldest
+        numbers[TEMPERATURE] = rules.temperature_min
         numbers[HEAT] = numbers[HEAT] ** rules.heat_decay
         counts[SPLITS] = 0
     elif counts[SPLITS] >= rules.patience:
         snapshot(kept, work)
-        numbers[TEMPERATURE] = rules.coldest
+        numbers[TEMPERATURE] = rules.temperature_min
         counts[SPLITS] = 0
         row.resets = 1
     elif counts[SPLITS] > 0:
-        numbers[TEMPERATURE] = min(rules.hottest, numbers[TEMPERATURE] * numbers[HEAT])
+        numbers[TEMPERATURE] = min(rules.temperature_max, numbers[TEMPERATURE] * numbers[HEAT])
 
 
 @kernel()
@@ -195,7 +195,7 @@ class SPAQL(Trained):
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
         N, greedy rollouts by which each iteration is judged.
-    coldest, hottest
+    temperature_min, temperature_max
         tau_min and tau_max, the range of the Boltzmann temperature.
     heat, heat_decay
         u > 1, by which the temperature rises, and d in (0, 1], by whose power u itself falls at every improvement.
@@ -223,8 +223,8 @@ class SPAQL(Trained):
         *,
         scaling: float = 0.5,
         rollouts: int = 20,
-        coldest: float = 0.01,
-        hottest: float = 10.0,
+        temperature_min: float = 0.01,
+        temperature_max: float = 10.0,
         heat: float = 2.0,
         heat_decay: float = 0.8,
         splits_before_reset: int = 2,
@@ -235,8 +235,8 @@ class SPAQL(Trained):
         problem = self.problem
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", 1, MOST_ROLLOUTS)
-        self.coldest = check_number(coldest, "coldest", least=0.0, above=True)
-        self.hottest = check_number(hottest, "hottest", least=self.coldest)
+        self.temperature_min = check_number(temperature_min, "temperature_min", least=0.0, above=True)
+        self.temperature_max = check_number(temperature_max, "temperature_max", least=self.temperature_min)
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
@@ -245,8 +245,8 @@ class SPAQL(Trained):
             horizon=horizon,
             rollouts=self.rollouts,
             scaling=self.scaling,
-            coldest=self.coldest,
-            hottest=self.hottest,
+            temperature_min=self.temperature_min,
+            temperature_max=self.temperature_max,
             heat_decay=self.heat_decay,
             patience=self.splits_before_reset,
             radius=0.0,
@@ -255,7 +255,7 @@ class SPAQL(Trained):
         self._work = Partition(problem.states, problem.actions, initial=float(horizon))
         self._kept = self._work.copy()
         self._mood = Mood(
-            np.array([self.coldest, self.heat, -np.inf]), np.array([0, problem.warm_up_steps, 0, RAN, 0, 0])
+            np.array([self.temperature_min, self.heat, -np.inf]), np.array([0, problem.warm_up_steps, 0, RAN, 0, 0])
         )
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
         self._frame = problem.frame(self.rollouts)
@@ -368,8 +368,8 @@ class SPAQLTS(SPAQL):
         radius: float,
         scaling: float = 0.5,
         rollouts: int = 20,
-        coldest: float = 0.01,
-        hottest: float = 10.0,
+        temperature_min: float = 0.01,
+        temperature_max: float = 10.0,
         heat: float = 2.0,
         heat_decay: float = 0.8,
         splits_before_reset: int = 2,
@@ -380,8 +380,8 @@ class SPAQLTS(SPAQL):
             problem,
             scaling=scaling,
             rollouts=rollouts,
-            coldest=coldest,
-            hottest=hottest,
+            temperature_min=temperature_min,
+            temperature_max=temperature_max,
             heat=heat,
             heat_decay=heat_decay,
             splits_before_reset=splits_before_reset,

@@ -16,7 +16,7 @@ import numpy as np
 
 from spaql._version import __version__
 from spaql.errors import ParameterError
-from spaql.partition.spaces import Box, Finite
+from spaql.partition.spaces import Box, Discrete
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
 from spaql.problems.labels import Words, words
@@ -89,7 +89,7 @@ def make_policy(
     actions: Sequence[str] | None = None,
 ) -> Policy:
     """Gather what an exported file holds; `names` and `actions` replace the usual labels of `spaql.problems.labels`."""
-    finite = isinstance(problem.actions, Finite)
+    finite = isinstance(problem.actions, Discrete)
     return Policy(
         agent=algorithm,
         problem=problem.name,

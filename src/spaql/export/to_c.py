@@ -4,7 +4,7 @@
     .h    the same function as `static inline`, tables and all: include it where it is called; also valid C++17
 
 It takes nothing but float.h and stdint.h, which compilers have without a library: no heap, no libm.  An action of one
-number is returned; of several numbers it is written to an array, the last argument.  Finite actions are whole numbers
+number is returned; of several numbers it is written to an array, the last argument.  Discrete actions are whole numbers
 (`int` where that is wide enough on every machine), others `float` or `double`, as the environment takes them.
 
 Thresholds and actions are written as hexadecimal floating-point numbers, so that no compiler rounds them.  A reference

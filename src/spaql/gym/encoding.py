@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium import spaces
 
 from spaql.errors import ParameterError
-from spaql.partition.spaces import Actions, Box, Finite, Floats
+from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.base import LARGEST_REWARD
 
 MOST_NUMBERED = 1024  # combinations of a MultiDiscrete action that are numbered one by one
@@ -289,7 +289,7 @@ class Moves:
     Attributes
     ----------
     actions
-        `Finite`, or a `Box` in the environment's own units; whole numbers n there are the interval [n - 0.5, n + 0.5).
+        `Discrete`, or a `Box` in the environment's own units; an integer n there is the interval [n - 0.5, n + 0.5).
     """
 
     def __init__(self, space: Any) -> None:
@@ -309,7 +309,7 @@ class Moves:
                 sizes, self._start = np.asarray(space.nvec), np.asarray(space.start)
             if math.prod(int(n) for n in sizes.reshape(-1)) <= MOST_NUMBERED:
                 self._digits = sizes.reshape(-1)
-                self.actions = Finite(int(np.prod(sizes)))
+                self.actions = Discrete(int(np.prod(sizes)))
             else:
                 self.actions = self._ranged()
         elif isinstance(space, spaces.Box):
@@ -326,8 +326,8 @@ class Moves:
                 "MultiBinary are"
             )
 
-    def _numbered(self, count: int) -> Finite | None:
-        return Finite(count) if count <= MOST_NUMBERED else None
+    def _numbered(self, count: int) -> Discrete | None:
+        return Discrete(count) if count <= MOST_NUMBERED else None
 
     def _ranged(self) -> Box:
         """A box for whole numbers."""
@@ -346,7 +346,7 @@ class Moves:
 
         It is told the number of a finite action; others stand in `action` [actions], within their bounds.
         """
-        if isinstance(self.actions, Finite):
+        if isinstance(self.actions, Discrete):
             if self._digits is not None:
                 table = list(self.many(np.arange(self.actions.count, dtype=float)[:, None]))
                 return lambda number: table[number].copy()
@@ -366,7 +366,7 @@ class Moves:
 
     def many(self, actions: Floats) -> Any:
         """Actions `[n, actions]` as the environment takes them, stacked along a first axis."""
-        if isinstance(self.actions, Finite):
+        if isinstance(self.actions, Discrete):
             numbers = actions[:, 0].astype(np.int64)
             if self._digits is None:
                 return numbers + self._start

@@ -19,7 +19,7 @@ from gymnasium import spaces
 
 from spaql.errors import ParameterError
 from spaql.partition.rng import Purpose, Stream, stream
-from spaql.partition.spaces import Finite, Floats
+from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.ambulance import __doc__ as _about_ambulance
 from spaql.problems.ambulance import ambulance
 from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Problem
@@ -55,7 +55,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self.problem = problem
         self.observation_space = spaces.Box(problem.states.low, problem.states.high, dtype=np.float64)
         self.action_space: spaces.Space[Any]
-        if isinstance(problem.actions, Finite):
+        if isinstance(problem.actions, Discrete):
             self.action_space = spaces.Discrete(int(problem.actions.count))
         else:
             self.action_space = spaces.Box(problem.actions.low, problem.actions.high, dtype=np.float64)
@@ -171,7 +171,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     def _checked(self, action: Any) -> Floats:
         """The action as the problem's step takes it, `[actions]`, in memory of its own."""
         actions = self.problem.actions
-        if isinstance(actions, Finite):
+        if isinstance(actions, Discrete):
             if not self.action_space.contains(action):
                 raise ParameterError(
                     f"action: expected a whole number from 0 to {actions.count - 1}, got {action!r:.80}"

@@ -40,7 +40,7 @@ from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym.callback import bridge
 from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, line, one_number
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.partition.spaces import Actions, Box, Finite, Floats
+from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.base import (
     BAD_REWARD,
     BAD_STATE,
@@ -301,7 +301,7 @@ class GymnasiumProblem(Playable):
         """The callback into Python, and the compiled functions around it."""
         states, actions = self.states.dimensions, self.actions.dimensions
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
-        finite = isinstance(self.actions, Finite)
+        finite = isinstance(self.actions, Discrete)
         rounds = tuple(d in self.periodic for d in range(states))
         self._moves = bridge(states, actions, finite, rounds)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
@@ -601,8 +601,8 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
 
 def _alike(actions: Actions, others: Actions) -> bool:
     """Whether both are the same set."""
-    if isinstance(actions, Finite) or isinstance(others, Finite):
-        return isinstance(actions, Finite) and isinstance(others, Finite) and actions.count == others.count
+    if isinstance(actions, Discrete) or isinstance(others, Discrete):
+        return isinstance(actions, Discrete) and isinstance(others, Discrete) and actions.count == others.count
     return np.array_equal(actions.low, others.low) and np.array_equal(actions.high, others.high)
 
 

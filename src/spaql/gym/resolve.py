@@ -16,7 +16,7 @@ import numpy as np
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.problem import GymnasiumProblem
 from spaql.gym.space_json import drawn, sketched
-from spaql.partition.spaces import Actions, Box, Finite
+from spaql.partition.spaces import Actions, Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Frame, Plain, Playable, World
 from spaql.validation import check_whole
@@ -112,14 +112,14 @@ def _spaces(problem: GymnasiumProblem) -> dict[str, Any]:
 
 def _ends(space: Actions) -> dict[str, Any]:
     """A space for JSON."""
-    if isinstance(space, Finite):
+    if isinstance(space, Discrete):
         return {"count": space.count}
     return {"low": space.low.tolist(), "high": space.high.tolist()}
 
 
 def _from_ends(about: Mapping[str, Any]) -> Actions:
     """The space that `_ends` told of."""
-    return Finite(about["count"]) if "count" in about else Box(about["low"], about["high"])
+    return Discrete(about["count"]) if "count" in about else Box(about["low"], about["high"])
 
 
 def _plain(arguments: Any) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from spaql.errors import ParameterError
 from spaql.partition import kernels
 from spaql.partition.jit import records
 from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, Forest
-from spaql.partition.spaces import Actions, Box, Finite, Floats
+from spaql.partition.spaces import Actions, Box, Discrete, Floats
 
 MAX_DIMENSIONS = 16
 _SPARE = 1 << 18  # times as much room as is in use: one split of 16 dimensions has 65,536 children
@@ -87,7 +87,7 @@ class Partition:
         self.states = states
         self.actions = actions
         self.steps = steps
-        count = actions.count if isinstance(actions, Finite) else 1
+        count = actions.count if isinstance(actions, Discrete) else 1
         splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
         self._children = splits
         self._claimed: tuple[int, int] | None = None  # room that it had before it was in a file
@@ -125,7 +125,7 @@ class Partition:
                 cell = int(forest.used[1])
                 forest.used[1] += 1
                 forest.boxes[cell, 0] = action
-                forest.boxes[cell, 1] = action if isinstance(self.actions, Finite) else 1.0
+                forest.boxes[cell, 1] = action if isinstance(self.actions, Discrete) else 1.0
                 kernels.file_cell(forest, cell, step, initial, 0, 0, step)
             kernels.settle(forest, step, step, np.inf)
 
@@ -287,9 +287,9 @@ def _check(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
     fits = _is_tree(forest, roots) and _is_filed(forest) and (not ranked or _is_ranked(forest))
     fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
     low, high = forest.boxes[:, 0], forest.boxes[:, 1]
-    most = actions.count - 1 if isinstance(actions, Finite) else 1.0
+    most = actions.count - 1 if isinstance(actions, Discrete) else 1.0
     fits = fits and bool(((low >= 0.0) & (low <= high) & (high <= most)).all())
-    if isinstance(actions, Finite):
+    if isinstance(actions, Discrete):
         fits = fits and np.array_equal(low, high) and np.array_equal(low, np.floor(low))
     if not fits:
         raise ValueError("a tree that leads nowhere")

@@ -1,7 +1,7 @@
 """Spaces a compiled problem may have, and their way to and from the unit cube.
 
 Partitions live in the unit cube; people think in their own units.  A `Box` maps each dimension by
-u = (v - low) / (high - low); `Finite` is a set of n actions, numbered from 0, that no partition ever splits.
+u = (v - low) / (high - low); `Discrete` is a set of n actions, numbered from 0, that no partition ever splits.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Finite:
+class Discrete:
     """The actions 0 .. count - 1."""
 
     count: int
@@ -119,8 +119,8 @@ class Finite:
         return 1
 
     def from_unit(self, points: Floats) -> Floats:
-        """Finite actions are kept as they are."""
+        """Discrete actions are kept as they are."""
         return points
 
 
-Actions = Box | Finite
+Actions = Box | Discrete

@@ -17,6 +17,7 @@ first brought into the unit interval, and compared with the cut.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,7 +28,6 @@ from numpy.typing import NDArray
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, by_level
 from spaql.partition.spaces import Box, Floats
-from spaql.problems.base import Playable
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,19 +129,29 @@ class Tree:
         return np.array(low), np.array(high), np.array(choices)
 
 
-def decision_tree(problem: Playable, partition: Partition) -> Tree:
-    """The tree of a partition's greedy policy on a problem."""
+def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], periodic: Iterable[int] = ()) -> Tree:
+    """Build the tree of a partition's greedy policy.
+
+    Parameters
+    ----------
+    partition
+        The cells.
+    play
+        Turns actions `[n, actions]` in the problem's units into what the environment takes; `Problem.played`.
+    periodic
+        Places of the observed numbers that come round.
+    """
     chosen = chosen_cells(partition)
     nodes = partition.forest.nodes[: len(chosen)]
     is_leaf = nodes["child"] == NONE
     cells, first = np.unique(chosen[is_leaf], return_inverse=True)
     boxes = partition.forest.boxes[cells]
-    middles = problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
-    played = np.asarray(problem.played(middles, False))
+    middles = partition.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
+    played = np.asarray(play(middles, False))
     _, kept, choice = np.unique(played.reshape(len(played), -1), axis=0, return_index=True, return_inverse=True)
     at = np.zeros(len(chosen), np.int64)
     at[is_leaf] = ~choice.reshape(-1)[first.reshape(-1)]
-    return _pruned(problem, partition, at, boxes[kept], middles[kept], played[kept])
+    return _pruned(partition, tuple(periodic), at, boxes[kept], middles[kept], played[kept])
 
 
 def chosen_cells(partition: Partition) -> NDArray[np.int32]:
@@ -158,7 +168,12 @@ def chosen_cells(partition: Partition) -> NDArray[np.int32]:
 
 
 def _pruned(
-    problem: Playable, partition: Partition, at: NDArray[np.int64], boxes: Floats, middles: Floats, actions: Any
+    partition: Partition,
+    periodic: tuple[int, ...],
+    at: NDArray[np.int64],
+    boxes: Floats,
+    middles: Floats,
+    actions: NDArray[Any],
 ) -> Tree:
     """The tree without cuts between equals.  `at` has the references of leaves, and is filled for inner nodes."""
     nodes = partition.forest.nodes[: len(at)]
@@ -178,8 +193,8 @@ def _pruned(
 
     below, above = renumbered(at[child[reached]]), renumbered(at[child[reached] + 1])
     return Tree(
-        states=problem.states,
-        periodic=tuple(getattr(problem, "periodic", ())),
+        states=partition.states,
+        periodic=periodic,
         roots=renumbered(at[: partition.steps]),
         dims=nodes["dim"][reached].astype(np.int16),
         cuts=nodes["cut"][reached].copy(),

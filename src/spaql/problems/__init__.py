@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from spaql.partition.spaces import Box, Finite
+from spaql.partition.spaces import Box, Discrete
 from spaql.problems.ambulance import ambulance
 from spaql.problems.base import Problem
 from spaql.problems.control import acrobot, cartpole, mountaincar, mountaincar_continuous, pendulum
@@ -24,7 +24,7 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 __all__ = [
     "PROBLEMS",
     "Box",
-    "Finite",
+    "Discrete",
     "Problem",
     "acrobot",
     "ambulance",

@@ -45,7 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 from spaql.errors import ProblemError
 from spaql.partition.jit import borrow, floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
-from spaql.partition.spaces import Actions, Box, Finite, Floats
+from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.model import Travel
 from spaql.validation import check_whole
 
@@ -201,7 +201,7 @@ class Plain(Playable):
 
     def played(self, actions: Floats, single: bool) -> Any:
         """Actions `[n, actions]` as the user takes them: arrays, or whole numbers where actions are finite."""
-        if isinstance(self.actions, Finite):
+        if isinstance(self.actions, Discrete):
             numbers = actions[:, 0].astype(np.int64)
             return int(numbers[0]) if single else numbers
         return actions[0] if single else actions
@@ -229,7 +229,7 @@ class Problem(Plain):
     step, reset
         The dynamics.
     states, actions
-        The spaces; `actions` is a `Box` or `Finite`.
+        The spaces; `actions` is a `Box` or `Discrete`.
     horizon
         Steps of an episode.
     parameters
@@ -278,8 +278,8 @@ class Problem(Plain):
             raise ProblemError(f"problem {self.name!r}: model must be a Travel or None, got {self.model!r:.80}")
         if not isinstance(self.states, Box):
             raise ProblemError(f"problem {self.name!r}: states must be a Box, got {self.states!r:.80}")
-        if not isinstance(self.actions, Box | Finite):
-            raise ProblemError(f"problem {self.name!r}: actions must be a Box or Finite, got {self.actions!r:.80}")
+        if not isinstance(self.actions, Box | Discrete):
+            raise ProblemError(f"problem {self.name!r}: actions must be a Box or Discrete, got {self.actions!r:.80}")
         object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1, LONGEST))
         if self.observe is None and self.hidden not in (None, self.states.dimensions):
             raise ProblemError(f"problem {self.name!r}: hidden states need an observe function that shows them")
@@ -315,8 +315,8 @@ class Problem(Plain):
         object.__setattr__(self, "reset", reset)
         observe = None if self.observe is None else _compile(self.observe, OBSERVE, self.name, "observe")
         object.__setattr__(self, "observe", observe)
-        finite = isinstance(self.actions, Finite)
-        unit = self.states.is_unit and (isinstance(self.actions, Finite) or self.actions.is_unit)
+        finite = isinstance(self.actions, Discrete)
+        unit = self.states.is_unit and (isinstance(self.actions, Discrete) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
         sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
         moves = _wrap(step, reset, observe, *sizes, unit, finite, self.clip)
@@ -397,7 +397,7 @@ class Problem(Plain):
             for _ in range(min(self.horizon, _TRIAL_STEPS)):
                 where = "step"
                 unit = draws.random(self.actions.dimensions)
-                if isinstance(self.actions, Finite):
+                if isinstance(self.actions, Discrete):
                     action = np.floor(unit * self.actions.count)
                 else:
                     action = self.actions.from_unit(unit)

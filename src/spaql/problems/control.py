@@ -27,7 +27,7 @@ import numpy as np
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.rng import uniform
-from spaql.partition.spaces import Box, Finite
+from spaql.partition.spaces import Box, Discrete
 from spaql.problems.base import OBSERVE, RESET, STEP, Problem, built_in
 from spaql.validation import check_number
 
@@ -170,7 +170,7 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
         observe=_rounded,
         hidden=4,
         states=Box(-high, high),
-        actions=Finite(2),
+        actions=Discrete(2),
         horizon=horizon,
         arguments={"velocities": (speed, spin), "horizon": horizon},
         clip=True,
@@ -219,7 +219,7 @@ def mountaincar(*, horizon: int = 200) -> Problem:
         observe=_rounded,
         hidden=2,
         states=_VALLEY,
-        actions=Finite(3),
+        actions=Discrete(3),
         horizon=horizon,
         arguments={"horizon": horizon},
         rewards=(-1.0, -1.0),
@@ -361,7 +361,7 @@ def acrobot(*, horizon: int = 500) -> Problem:
         observe=_angles,
         hidden=4,
         states=Box(-high, high),
-        actions=Finite(3),
+        actions=Discrete(3),
         horizon=horizon,
         arguments={"horizon": horizon},
         rewards=(-1.0, 0.0),

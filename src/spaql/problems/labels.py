@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
 from spaql.formatting import numerals
-from spaql.partition.spaces import Box, Finite, Floats
+from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import Playable
 
 
@@ -53,14 +53,14 @@ _KNOWN = {
 def words(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Words:
     """The words for a problem; `names` and `actions` are the user's own, one for each number or finite action."""
     states = problem.states.dimensions
-    moves = problem.actions.count if isinstance(problem.actions, Finite) else problem.actions.dimensions
+    moves = problem.actions.count if isinstance(problem.actions, Discrete) else problem.actions.dimensions
     known = _KNOWN.get(getattr(problem, "maker", None) or problem.name, ([], []))
     seen, done = known if (len(known[0]), len(known[1])) == (states, moves) else ([], [])
     if not seen:
         places = getattr(problem, "names", None) or [str(d) for d in range(states)]
         seen = [f"observation[{place}]" if place.isdecimal() else place for place in places]
     if not done:
-        finite = isinstance(problem.actions, Finite)
+        finite = isinstance(problem.actions, Discrete)
         done = _numbered(problem, moves) if finite else [f"action[{k}]" for k in range(moves)]
         if isinstance(problem.actions, Box) and moves == 1:
             done = ["action"]
@@ -69,7 +69,7 @@ def words(problem: Playable, names: Sequence[str] | None = None, actions: Sequen
 
 def spoken(problem: Playable, called: Words, middles: Floats, actions: NDArray[Any]) -> list[str]:
     """Actions in words: `middles` [n, actions] in the problem's units, and `actions` [n, ...] as it takes them."""
-    if isinstance(problem.actions, Finite):
+    if isinstance(problem.actions, Discrete):
         return [called.actions[int(number)] for number in middles[:, 0]]
     flat = actions.reshape(len(actions), -1)
     columns = [column.tolist() for column in flat.T]
@@ -78,7 +78,7 @@ def spoken(problem: Playable, called: Words, middles: Floats, actions: NDArray[A
 
 
 def _numbered(problem: Playable, count: int) -> list[str]:
-    """Finite actions by what the environment takes for them."""
+    """Discrete actions by what the environment takes for them."""
     taken = np.asarray(problem.played(np.arange(count, dtype=float)[:, None], False)).tolist()
     return [f"action {tuple(one) if isinstance(one, list) else one}" for one in taken]
 

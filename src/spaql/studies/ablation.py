@@ -40,7 +40,7 @@ from spaql.viz.charts import Chart, Level, Series
 
 PARTS = (0.1, 0.25, 1.0)
 PUBLISHED_AGENTS = (AQL, PUBLISHED)
-LEFT_OUT = tuple(Contender(f"without-{name}", f"without {name}", "tessera", {"without": [name]}) for name in MECHANISMS)
+LEFT_OUT = tuple(Contender(f"without-{name}", f"without {name}", "tessera", {"disable": [name]}) for name in MECHANISMS)
 NOTE = (
     "Share of the exact optimum in fresh episodes, in %, and half of its 95% interval. Budget: 25,000 environment "
     "steps (oil and random problems), 10,000 (ambulance), learning and selection together. Minus: behind SPAQL at the "

@@ -26,9 +26,9 @@ CHOSEN_ON, REPORTED_ON = 1, 2
 STEPS = 25_000
 CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
     "exploration": (0.125, 0.25, 0.5),
-    "confidence": (2.0, 3.0, 4.5),
+    "z_threshold": (2.0, 3.0, 4.5),
     "tolerance": (0.05, 0.1, 0.2),
-    "evidence": (2, 4, 8),
+    "min_samples": (2, 4, 8),
     "growth": (0.125, 0.25, 0.5),
 }
 VARIANTS = tuple(

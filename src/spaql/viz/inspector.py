@@ -26,7 +26,7 @@ from spaql import atomic_io as output
 from spaql.agents import Agent
 from spaql.agents.diagnosis import environment_of
 from spaql.errors import ParameterError, SpaqlError
-from spaql.partition.spaces import Finite, Floats
+from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.labels import Words, words
 from spaql.viz import html as pages
 from spaql.viz.charts import PALETTE, Chart, Series
@@ -295,7 +295,7 @@ def _ranges(subject: Subject) -> dict[str, Any]:
         if clipped is not None:
             rows[-1]["cells"].append(_cell(f"{int(clipped[d]):,}"))
     columns = ["number", "from", "to", "matters", "", *(["times outside"] if clipped is not None else [])]
-    if not isinstance(problem.actions, Finite):
+    if not isinstance(problem.actions, Discrete):
         for d, name in enumerate(named.actions):
             cells = [_plain(float(problem.actions.low[d])), _plain(float(problem.actions.high[d])), "", "chosen"]
             rows.append({"head": name, "cells": [_cell(t) for t in (*cells, *([""] if clipped is not None else []))]})
@@ -361,7 +361,7 @@ def _drawn(subject: Subject) -> dict[str, Any]:
     boxes = boxes.reshape(len(boxes), 2, -1)
     middles = problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
     played = np.asarray(problem.played(middles, False), np.float64).reshape(len(boxes), -1)
-    finite = isinstance(problem.actions, Finite)
+    finite = isinstance(problem.actions, Discrete)
     states = problem.states
     periodic = getattr(problem, "periodic", ())
     return {
@@ -380,8 +380,8 @@ def _drawn(subject: Subject) -> dict[str, Any]:
         "actions": {
             "finite": finite,
             "names": subject.words.actions,
-            "low": [] if isinstance(problem.actions, Finite) else problem.actions.low.tolist(),
-            "high": [] if isinstance(problem.actions, Finite) else problem.actions.high.tolist(),
+            "low": [] if isinstance(problem.actions, Discrete) else problem.actions.low.tolist(),
+            "high": [] if isinstance(problem.actions, Discrete) else problem.actions.high.tolist(),
         },
         "bonus": sight.bonus,
         "steps": partition.steps,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spaql.agents import Agent
 from spaql.errors import ParameterError
-from spaql.partition.spaces import Box, Finite, Floats
+from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.labels import Words, words
 from spaql.validation import check_number, check_whole
 from spaql.viz import figures
@@ -52,7 +52,7 @@ def portray(
         tiles, _ = sight.slice(plane, unit, layer, step=step, number=number)
         fixed = [f"{name} = {values[d]:.3g}" for d, name in enumerate(named.states) if d not in plane]
         note = "at " + ", ".join(fixed) if fixed else f"{len(tiles.values):,} boxes of states, {agent.arms:,} cells"
-    finite = isinstance(agent.problem.actions, Finite) and layer == "policy"
+    finite = isinstance(agent.problem.actions, Discrete) and layer == "policy"
     limits = None
     if layer == "policy" and isinstance(agent.problem.actions, Box):
         limits = float(agent.problem.actions.low[number]), float(agent.problem.actions.high[number])
@@ -83,7 +83,7 @@ def sight_of(agent: Agent, what: str) -> Sight:
 def label_of(sight: Sight, named: Words, layer: str, number: int, *, cells: str) -> str:
     """What the colours of a layer mean."""
     if layer == "policy":
-        return "what is done" if isinstance(sight.problem.actions, Finite) else named.actions[number]
+        return "what is done" if isinstance(sight.problem.actions, Discrete) else named.actions[number]
     bonus = "1" if sight.bonus is None else f"{sight.bonus:g}"
     return {
         "q": f"Q of the cell {cells}",
@@ -98,7 +98,7 @@ def _states_and_actions(sight: Sight, named: Words, layer: str, step: int, numbe
     cells, played = sight.plane(layer, step=step, number=number)
     tiles = cells if len(cells.values) else played
     space = sight.problem.actions
-    finite = isinstance(space, Finite)
+    finite = isinstance(space, Discrete)
 
     def placed(part: Tiles) -> tuple[Floats, Floats]:
         ends = []

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, by_level
-from spaql.partition.spaces import Finite, Floats
+from spaql.partition.spaces import Discrete, Floats
 from spaql.partition.tree import chosen_cells
 from spaql.problems.base import Playable
 
@@ -107,7 +107,7 @@ class Sight:
             mixed = points.copy()
             mixed[:, d] = points[order, d]
             after = self._middles(mixed, roots)
-            finite = isinstance(self.problem.actions, Finite)
+            finite = isinstance(self.problem.actions, Discrete)
             found[d] = float(np.mean(before != after) if finite else np.mean(np.abs(before - after)))
         return found
 
@@ -179,7 +179,7 @@ class Sight:
         total = _spread(low, high, behind)
         if layer == "visits":
             values = self._relative(total, step)
-        elif layer == "policy" and isinstance(self.problem.actions, Finite):
+        elif layer == "policy" and isinstance(self.problem.actions, Discrete):
             most, values = np.zeros_like(total), np.full(total.shape, np.nan)
             actions = self.of_cells("policy", self.chosen[leaves])
             for action in np.unique(actions):
@@ -200,7 +200,7 @@ class Sight:
     def plane(self, layer: str, *, step: int = 0, number: int = 0) -> tuple[Tiles, Tiles]:
         """States along x and actions along y, for one observed number: all cells, and the parts that are played.
 
-        Finite actions are as high as 1 around their number.  Where an action has several numbers, cells lie over each
+        Discrete actions are as high as 1 around their number.  Where an action has several numbers, cells lie over each
         other, and only what is played is shown.
         """
         mine = np.flatnonzero(self._cells["root"] == step)
@@ -210,7 +210,7 @@ class Sight:
         values = np.zeros(0) if layer == "visits" else self.of_cells("q" if layer == "policy" else layer, mine, number)
         if layer == "visits":
             boxes = self.partition.forest.boxes[mine, :, 0]
-            thick = np.ones(len(mine)) if isinstance(self.problem.actions, Finite) else boxes[:, 1] - boxes[:, 0]
+            thick = np.ones(len(mine)) if isinstance(self.problem.actions, Discrete) else boxes[:, 1] - boxes[:, 0]
             density = self._cells["visits"][mine] / ((self._high - self._low)[nodes, 0] * thick)
             values = self._relative(density, step)
         leaves = self._leaves[self._roots[self._leaves] == step]
@@ -220,7 +220,7 @@ class Sight:
 
     def _tiles(self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, number: int) -> Tiles:
         boxes = self.partition.forest.boxes[cells, :, number]
-        if isinstance(self.problem.actions, Finite):
+        if isinstance(self.problem.actions, Discrete):
             boxes = boxes + np.array([-0.5, 0.5])
         low = np.stack([self._low[nodes, 0], boxes[:, 0]], axis=1)
         return Tiles(low, np.stack([self._high[nodes, 0], boxes[:, 1]], axis=1), values)

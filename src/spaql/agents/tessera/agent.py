@@ -66,7 +66,7 @@ from spaql.partition.jit import borrow, kernel
 from spaql.partition.kernels import NONE, lend, locate, play
 from spaql.partition.partition import Partition, fill
 from spaql.partition.rng import Purpose, stream, uniform
-from spaql.partition.spaces import Box, Finite
+from spaql.partition.spaces import Box, Discrete
 from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
 from spaql.validation import check_number, check_whole
 
@@ -80,11 +80,11 @@ MECHANISMS = {
     "foresight": "the discount is 0: only the reward at hand counts",
     "planning": "values move by one step in every revision",
     "slopes": "a cell has one value for all its states",
-    "relevance": "the tolerance is 0: every significant contrast splits",
-    "promise": "cells split wherever contrasts are significant and relevant",
-    "middles": "middle halves are not tested against outer quarters",
+    "effect_size": "the tolerance is 0: every significant contrast splits",
+    "optimism": "cells split wherever contrasts are significant and relevant",
+    "curvature": "middle halves are not tested against outer quarters",
     "diagonals": "diagonals of quadrants are not tested",
-    "duels": "halves are not compared by what they gain on the next best cell",
+    "advantage": "halves are not compared by what they gain on the next best cell",
     "sizes": "exploring actions are drawn from the whole action space",
     "ends": "exploring actions are drawn evenly from their interval",
     "repeats": "exploring actions are played once",
@@ -256,18 +256,18 @@ class Tessera(Trained):
         Of the value of the next state, in [0, 1); None for 1 - 1/H.
     exploration
         How often, in training, a step of a random size away from the greedy action begins.
-    confidence
+    z_threshold
         Standard errors by which the parts of a cell must differ for it to split.
     tolerance
         The least that a split must be worth: the difference it tells apart, summed over the cell's experiences, in
         units of what chance alone moves the sum over all experiences by.
-    evidence
+    min_samples
         Experiences that each part of a cell must have to be compared with the rest.
     growth
         All Q are revised whenever the memory has grown by this share.
-    memory
+    buffer_size
         Experiences to remember at most; when it is full every second one is forgotten.
-    without
+    disable
         Names of mechanisms to leave out, for ablations; see `spaql.agents.tessera.agent.MECHANISMS`.
     seed
         Of everything random about the agent.
@@ -288,28 +288,28 @@ class Tessera(Trained):
         *,
         discount: float | None = None,
         exploration: float = 0.25,
-        confidence: float = 3.0,
+        z_threshold: float = 3.0,
         tolerance: float = 0.1,
-        evidence: int = 4,
+        min_samples: int = 4,
         growth: float = 0.25,
-        memory: int = 1_000_000,
-        without: Sequence[str] = (),
+        buffer_size: int = 1_000_000,
+        disable: Sequence[str] = (),
         seed: int = 0,
         **environment: Any,
     ) -> None:
         super().__init__(problem, seed=seed, **environment)
         problem = self.problem
-        self.without = _known(without)
-        self.plays_middle = "middle" not in self.without
+        self.disable = _known(disable)
+        self.plays_middle = "middle" not in self.disable
         self.discount = None if discount is None else check_number(discount, "discount", least=0.0, most=1.0)
         if self.discount == 1.0:
             raise ParameterError("discount: must be below 1, or the value of an episode without end has no bound")
         self.exploration = check_number(exploration, "exploration", least=0.0, most=1.0, above=True)
-        self.confidence = check_number(confidence, "confidence", least=0.0)
+        self.z_threshold = check_number(z_threshold, "z_threshold", least=0.0)
         self.tolerance = check_number(tolerance, "tolerance", least=0.0)
-        self.evidence = check_whole(evidence, "evidence", 2, 1_000_000)
+        self.min_samples = check_whole(min_samples, "min_samples", 2, 1_000_000)
         self.growth = check_number(growth, "growth", least=0.0, most=1000.0, above=True)
-        self.memory = check_whole(memory, "memory", 2 * problem.horizon, MOST_REMEMBERED)
+        self.buffer_size = check_whole(buffer_size, "buffer_size", 2 * problem.horizon, MOST_REMEMBERED)
         given = 1.0 - 1.0 / problem.horizon if self.discount is None else self.discount
         states, actions = problem.states.dimensions, problem.actions
         sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
@@ -317,25 +317,25 @@ class Tessera(Trained):
             states=states,
             actions=actions.dimensions,
             sides=sides,
-            discount=0.0 if "foresight" in self.without else given,
-            confidence=self.confidence,
-            tolerance=0.0 if "relevance" in self.without else self.tolerance,
-            evidence=self.evidence,
+            discount=0.0 if "foresight" in self.disable else given,
+            z_threshold=self.z_threshold,
+            tolerance=0.0 if "effect_size" in self.disable else self.tolerance,
+            min_samples=self.min_samples,
             growth=self.growth,
-            planned="planning" not in self.without,
-            sloped="slopes" not in self.without,
-            middles="middles" not in self.without,
-            diagonals="diagonals" not in self.without,
-            duelling="duels" not in self.without,
-            promising="promise" not in self.without,
+            planned="planning" not in self.disable,
+            sloped="slopes" not in self.disable,
+            middles="curvature" not in self.disable,
+            diagonals="diagonals" not in self.disable,
+            duelling="advantage" not in self.disable,
+            promising="optimism" not in self.disable,
         )
-        choices = actions.count if isinstance(actions, Finite) else 0
+        choices = actions.count if isinstance(actions, Discrete) else 0
         self._conduct = Conduct(
             horizon=problem.horizon,
             exploration=self.exploration,
-            local="sizes" not in self.without,
-            bold="ends" not in self.without,
-            persistent="repeats" not in self.without,
+            local="sizes" not in self.disable,
+            bold="ends" not in self.disable,
+            persistent="repeats" not in self.disable,
             choices=choices,
         )
         self._work = Partition(problem.states, actions, initial=0.0)
@@ -366,15 +366,15 @@ class Tessera(Trained):
     @property
     def steps_to_split(self) -> int:
         """Enough experiences for each of the sides to be cut twice."""
-        return 4 * self.evidence * 2 * self._rule.sides
+        return 4 * self.min_samples * 2 * self._rule.sides
 
     def make_room(self, steps: int) -> None:
         """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
         size, used = len(self._memory.facts), int(self._memory.counts[USED])
         waiting = bool(self._memory.counts[PENDING])
         if used + self.problem.horizon > size:
-            if size < self.memory:
-                self._memory = longer_memory(self._memory, min(self.memory, max(2 * size, used + steps)))
+            if size < self.buffer_size:
+                self._memory = longer_memory(self._memory, min(self.buffer_size, max(2 * size, used + steps)))
             elif not waiting and all_revised(self._memory, self._rule):
                 forget(self._work.forest, self._memory, self._ledger, self._rule)
                 self._returned = None
@@ -459,18 +459,18 @@ class Tessera(Trained):
             while memory.counts[USED] and pinned < work.forest.used[0]:
                 pinned = pin(work.forest, memory, ledger, self._rule, pinned)
                 work, ledger = _roomier(work, ledger, pinned < work.forest.used[0])
-            if memory.counts[USED] and "merging" not in self.without:
+            if memory.counts[USED] and "merging" not in self.disable:
                 merge(work.forest, visited(work.forest, memory))
             self._returned = work
         return self._returned
 
 
-def _known(without: Sequence[str]) -> tuple[str, ...]:
+def _known(disable: Sequence[str]) -> tuple[str, ...]:
     """The names of mechanisms, checked."""
-    names = (without,) if isinstance(without, str) or not isinstance(without, Iterable) else tuple(without)
+    names = (disable,) if isinstance(disable, str) or not isinstance(disable, Iterable) else tuple(disable)
     for name in names:
         if not isinstance(name, str) or name not in MECHANISMS:
-            raise ParameterError(f"without: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
+            raise ParameterError(f"disable: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
     return names
 
 

@@ -77,9 +77,9 @@ class Rule(NamedTuple):
     actions: int
     sides: int  # that may be cut: all states, and the actions unless they are finite
     discount: float
-    confidence: float
+    z_threshold: float
     tolerance: float
-    evidence: (
+    min_samples: (
         int  # experiences that each group of a contrast needs, and a cell to be promising; a split needs 4 times it
     )
     growth: float  # of the memory until the next revision
@@ -100,7 +100,7 @@ def allocate(rule: Rule, size: int) -> Memory:
     """An empty memory for so many experiences."""
     facts = np.zeros((size, 2 * rule.states + rule.actions + 1))
     files = np.zeros((size, 5), np.int32)
-    return Memory(np.array([0, 4 * rule.evidence, 0, 0, 0]), facts, files, np.zeros(size), np.zeros(size))
+    return Memory(np.array([0, 4 * rule.min_samples, 0, 0, 0]), facts, files, np.zeros(size), np.zeros(size))
 
 
 def open_ledger(rule: Rule, nodes: int, cells: int) -> Ledger:
@@ -497,7 +497,7 @@ def schedule(m, rule):
 @kernel(inline=True)
 def scheduled(used, rule):
     """At how many experiences the next revision falls due after one, or after forgetting, with so many."""
-    return used + max(4 * rule.evidence, int(rule.growth * used))
+    return used + max(4 * rule.min_samples, int(rule.growth * used))
 
 
 def all_revised(memory: Memory, rule: Rule) -> bool:

@@ -13,13 +13,13 @@ The fourth is a duel, since two planes that are true may yet cross, and a leaf h
 * lower half against upper half, of each state side, of what each target is above its rival, the Q of the best other
   cell at the same state.
 
-The groups must have `evidence` experiences each (so must the halves of a side whose middle is tested, and each of the
+The groups must have `min_samples` experiences each (so must the halves of a side whose middle is tested, and each of the
 four quadrants), and the cell four times as many.  A contrast of group means m0 and m1 counts where it is
-*significant*, |m0 - m1| > confidence * its standard error; where it is *relevant*,
+*significant*, |m0 - m1| > z_threshold * its standard error; where it is *relevant*,
 
     |m0 - m1| n > tolerance * spread * sqrt(N),      N experiences in all;
 
-and where the cell is *promising*: `evidence` of its experiences reached at least the value of the state they began in,
+and where the cell is *promising*: `min_samples` of its experiences reached at least the value of the state they began in,
 t >= V(x).  `spread` is the deviation, over the whole space, of what is lost against the best action, Q - V, and of the
 targets within cells, each cell weighing as much as its volume: what there is to win and to lose by acting.  It makes
 the rule indifferent to the unit and the zero of the rewards; spread * sqrt(N) is how far chance alone moves the sum of
@@ -101,7 +101,7 @@ def contrast(low_count, low_sum, high_count, high_sum, squares, rule):
     Minus ones if there are too few of one.  `squares` around the common mean are those around the groups' own
     means, and what the difference adds.
     """
-    if low_count < rule.evidence or high_count < rule.evidence:
+    if low_count < rule.min_samples or high_count < rule.min_samples:
         return -1.0, -1.0
     difference = high_sum / high_count - low_sum / low_count
     square = difference * difference
@@ -133,10 +133,10 @@ def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
     f, m, g = lend(f), lend_memory(m), lend_ledger(g)
     visits = f.cells[cell].visits
-    if visits < 4 * rule.evidence or not g.scale[SPREAD] > 0.0:
+    if visits < 4 * rule.min_samples or not g.scale[SPREAD] > 0.0:
         return NONE
     relevant = (rule.tolerance * g.scale[SPREAD] * np.sqrt(float(m.counts[USED])) / visits) ** 2
-    best = rule.confidence * rule.confidence
+    best = rule.z_threshold * rule.z_threshold
     side = NONE
     for d in range(rule.sides):
         size, strength = halves(g, cell, 4 * d, 0, 1, rule)
@@ -166,7 +166,7 @@ def strongest(f, m, g, rule, cell):
         for _ in range(rule.states, rule.sides):
             enough = rule.diagonals
             for corner in range(4):
-                enough = enough and g.tally[cell, at + corner] >= rule.evidence
+                enough = enough and g.tally[cell, at + corner] >= rule.min_samples
             if enough:
                 size, strength = halves(g, cell, at, 0, 3, rule)
                 if strength > best and size > relevant:
@@ -185,7 +185,7 @@ def promising(f, m, g, rule, cell):
     while i >= 0:
         if m.targets[i] >= worth(g, origin(f, m, i), m.facts, i, 0):
             found += 1
-            if found == rule.evidence:
+            if found == rule.min_samples:
                 return True
         i = m.files[i, LATER]
     return False

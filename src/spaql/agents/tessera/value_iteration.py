@@ -8,7 +8,7 @@ and each cell B the plane that fits the targets of its experiences,
 
     Q_B(x) = Q_B + slope_B (x - mean_B),      Q_B = mean of t,  mean_B = mean of x,
 
-by least squares, with `evidence` experiences more, spread evenly over the cell, that say the slope is 0.  The *greedy*
+by least squares, with `min_samples` experiences more, spread evenly over the cell, that say the slope is 0.  The *greedy*
 cell of a leaf of the state tree is that of the largest Q_B(x) at its *mark*, the mean state of the experiences there:
 cells of all sizes, made of experiences from different places, are compared at one and the same state.  The policy is
 the same all over a leaf; the value is not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does
@@ -413,7 +413,7 @@ def gather(m, g, rule, i, node, amount, moments):
 
 @kernel(inline=True)
 def factor(f, g, rule, cell, moments):
-    """Turn the sums of products into the Cholesky factor of the scatter of a cell's states, with `evidence` more."""
+    """Turn the sums of products into the Cholesky factor of the scatter of a cell's states, with `min_samples` more."""
     states = rule.states
     node = f.cells[cell].node
     visits = f.cells[cell].visits
@@ -423,7 +423,7 @@ def factor(f, g, rule, cell, moments):
             entry = moments[row + e] - moments[d] * moments[e] / visits
             if e == d:
                 width = g.edges[node, 1, d] - g.edges[node, 0, d]
-                entry += rule.evidence * width * width / 12.0
+                entry += rule.min_samples * width * width / 12.0
             other = 2 * states + e * (e + 1) // 2
             for k in range(e):
                 entry -= moments[row + k] * moments[other + k]
