@@ -17,8 +17,7 @@ from benchmarks.timing import Bar, Part, seconds
 from spaql.runner.engines import Threads
 from spaql.runner.run_many import perform
 from spaql.runner.run_spec import Run, code, execute, seeds_at
-from spaql.runner.store import Record, Store
-from spaql.studies.study import STORE
+from spaql.runner.store import STORE, Record, Store
 from spaql.studies.sweep import Description
 
 SHORT_RUNS = 10_000

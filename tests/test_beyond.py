@@ -25,7 +25,7 @@ from spaql.studies.contest import (
     paper_columns,
     wild_columns,
 )
-from spaql.studies.study import Sample, Study
+from spaql.studies.legacy import Sample, Study
 
 pytestmark = pytest.mark.compiled_only
 

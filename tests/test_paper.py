@@ -24,7 +24,8 @@ from spaql import cli
 from spaql.errors import ParameterError
 from spaql.runner.store import Store
 from spaql.stats import mean_interval, welch
-from spaql.studies import study as studies
+from spaql.studies import legacy as studies
+from spaql.studies.legacy import STORE, Study
 from spaql.studies.paper import plan as plans
 from spaql.studies.paper import tables
 from spaql.studies.paper.cells import Cell, cells_of
@@ -32,7 +33,6 @@ from spaql.studies.paper.findings import FINDINGS, findings_of
 from spaql.studies.paper.measured import measure
 from spaql.studies.paper.printed import ROWS
 from spaql.studies.paper.reproduce import reproduce
-from spaql.studies.study import STORE, Study
 
 DRIVER = Path(__file__).with_name("paper_for_tests.py")
 

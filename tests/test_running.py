@@ -15,7 +15,7 @@ from spaql.runner.engines.engine import Again, Engine, Outcome, attempt
 from spaql.runner.run_many import perform
 from spaql.runner.run_spec import Run
 from spaql.runner.store import Failure, Record, Store
-from spaql.studies.study import opened
+from spaql.studies.legacy import opened
 
 OIL = {"survey": "laplace", "sharpness": 10}
 

@@ -77,7 +77,7 @@ def fake(monkeypatch):
 def installed(monkeypatch, **options):
     made = Fake(**options)
     monkeypatch.setattr("spaql.runner.engines.engine.execute", made)
-    monkeypatch.setattr("spaql.studies.study.prepare", lambda algorithms, progress_bar: None)
+    monkeypatch.setattr("spaql.studies.legacy.prepare", lambda algorithms, progress_bar: None)
     return made
 
 
@@ -107,7 +107,7 @@ def test_workers_and_longer_tunings_change_nothing(tmp_path, fake):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-import spaql.runner.engines.engine, spaql.studies.study, test_tuning
+import spaql.runner.engines.engine, spaql.studies.legacy, test_tuning
 from spaql.studies.tune import asking
 
 fake = test_tuning.Fake()
@@ -127,7 +127,7 @@ def write(self, trials, values, last, before=asking.Asker.write):
 
 spaql.runner.engines.engine.execute = execute
 asking.Asker.write = write
-spaql.studies.study.prepare = lambda algorithms, progress_bar: None
+spaql.studies.legacy.prepare = lambda algorithms, progress_bar: None
 if child:
     print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
 spaql.tune(test_tuning.study(), {folder!r}, workers=2, progress_bar=False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 _LEAST_DIGITS, _MOST_DIGITS = 4, 17  # of a double: with so many it is itself again
@@ -73,23 +76,134 @@ def decimals(half_widths: Sequence[float], most: int = 6) -> int:
     return min(max(1 - math.floor(math.log10(min(wide))), 0), most) if wide else 0
 
 
-def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows below the first, which is the head; the first `left` columns go to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            text.ljust(w) if i < left else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join(line.rstrip() for line in [lines[0], "-" * len(lines[0]), *lines[1:]])
+class Bold(str):
+    """A cell that stands out: bold, and starred on a terminal."""
 
 
-def markdown(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """The same as a Markdown table."""
-    rules = [":---" if i < left else "---:" for i in range(len(rows[0]))]
-    lines = rows[0], rules, *rows[1:]
-    return "\n".join(f"| {' | '.join(text.strip() for text in row)} |" for row in lines)
+@dataclass(frozen=True, eq=False)
+class Table:
+    r"""A table, written for a terminal, as Markdown, CSV and LaTeX, or handed to a page.
+
+    Attributes
+    ----------
+    header
+        Names of the columns, `[columns]`.
+    rows
+        Cells, `[rows][columns]`: text, `Bold` text, or numbers for CSV, where None is an empty cell.
+    caption, note
+        What it shows, and how to read it.
+    left
+        How many columns, the first ones, are aligned to the left.
+    sections
+        Whether the first column names a section, to which all rows with the same name belong.
+
+    Examples
+    --------
+    >>> table = Table(["agent", "score"], [["AQL", Bold("4.21")], ["Random", "1.95"]])
+    >>> print(table.text())
+    agent   score
+    -------------
+    AQL     4.21*
+    Random  1.95
+    >>> print(table.markdown())
+    | agent | score |
+    | :--- | ---: |
+    | AQL | **4.21** |
+    | Random | 1.95 |
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+    note: str = ""
+    left: int = 1
+    sections: bool = False
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.header):
+                raise ValueError(f"table {self.caption!r}: {len(self.header)} columns, but a row of {len(row)} cells")
+
+    @classmethod
+    def of_records(cls, records: Sequence[Mapping[str, Any]]) -> Table:
+        """All fields of some records of one kind, for CSV."""
+        return cls(list(records[0]), [list(record.values()) for record in records])
+
+    def select(self, *names: str) -> Table:
+        """The same table with these columns only."""
+        places = [self.header.index(name) for name in names]
+        return replace(self, header=names, rows=[[row[place] for place in places] for row in self.rows])
+
+    def text(self) -> str:
+        """Aligned columns, for a terminal; a star marks what is bold."""
+        starred = {at for row in self.rows for at, cell in enumerate(row) if isinstance(cell, Bold)}
+        rows = [
+            [f"{cell}{'*' if isinstance(cell, Bold) else ' '}" if at in starred else str(cell) for at, cell in line]
+            for line in map(enumerate, self._without_repetition())
+        ]
+        lines = [[str(name) for name in self.header], *rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = [
+            "  ".join(
+                cell.ljust(width) if at < self.left else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in lines
+        ]
+        return "\n".join(line.rstrip() for line in [padded[0], "-" * len(padded[0]), *padded[1:]])
+
+    def markdown(self) -> str:
+        """For GitHub."""
+        rules = [":---" if at < self.left else "---:" for at in range(len(self.header))]
+        body = [[f"**{cell}**" if isinstance(cell, Bold) else str(cell) for cell in row] for row in self.rows]
+        lines = [[cell.strip().replace("|", "\\|") for cell in row] for row in [list(self.header), *body]]
+        return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
+
+    def csv(self) -> str:
+        """Comma-separated, with all digits of numbers; None is empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
+        return text.getvalue()
+
+    def tex(self) -> str:
+        """A LaTeX table, which needs the package booktabs."""
+        lines = [
+            "\\begin{table}",
+            "\\centering\\scriptsize\\setlength{\\tabcolsep}{3pt}",
+            f"\\caption{{{tex(self.caption)}. {tex(self.note)}}}",
+            "\\begin{tabular}{" + "l" * self.left + "r" * (len(self.header) - self.left) + "}",
+            "\\toprule",
+            " & ".join(tex(name) for name in self.header) + " \\\\",
+        ]
+        if not self.sections:
+            lines.append("\\midrule")
+        for row in self._without_repetition():
+            if self.sections and row[0]:
+                lines.append("\\midrule")
+            cells = [f"\\textbf{{{tex(cell)}}}" if isinstance(cell, Bold) else tex(str(cell)) for cell in row]
+            lines.append(" & ".join(cells) + " \\\\")
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a page needs: rows of one `head` and `cells`, behind a row `section` where one begins."""
+        rows: list[dict[str, Any]] = []
+        for row, whole in zip(self._without_repetition(), self.rows, strict=True):
+            if self.sections and row[0]:
+                rows.append({"section": str(row[0])})
+            head, *cells = whole[1:] if self.sections else whole
+            shown = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold), "title": ""} for cell in cells]
+            rows.append({"head": str(head), "cells": shown})
+        columns = list(self.header[1:] if self.sections else self.header)
+        return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows}
+
+    def _without_repetition(self) -> list[list[Any]]:
+        """The rows, each section named in its first one only."""
+        if not self.sections:
+            return [list(row) for row in self.rows]
+        before = [None, *(row[0] for row in self.rows)]
+        return [["" if row[0] == last else row[0], *row[1:]] for row, last in zip(self.rows, before, strict=False)]
 
 
 _TEX = str.maketrans(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from spaql.errors import ParameterError
-from spaql.formatting import aligned, numerals
+from spaql.formatting import Table, numerals
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition
 from spaql.partition.spaces import Floats
@@ -181,7 +181,7 @@ class Explanation:
         others = "Instead:" if shown else f"Instead, the best of {self.relevant - 1}:"
         head = ["action", "Q", "behind", "visits"]
         rows = [[one.words, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
-        return f"{others}\n{aligned([head, *rows])}"
+        return f"{others}\n{Table(head, rows).text()}"
 
     def _around(self) -> str:
         """What lies around the observation, as a table."""
@@ -193,7 +193,7 @@ class Explanation:
             beyond = map(one.beyond, changes, borders, ("down", "up"))
             rows.append([one.name, value, f"{low} to {high}", *beyond])
         head = ["number", "value", "cell", "changes going down", "changes going up"]
-        return f"All else equal:\n{aligned([head, *rows], left=5)}"
+        return f"All else equal:\n{Table(head, rows, left=5).text()}"
 
 
 def _plain(value: Any) -> Any:

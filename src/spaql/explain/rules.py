@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.explain.decision_list import Cover, cover, ordered
-from spaql.formatting import markdown, numerals
+from spaql.formatting import Table, numerals
 from spaql.partition.jit import kernel
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition
@@ -143,7 +143,7 @@ class Rules(Sequence[Rule]):
         head, shares = ["", "if", "then"], [_percent(rule.share) for rule in self]
         if any(shares):
             head, rows = [*head, "visits"], [[*row, share] for row, share in zip(rows, shares, strict=True)]
-        return markdown([head, *([text.replace("|", r"\|") for text in row] for row in rows)], left=3)
+        return Table(head, rows, left=3).markdown()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, with exact borders, ready for JSON."""

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from spaql.agents import Agent, Diagnosis, Evaluation, Trained
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.files import AGENT
-from spaql.formatting import aligned
+from spaql.formatting import Table
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
 from spaql.problems.optimum import Optimum, optimum
@@ -153,7 +153,7 @@ def table(results: Iterable[Result]) -> str:
     """A plain-text table, one row per result."""
     header = ["algorithm", "fresh score", "95% interval", "own score", "optimum", "% of opt."]
     header += ["arms", "training steps", "selection steps", "seconds"]
-    rows = [header]
+    rows = []
     for result in results:
         agent, (low, high) = result.agent, result.fresh.interval
         chosen, share = agent.selection_score, result.fraction_of_optimum
@@ -171,7 +171,7 @@ def table(results: Iterable[Result]) -> str:
                 "-" if result.seconds is None else f"{result.seconds:.2f}",
             ]
         )
-    return aligned(rows)
+    return Table(header, rows).text()
 
 
 def curves_figure(results: Iterable[Result], title: str) -> Figure:

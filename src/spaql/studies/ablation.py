@@ -20,7 +20,7 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.atomic_io import FIGURES, Content
-from spaql.formatting import aligned, markdown
+from spaql.formatting import Table
 from spaql.studies.contest import (
     AQL,
     LONGER,
@@ -33,8 +33,8 @@ from spaql.studies.contest import (
     paper_columns,
     wild_columns,
 )
+from spaql.studies.legacy import Cost, opened
 from spaql.studies.paper.printed import SCALINGS
-from spaql.studies.study import Cost, opened
 from spaql.viz import figures
 from spaql.viz.charts import Chart, Level, Series
 
@@ -237,7 +237,7 @@ class Ablation:
 
     def plain(self) -> str:
         """The tables for a terminal."""
-        parts = [f"{caption}\n\n{aligned(rows)}" for caption, rows in self.tables()]
+        parts = [f"{caption}\n\n{Table(rows[0], rows[1:]).text()}" for caption, rows in self.tables()]
         return "\n\n".join([*parts, *self.sentences()])
 
     def text(self) -> str:
@@ -246,7 +246,7 @@ class Ablation:
         head = f"{agents}{self.size.problems} random problems, seed {self.seed}; spaql {__version__}."
         parts = ["# What each mechanism is worth", head, *self.sentences(), self.note]
         for caption, rows in self.tables():
-            parts += [f"## {caption}", markdown(rows)]
+            parts += [f"## {caption}", Table(rows[0], rows[1:]).markdown()]
         return "\n\n".join(parts) + "\n"
 
     @property

@@ -20,9 +20,9 @@ from spaql.problems.optimum import optimum
 from spaql.problems.random_travel import KINDS, draw, wild_optimum, wild_share
 from spaql.runner.run_spec import Run, problem_of, seed_at
 from spaql.stats import Estimate, combination, mean_interval
+from spaql.studies.legacy import Floats, Sample, Study
 from spaql.studies.paper.plan import LONG, SETTINGS, Setting
 from spaql.studies.paper.printed import ROLLOUTS, SCALINGS
-from spaql.studies.study import Floats, Sample, Study
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ import numpy as np
 
 from spaql._version import __version__
 from spaql.atomic_io import FIGURES, Content
-from spaql.formatting import aligned, markdown
+from spaql.formatting import Table
 from spaql.runner.run_spec import Run, seed_at
 from spaql.stats import Estimate, combination, mean_interval
-from spaql.studies.study import Cost, Floats, Study, opened
+from spaql.studies.legacy import Cost, Floats, Study, opened
 from spaql.viz import figures
 from spaql.viz.charts import Chart, Level, Series
 
@@ -208,12 +208,14 @@ class Control:
 
     def plain(self) -> str:
         """The table for a terminal."""
-        return "\n\n".join([aligned(self.rows()), *self.sentences()])
+        return "\n\n".join([Table(self.rows()[0], self.rows()[1:]).text(), *self.sentences()])
 
     def text(self) -> str:
         """The table as Markdown."""
         head = f"# Classic control; seed {self.seed}; spaql {__version__}"
-        return "\n\n".join([head, markdown(self.rows()), *self.sentences(), self.note]) + "\n"
+        return (
+            "\n\n".join([head, Table(self.rows()[0], self.rows()[1:]).markdown(), *self.sentences(), self.note]) + "\n"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from spaql._version import __version__
-from spaql.formatting import aligned, markdown
+from spaql.formatting import Table
 from spaql.studies.contest import AQL, PUBLISHED, RANDOM, Column, Contender, Contest, Score, Tessera, wild_columns
+from spaql.studies.legacy import Cost, opened
 from spaql.studies.paper.printed import SCALINGS
-from spaql.studies.study import Cost, opened
 
 CHOSEN_ON, REPORTED_ON = 1, 2
 STEPS = 25_000
@@ -99,7 +99,7 @@ class Families:
 
     def plain(self) -> str:
         """The table for a terminal."""
-        return f"{self.title}\n\n{aligned(self.rows())}"
+        return f"{self.title}\n\n{Table(self.rows()[0], self.rows()[1:]).text()}"
 
     @property
     def title(self) -> str:
@@ -109,7 +109,7 @@ class Families:
 
     def text(self) -> str:
         """The table as Markdown."""
-        return f"# {self.title}; spaql {__version__}\n\n{markdown(self.rows())}\n\n{self.note}\n"
+        return f"# {self.title}; spaql {__version__}\n\n{Table(self.rows()[0], self.rows()[1:]).markdown()}\n\n{self.note}\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

@@ -1,21 +1,26 @@
-"""A study in a folder: many runs, each done once, under one bar; Ctrl-C stops it and the next call goes on.
+"""The one type of a study: groups of runs, performed in stages, and a report of their results.
 
-`opened` gives a `Study`, which knows nothing of what is studied: it performs runs on an engine, hands out what they
-said by groups of agents, counts what this call cost, and writes files all at once.
+A `Study` yields stages of `Group`s.  `run_study` performs the runs of each stage that the folder's store does not have,
+then resumes the study, which can read their `Results` and decide what comes next.  At the end the study makes its
+`Report`, which is written as Markdown, JSON, figures and a page.  Interrupted at any moment, the same call resumes.
+Results depend neither on the engine nor on the number of threads.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,46 +32,267 @@ from spaql.agents.rollouts import simulate
 from spaql.agents.training import shown
 from spaql.atomic_io import FIGURES, Content, check_folder, clean, write
 from spaql.errors import StudyError
+from spaql.formatting import Table
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
 from spaql.runner.engines import Engine, Threads, processors
-from spaql.runner.run_many import Tally, over, perform
+from spaql.runner.engines.lasting import Lasting
+from spaql.runner.run_many import Tally, announce, over, perform
 from spaql.runner.run_spec import Run, code, prepare, problem_of
-from spaql.runner.store import STORE as STORE
-from spaql.runner.store import Failure, Store
+from spaql.runner.store import STORE, Failure, Store
+from spaql.viz import figures, report
+from spaql.viz.charts import Chart, Mosaic
 
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
+_KINDS = ("png", "svg")
 Floats = NDArray[np.float64]
 EngineFor = Callable[[Sequence[Run]], Engine]
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """A group of agents that differ in their seeds only; arrays are `[agents]`, NaN where there is no such number."""
+class Group:
+    """Runs that differ in their seeds only.
 
-    own: Floats
-    fresh: Floats
-    arms: Floats
-    training_steps: Floats
-    selection_steps: Floats
-    monitoring_steps: Floats
-    value_low: Floats
-    value_high: Floats
+    Attributes
+    ----------
+    problem, algorithm
+        Labels, for tables and charts.
+    run
+        One of its runs; its seed does not matter.
+    seeds
+        Of all its runs.
+    varied
+        Parameters in which the variants of one algorithm differ.
+    """
+
+    problem: str
+    algorithm: str
+    run: Run
+    seeds: Sequence[int]
+    varied: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Ids of its runs, by seed; faster than making the runs."""
+        return self.run.ids(self.seeds)
+
+    @property
+    def runs(self) -> list[Run]:
+        """One run for each seed."""
+        return [self.run.with_seed(seed) for seed in self.seeds]
+
+    @property
+    def cost(self) -> int:
+        """Environment steps of all runs."""
+        return len(self.seeds) * self.run.cost
+
+    def first(self, count: int) -> Group:
+        """The same group with its first seeds only."""
+        return replace(self, seeds=self.seeds[:count])
+
+    def with_run(self, **changes: Any) -> Group:
+        """The same group with other values of these fields of its runs."""
+        return replace(self, run=replace(self.run, **changes))
+
+
+class Results:
+    """Values and arrays of finished runs.
+
+    Parameters
+    ----------
+    store
+        The store, open for as long as this object is used.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._scalars: dict[str, dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def values(self, group: Group, metric: str = "evaluation") -> Floats:
+        """Return one number per seed, `[seeds]`; NaN where the run is not finished or has no such number.
+
+        Metrics are the scalars of a run: evaluation, training_score, cells, training_steps, selection_steps,
+        monitoring_steps, value_low, value_high.
+        """
+        self._scalars |= self.store.scalars(key for key in group.ids if key not in self._scalars)
+        old = {"evaluation": "fresh", "training_score": "own", "cells": "arms"}.get(metric, metric)  # until records change
+        rows = [self._scalars.get(key, {}) for key in group.ids]
+        found = [row.get(metric, row.get(old)) for row in rows]
+        return np.array(found, dtype=np.float64)  # None becomes NaN
+
+    def arrays(self, group: Group, names: Sequence[str] | None = None) -> list[dict[str, NDArray[Any]]]:
+        """Return the arrays of each run by name, in the order of the seeds; empty for a run that has none."""
+        return [self.store.arrays(key, names) for key in group.ids]
+
+    def failure(self, group: Group) -> tuple[Run, Failure] | None:
+        """Return the first run of the group that failed, and why; None where none did."""
+        failures = self.store.failures()
+        for seed, key in zip(group.seeds, group.ids, strict=True):
+            if key in failures:
+                return group.run.with_seed(seed), failures[key][1]
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
-    """What the runs of this call cost; runs that an earlier call had done cost nothing."""
+class Stage:
+    """Groups whose runs are performed together.
 
-    runs: int
-    steps: int
-    seconds: float
-    cpu_seconds: float | None  # of this process; None where others did the work
-    simulation_seconds: float  # CPU time of bare simulation of the same steps
+    Attributes
+    ----------
+    groups
+        What to run; a run that several groups share is performed once.
+    later
+        About how many environment steps later stages will take, for the progress bar.
+    files
+        Files to write into the folder before the runs begin.
+    """
+
+    groups: Sequence[Group]
+    later: int = 0
+    files: Mapping[str, Content] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """A figure of several panels: charts, and partitions with their titles."""
+
+    title: str
+    panels: Sequence[Chart | tuple[str, Mosaic]]
+    note: str = ""
+    columns: int = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a study found, in words, tables and figures, and as data.
+
+    Attributes
+    ----------
+    name
+        Of its files: `<name>.md` and `<name>.json`.
+    title, subtitle
+        Heading, and size of the study in a sentence.
+    summary
+        Main statements, one sentence each.
+    tables
+        In their order.
+    note
+        How to read all tables.
+    figures
+        By the name of their files.
+    data
+        All numbers, ready for JSON.
+    files
+        Further files; one of the same name replaces a file that every report has.
+    """
+
+    name: str
+    title: str
+    subtitle: str = ""
+    summary: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    note: str = ""
+    figures: Mapping[str, Sheet | Chart] = field(default_factory=dict)
+    data: Any = None
+    files: Mapping[str, Content] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """For a terminal."""
+        tables = [f"{table.caption}\n\n{table.text()}" if table.caption else table.text() for table in self.tables]
+        return "\n\n".join([self.title, *tables, *self.summary])
+
+    def markdown(self) -> str:
+        """For GitHub."""
+        parts = [f"# {self.title}", self.subtitle, *self.summary, self.note]
+        for table in self.tables:
+            parts += [f"## {table.caption}" if table.caption else "", table.markdown(), table.note]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def page(self) -> str:
+        """One HTML file."""
+        charts = [
+            panel.to_dict()
+            for figure in self.figures.values()
+            for panel in (figure.panels if isinstance(figure, Sheet) else [figure])
+            if isinstance(panel, Chart)
+        ]
+        tables = [table.to_dict() for table in self.tables]
+        sections = [report.Section("results", "Results", self.summary, tables, notes=[self.note] if self.note else [])]
+        if charts:
+            sections.append(report.Section("charts", "Charts", charts=charts))
+        return report.sections_page(self.title, self.subtitle, sections)
+
+    def contents(self) -> dict[str, Content]:
+        """All files by name."""
+        contents: dict[str, Content] = {
+            f"{self.name}.md": self.markdown(),
+            f"{self.name}.json": json.dumps(self.data, indent=1, allow_nan=False) + "\n",
+        }
+        if "report.html" not in self.files:
+            contents["report.html"] = self.page()
+        for name, figure in self.figures.items():
+            contents |= {f"{FIGURES}/{name}.{kind}": partial(_draw, figure) for kind in _KINDS}
+        return contents | dict(self.files)
+
+
+def _draw(figure: Sheet | Chart) -> Any:
+    if isinstance(figure, Chart):
+        return figures.chart(figure)
+    return figures.panels(figure.panels, title=figure.title, columns=figure.columns, note=figure.note)
+
+
+class Study(ABC):
+    """Runs, in stages, and a report of them.
+
+    Attributes
+    ----------
+    known_files
+        Names that its files may have; those that a report does not write are removed from the folder, so that a folder
+        always shows one result.
+    keep_failures
+        Whether a run that fails is recorded and the others go on.  Otherwise the first failure stops the study.
+    """
+
+    known_files: Sequence[str] = ()
+    keep_failures = False
+
+    @abstractmethod
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """Yield what to run; resumed when those runs are finished."""
+
+    def report(self, results: Results) -> Report | None:
+        """Report the results of all stages; None where nothing is to be written."""
+        return None
+
+
+class Cost:
+    """Cost of the runs of one call; runs that an earlier call performed cost nothing.
+
+    Attributes
+    ----------
+    runs, steps, seconds
+        Runs performed, their environment steps, and the time they took.
+    cpu_seconds
+        CPU time of this process; None where other processes did the work.
+    """
+
+    def __init__(
+        self, runs: int, steps: Counter[Problem], seconds: float, cpu_seconds: float | None, threads: int
+    ) -> None:
+        self.runs, self.steps, self.seconds, self.cpu_seconds = runs, steps.total(), seconds, cpu_seconds
+        self._steps, self._threads = steps, threads
+
+    @cached_property
+    def simulation_seconds(self) -> float:
+        """CPU time of bare simulation of the same steps; measured when first read, which takes a few seconds."""
+        return _simulation_seconds(self._steps, self._threads)
 
     def __str__(self) -> str:
         if not self.runs:
-            return "every run had been done before"
+            return "all runs were finished before"
         done = f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s"
         if self.cpu_seconds is None:
             return done
@@ -76,187 +302,207 @@ class Cost:
         )
 
 
-class Study:
-    """Runs of one study and what they said.
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A finished study: its report, the files written, how many runs finished and failed, and the cost."""
+
+    report: Report | None
+    files: list[Path]
+    tally: Tally
+    cost: Cost
+    seconds: float  # from start to end, with all files
+
+
+def run_study(
+    study: Study,
+    folder: str | os.PathLike[str],
+    *,
+    engine: EngineFor | None = None,
+    threads: int | None = None,
+    retry_failed: bool = True,
+    progress_bar: bool | None = None,
+) -> Outcome:
+    """Perform a study, or what is left of it, and write its report into the folder.
 
     Parameters
     ----------
-    store
-        Where results are and go.
-    threads
-        How many runs at once; None for one per processor.  The results do not depend on it.
+    study
+        What to do.
+    folder
+        Where the store and all files go; made where it is missing.
     engine
-        Makes the engine for some runs, instead of threads; the results do not depend on it either.
+        Makes the engine for the runs of the first stage, which serves all stages; None for threads.
+    threads
+        Runs at once, without an engine; None for one per processor.
+    retry_failed
+        Whether runs that failed in an earlier call are performed again.
     progress_bar
         Whether to show progress; None shows it on a terminal.
-    check
-        Called after every run; may raise to stop.
+
+    Raises
+    ------
+    StudyError
+        Where a run fails and the study does not keep failures.
+    StoreError, OutputError
+        Where the store or the folder cannot be used.
+    KeyboardInterrupt
+        On Ctrl-C; finished runs are kept.
     """
+    begun = time.perf_counter()
+    path = check_folder(folder)
+    check_folder(path / FIGURES)
+    with _interruptible() as check, Store(path / STORE, code=code()) as store:
+        clean(path)
+        results, stopped = Results(store), True
+        execution = _Execution(study, store, engine, threads or processors(), retry_failed, shown(progress_bar), check)
+        try:
+            with closing(study.stages(results)) as stages:  # type: ignore[type-var]
+                for stage in stages:
+                    execution.write(stage.files)
+                    execution.perform(stage)
+            execution.close()
+            cost = execution.cost()
+            report = study.report(results)
+            files = [] if report is None else execution.write(report.contents())
+            stopped = False
+        finally:
+            execution.close()
+            over(store, stopped=stopped)
+    return Outcome(report, files, execution.tally, cost, time.perf_counter() - begun)
+
+
+class _Execution:
+    """One call of `run_study`: its engine, its progress bar, and what it has cost so far."""
 
     def __init__(
         self,
+        study: Study,
         store: Store,
-        *,
-        threads: int | None = None,
-        engine: EngineFor | None = None,
-        progress_bar: bool | None = False,
-        check: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.store = store
-        self.threads = threads or processors()
-        self._engine: EngineFor = engine or (lambda runs: Threads(self.threads))
-        self._here = engine is None  # whether this process does the runs
-        self._visible = shown(progress_bar)
-        self._check = check
-        self._bar: Any = None
-        self._runs = 0
-        self._steps: Counter[Problem] = Counter()
-        self._started = time.perf_counter(), time.process_time()
-        self._rows: dict[str, dict[str, Any]] = {}
-
-    def prepare(self, runs: Iterable[Run]) -> None:
-        """Compile what these runs need; the clock of `cost` begins behind it."""
-        prepare(runs, self._visible)
-        self._started = time.perf_counter(), time.process_time()
-
-    def expect(self, cost: int) -> None:
-        """So many environment steps in all, as far as is known."""
-        self._check()
-        if self._visible:
-            if self._bar is None:
-                self._bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05)
-            self._bar.total = cost
-            self._bar.refresh()
-
-    def attempt(self, runs: Sequence[Run], *, retry_failed: bool = False, before: Tally | None = None) -> Tally:
-        """Do the runs that the store does not have; some may fail, and are kept with what happened to them.
-
-        `before` counts further runs, which need not be handed over; see `spaql.runner.run_many.perform`.
-        """
-        return self._perform(runs, self._failed, retry_failed, before, scored=True)
-
-    def perform(self, runs: Sequence[Run]) -> None:
-        """Do the runs that the store does not have, all of them: the first that fails stops the study."""
-
-        def stop(run: Run, failure: Failure) -> None:
-            raise StudyError(f"{run}: {failure.message}")
-
-        self._perform(runs, stop, True)
-        self.load(runs)
-
-    def _perform(
-        self,
-        runs: Sequence[Run],
-        failed: Callable[[Run, Failure], object],
+        engine: EngineFor | None,
+        threads: int,
         retry_failed: bool,
-        before: Tally | None = None,
-        scored: bool = False,
-    ) -> Tally:
-        if self._bar is not None:
-            done = self.store.finished()
-            cost = sum(run.cost for run in runs if run.id in done)
-            self._bar.n += cost
-            self._bar.initial += cost  # the rate is that of this call alone
-            self._bar.refresh()
-        return perform(
+        visible: bool,
+        check: Callable[[], None],
+    ) -> None:
+        self.study, self.store, self.retry_failed, self.visible, self.check = study, store, retry_failed, visible, check
+        self.threads, self.here = threads, engine is None
+        self.make_engine = engine or (lambda runs: Threads(threads))
+        self.engine: Lasting | None = None
+        self.bar: Any = None
+        self.prepared: set[str] = set()
+        self.runs, self.steps = 0, Counter[Problem]()
+        self.begun: tuple[float, float] | None = None
+        self.cost_of_stages = 0
+        self.tally = Tally(0, 0, 0)
+
+    def perform(self, stage: Stage) -> None:
+        """Perform the runs of a stage that the store does not have."""
+        groups = {key: group for group in stage.groups for key in group.ids}
+        finished = self.store.finished() & groups.keys()
+        failed = set() if self.retry_failed else self.store.failures().keys() & groups.keys()
+        runs = missing_runs(stage.groups, finished | failed)
+        if self.engine is None:
+            self.engine = Lasting(self.make_engine([group.run for group in stage.groups]))
+        announce(self.store, self.engine, Tally(len(groups), len(finished), len(failed)))
+        self._prepare(runs)
+        before = sum(groups[key].run.cost for key in finished | failed)
+        self._expect(before + sum(run.cost for run in runs), before, stage.later)
+        tally = perform(
             runs,
             self.store,
-            self._engine(runs),
-            retry_failed=retry_failed,
-            before=before,
+            self.engine,
+            retry_failed=self.retry_failed,
+            before=Tally(len(finished) + len(failed), len(finished), len(failed)),
             more=True,
-            scored=scored,
-            finished=self._finished,
-            failed=failed,
+            scored=self.study.keep_failures,
+            finished=self._finish,
+            failed=self._fail,
         )
+        self.tally = Tally(*(getattr(self.tally, n) + getattr(tally, n) for n in ("total", "done", "failed")))
 
-    def complete(self, runs: Iterable[Run]) -> Cost:
-        """A study whose runs are all known: do each once, the longest first, so that no thread is left with one."""
-        unique = {run.id: run for run in runs}.values()
-        self.prepare(unique)
-        self.expect(sum(run.cost for run in unique))
-        self.perform(sorted(unique, key=lambda run: -run.cost))
-        return self.cost()
+    def _prepare(self, runs: Sequence[Run]) -> None:
+        """Compile what the runs need; the clock of `cost` starts when that is done."""
+        new = [run for run in runs if run.algorithm not in self.prepared]
+        prepare(new, self.visible)
+        self.prepared |= {run.algorithm for run in new}
+        if self.begun is None:
+            self.begun = time.perf_counter(), time.process_time()
 
-    def _finished(self, run: Run) -> None:
-        self._runs += 1
+    def _expect(self, cost: int, before: int, later: int) -> None:
+        self.check()
+        self.cost_of_stages += cost
+        if not self.visible:
+            return
+        if self.bar is None:
+            self.bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05)
+        self.bar.total = self.cost_of_stages + later
+        self.bar.n += before
+        self.bar.initial += before  # the rate is that of this call alone
+        self.bar.refresh()
+
+    def _finish(self, run: Run) -> None:
+        self.runs += 1
         if run.compiled:
-            self._steps[problem_of(run)] += run.cost
-        if self._bar is not None:
-            self._bar.update(run.cost)
-        self._check()
+            self.steps[problem_of(run)] += run.cost
+        if self.bar is not None:
+            self.bar.update(run.cost)
+        self.check()
 
-    def _failed(self, run: Run, failure: Failure) -> None:
-        if self._bar is not None:
-            self._bar.write(f"spaql: failed: {run}: {failure.message}", file=sys.stderr)
-            self._bar.update(run.cost)
-        self._check()
+    def _fail(self, run: Run, failure: Failure) -> None:
+        if not self.study.keep_failures:
+            raise StudyError(f"{run}: {failure.message}")
+        if self.bar is not None:
+            self.bar.write(f"spaql: failed: {run}: {failure.message}", file=sys.stderr)
+            self.bar.update(run.cost)
+        self.check()
 
-    def load(self, runs: Sequence[Run]) -> None:
-        """Read the scalars of many runs at once, which is much quicker than group by group."""
-        self._rows |= self.store.scalars(run.id for run in runs if run.id not in self._rows)
-
-    def sample(self, runs: Sequence[Run]) -> Sample:
-        """What a group of finished runs said."""
-        self.load(runs)
-        values = {
-            name: np.array([self._rows[run.id].get(name) for run in runs], dtype=np.float64)  # None becomes NaN
-            for name in Sample.__dataclass_fields__
-        }
-        return Sample(**values)
-
-    def cost(self) -> Cost:
-        """What was done since `prepare`; closes the bar."""
-        self.close()
-        seconds = time.perf_counter() - self._started[0]
-        cpu = time.process_time() - self._started[1] if self._here else None
-        return Cost(self._runs, self._steps.total(), seconds, cpu, _simulation_seconds(self._steps, self.threads))
-
-    def write(self, files: Mapping[str, Content], known: Iterable[str] = ()) -> list[Path]:
-        """Write files beside the store; see `spaql.atomic_io.write`."""
-        with tqdm(total=len(files), unit="file", desc="files", disable=not self._visible, delay=0.5) as done:
+    def write(self, files: Mapping[str, Content]) -> list[Path]:
+        """Write files beside the store."""
+        if not files:
+            return []
+        with tqdm(total=len(files), unit="file", desc="files", disable=not self.visible, delay=0.5) as bar:
 
             def advance() -> None:
-                done.update()
-                self._check()
+                bar.update()
+                self.check()
 
-            return write(self.store.path.parent, files, known, advance)
+            return write(self.store.path.parent, files, self.study.known_files, advance)
+
+    def cost(self) -> Cost:
+        """Cost since the first stage was compiled."""
+        wall, cpu = self.begun or (time.perf_counter(), time.process_time())
+        used = time.process_time() - cpu if self.here else None
+        return Cost(self.runs, self.steps, time.perf_counter() - wall, used, self.threads)
 
     def close(self) -> None:
-        """Close the bar."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        """Close the engine and the bar."""
+        if self.engine is not None:
+            self.engine.close()
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+
+def missing_runs(groups: Sequence[Group], known: Iterable[str]) -> list[Run]:
+    """Return the runs whose ids are not known, each once, the longest first, so that no worker is left with one.
+
+    Of runs of the same length, the first seeds of all groups come first: half of a study has half of the seeds.
+    """
+    known = set(known)
+    order = {
+        key: (-group.run.cost, number, place)
+        for place, group in enumerate(groups)
+        for number, key in enumerate(group.ids)
+        if key not in known
+    }
+    return [groups[place].run.with_seed(groups[place].seeds[at]) for _, at, place in sorted(order.values())]
 
 
 @contextmanager
-def opened(
-    folder: str | os.PathLike[str],
-    *,
-    threads: int | None = None,
-    engine: EngineFor | None = None,
-    progress_bar: bool | None = None,
-) -> Iterator[Study]:
-    """The study of a folder, made where it is missing; see `Study` for the parameters."""
-    path = check_folder(folder)
-    check_folder(path / FIGURES)
-    with _heard() as check, Store(path / STORE, code=code()) as store:
-        clean(path)
-        study = Study(store, threads=threads, engine=engine, progress_bar=progress_bar, check=check)
-        stopped = True
-        try:
-            yield study
-            stopped = False
-        finally:
-            study.close()
-            over(store, stopped=stopped)
+def _interruptible() -> Iterator[Callable[[], None]]:
+    """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed.
 
-
-@contextmanager
-def _heard() -> Iterator[Callable[[], None]]:
-    """A function that raises KeyboardInterrupt where Ctrl-C was pressed before.
-
-    Python drops the exception where it meets a callback of the compiler; a flag it cannot drop.
+    Python drops the exception inside a callback of the compiler; it cannot drop a flag.
     """
     pressed = threading.Event()
 
@@ -268,21 +514,21 @@ def _heard() -> Iterator[Callable[[], None]]:
         pressed.set()
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # which alone can hear signals
+    if threading.current_thread() is not threading.main_thread():  # only that one receives signals
         yield check
         return
     before = signal.signal(signal.SIGINT, press)
     try:
         yield check
     except Exception:
-        check()  # what the compiler raises when it is interrupted is not the user's business
+        check()  # an interrupted compiler raises errors of its own, which would hide the interrupt
         raise
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def _simulation_seconds(steps: Counter[Problem], threads: int) -> float:
-    """CPU time that the steps take when nothing learns, measured with as many threads as the study had."""
+    """Measure the CPU time of the same steps without learning, in as many threads as the study had."""
 
     def play(problem: Problem) -> int:
         streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spaql.stats import Estimate, mean_interval, welch
+from spaql.studies.legacy import Sample
 from spaql.studies.paper.measured import Measured
 from spaql.studies.paper.plan import BEYOND, COMPARED, LABELS, LEARNERS, Setting
-from spaql.studies.study import Sample
 
 SIGNIFICANT = 0.05
 REWARD_SLACK = 0.03  # how far a rewrite may be off beside the intervals

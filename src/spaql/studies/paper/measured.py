@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from spaql.problems.optimum import Optimum, optimum
 from spaql.runner.run_spec import Run
+from spaql.studies.legacy import Floats, Sample, Study
 from spaql.studies.paper.plan import BEYOND, BIAS_ROLLOUTS, BIAS_SCALING, COMPARED, LEARNERS, LONG, Plan, Setting
 from spaql.studies.paper.printed import ROLLOUTS
-from spaql.studies.study import Floats, Sample, Study
 from spaql.viz.charts import Mosaic
 
 Group = tuple[str, str, float | None]  # setting, algorithm, scaling

@@ -13,13 +13,13 @@ from typing import Any
 
 from spaql.atomic_io import FIGURES, Content
 from spaql.runner.run_spec import code
+from spaql.studies.legacy import Cost, EngineFor, opened
 from spaql.studies.paper import page, pictures, tables
 from spaql.studies.paper.cells import Cell, cells_of
 from spaql.studies.paper.findings import FINDINGS, findings_of
 from spaql.studies.paper.findings.base import Finding
 from spaql.studies.paper.measured import Measured, measure
 from spaql.studies.paper.plan import SETTINGS, Plan
-from spaql.studies.study import Cost, EngineFor, opened
 from spaql.viz import figures
 
 _KINDS = ("png", "svg")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from spaql.formatting import aligned, tex
+from spaql.formatting import Table, tex
 from spaql.studies.paper.cells import Cell
 from spaql.studies.paper.plan import BEYOND, LEARNERS, LONG, SETTINGS, Setting
 
@@ -160,7 +160,7 @@ def plain(cells: Sequence[Cell]) -> str:
                 f"{text}{'*' if bold else ' '}" if i in _BOLD else text for i, (text, bold) in enumerate(row_of(cell))
             ]
             rows.append([setting.name, cell.label, *(texts[i] for i in shown)])
-    return aligned(rows, left=2)
+    return Table(rows[0], rows[1:], left=2).text()
 
 
 def comma_separated(cells: Sequence[Cell]) -> str:

@@ -21,7 +21,7 @@ from spaql.errors import StudyError
 from spaql.runner import engines
 from spaql.runner.run_many import Tally, announce
 from spaql.runner.run_spec import Run
-from spaql.studies.study import STORE, opened
+from spaql.studies.legacy import STORE, opened
 from spaql.studies.sweep.description import Description
 from spaql.studies.sweep.status import STUDY
 

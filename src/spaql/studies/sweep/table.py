@@ -170,7 +170,7 @@ class Table:
 
     def _text(self) -> str:
         """Aligned; a problem is named in the first of its rows."""
-        return texts.aligned([self._heads(), *self._lines()], left=2) + "\n"
+        return texts.Table(self._heads(), list(self._lines()), left=2).text() + "\n"
 
     def _lines(self) -> Iterator[list[str]]:
         last = None
@@ -180,8 +180,7 @@ class Table:
 
     def _markdown(self) -> str:
         rows = [[row.problem, row.algorithm, *cells] for row, cells in zip(self.rows, self.cells(), strict=True)]
-        safe = [[text.replace("|", "\\|") for text in line] for line in [self._heads(), *rows]]
-        return f"{texts.markdown(safe, left=2)}\n\n{self.note}\n"
+        return f"{texts.Table(self._heads(), rows, left=2).markdown()}\n\n{self.note}\n"
 
     def _csv(self) -> str:
         text = io.StringIO()

@@ -23,7 +23,7 @@ from spaql.errors import SpaqlError, StudyError
 from spaql.runner import engines
 from spaql.runner.engines.lasting import Lasting
 from spaql.runner.run_spec import Run
-from spaql.studies.study import Study, opened
+from spaql.studies.legacy import Study, opened
 from spaql.studies.sweep.description import Description
 from spaql.studies.sweep.performing import check_problems
 from spaql.studies.tune import page, racing
