@@ -482,7 +482,7 @@ def test_rows_of_unequal_width_move_up_together(hidden, shown, episodes):
     assert result.steps == sum(lengths)
 
 
-@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.Tessera.published, spaql.AQL, spaql.Random])
+@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.SPAQL, spaql.AQL, spaql.Random])
 def test_every_agent_learns_with_hidden_states(agent):
     trained = agent(fuse(5, 1), seed=1).learn(iterations=5 if SLOW else 300)
     assert 1.0 <= trained.evaluate(20).steps / 20 <= 4.0

@@ -14,7 +14,7 @@ from spaql.problems import Box, Discrete, Problem, ambulance, oil
 from spaql.problems import random_travel as wild
 
 FEW = 40 if config.DISABLE_JIT else 300
-LEARNERS = {"SPAQL": spaql.Tessera, "published": spaql.Tessera.published, "AQL": spaql.AQL}
+LEARNERS = {"SPAQL": spaql.Tessera, "published": spaql.SPAQL, "AQL": spaql.AQL}
 
 
 def reset(parameters, random, state):
@@ -87,7 +87,7 @@ def test_the_range_of_rewards():
     assert "declares 0 to 1" in declared.what
     assert ids(spaql.Tessera(pushed(3.0, rewards=(0, 3)))) == ["states-clipped"]
     for size, zero, wrong in ((3.0, 0.0, True), (1.0, -0.5, True), (1.0, 0.0, False)):
-        for make in (spaql.Tessera.published, spaql.AQL):
+        for make in (spaql.SPAQL, spaql.AQL):
             assert ("reward-outside-unit-range" in ids(make(pushed(size, zero)))) == wrong
 
 

@@ -76,7 +76,7 @@ def test_another_environment_must_fit(tmp_path):
     agent = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=3)
     with pytest.raises(ParameterError, match=r"other observations or actions|is no observed number"):
         agent.set_env("MountainCar-v0")
-    with pytest.raises(ParameterError, match="holds a SPAQL"):
+    with pytest.raises(ParameterError, match="holds a Tessera"):
         spaql.AQL.load(agent.save(tmp_path / "agent.spaql"))
 
 

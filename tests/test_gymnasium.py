@@ -247,7 +247,7 @@ def test_observations_of_another_shape_are_refused():
         (spaces.Box(1.7e308, 1.7e308, (1,), F64), "bounds: bounds must be finite with low below high"),
     ],
 )
-@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.Tessera.published, spaql.AQL, spaql.Random])
+@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.SPAQL, spaql.AQL, spaql.Random])
 def test_spaces_that_cannot_be_seen_are_refused(space, says, agent):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
         agent(Toy(space))
@@ -524,7 +524,7 @@ def test_what_is_no_environment_is_refused(environment, says):
         ({"seed": -1}, "seed: expected a whole number of at least 0"),
     ],
 )
-@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.Tessera.published, spaql.AQL, spaql.Random])
+@pytest.mark.parametrize("agent", [spaql.Tessera, spaql.SPAQL, spaql.AQL, spaql.Random])
 def test_bad_options_are_refused(options, says, agent):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
         agent("CartPole-v1", **options)
@@ -677,7 +677,7 @@ def test_ranges_without_bounds_whatever_is_shown(low, high, shown, shape):
 
 
 def test_warm_up_steps_count_as_training():
-    for make in (spaql.Tessera, spaql.Tessera.published, spaql.AQL):
+    for make in (spaql.Tessera, spaql.SPAQL, spaql.AQL):
         env = Toy(ENDLESS, twist=drifting, start=lambda env: np.array([15.0]))
         agent = make(env, warm_up=100, horizon=6)
         assert agent.training_steps == env.steps == 100

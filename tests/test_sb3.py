@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 import spaql
 from spaql import cli
-from spaql.agents import ALGORITHMS
+from spaql.agents import algorithms
 from spaql.gym.environments import ProblemEnvironment
 from spaql.partition.rng import Purpose, generator
 from spaql.stats import welch
@@ -55,14 +55,16 @@ def trained(algorithm, name):
     """An agent that learned on an environment of Gymnasium, a little."""
     given = {"reference": REFERENCES[name], "radius": 0.5} if algorithm == "spaql-ts" else {}
     horizon = 5 if name in OURS else None
-    return ALGORITHMS[algorithm](name, seed=1, horizon=horizon, **given).learn(iterations=40 if name in OURS else 6)
+    return (
+        algorithms()[algorithm].make(name, seed=1, horizon=horizon, **given).learn(iterations=40 if name in OURS else 6)
+    )
 
 
 @cache
 def trained_on_problem(algorithm, name):
     """The same on our compiled problem."""
     given = {"reference": REFERENCES[name], "radius": 0.5} if algorithm == "spaql-ts" else {}
-    return ALGORITHMS[algorithm](OURS[name](), seed=1, **given).learn(iterations=200)
+    return algorithms()[algorithm].make(OURS[name](), seed=1, **given).learn(iterations=200)
 
 
 def vector(name, count, seed, wrap=lambda env: env):
@@ -142,7 +144,7 @@ def test_draws_have_the_same_mean(algorithm, name, deterministic):
 
 @pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", algorithms())
 def test_agents_of_a_compiled_problem_play_its_environment(algorithm, name, deterministic):
     if algorithm in ("mean", "median"):  # heuristics of the ambulance
         name = "spaql/Ambulance-v0"
@@ -196,7 +198,7 @@ class Parts(gymnasium.Env):
     ids=lambda space: type(space).__name__,
 )
 def test_every_space(seen, asked, algorithm):
-    agent = ALGORITHMS[algorithm](lambda: Parts(seen, asked), horizon=6).learn(iterations=3)
+    agent = algorithms()[algorithm].make(lambda: Parts(seen, asked), horizon=6).learn(iterations=3)
     for count in (1, 3):
         returns, lengths = played(agent, DummyVecEnv([lambda: Parts(seen, asked)] * count), 5)
         assert lengths.tolist() == [6] * 5

@@ -7,7 +7,7 @@ import gymnasium
 import pytest
 
 from docs_for_tests import blocks, commands, page, run
-from spaql.agents import ALGORITHMS
+from spaql.agents import algorithms
 from spaql.cli import main
 from spaql.studies.sweep import description
 
@@ -62,4 +62,4 @@ def test_every_key_of_a_study_file_is_told():
     told = GUIDE[GUIDE.index("## What a study file can say") : GUIDE.index("## Seeds")]
     keys = {*description._TOP, *description._PROBLEM, *description._ALGORITHM} - {"problems", "algorithms"}
     assert not [key for key in sorted(keys) if f"`{key}`" not in told]
-    assert all(name in told for name in ALGORITHMS)
+    assert all(name in told for name in algorithms())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -34,3 +36,14 @@ def check_number(
         both = " and" if lower and upper else ""
         raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {value!r}")
     return number
+
+
+def import_module(name: str, what: str) -> ModuleType:
+    """Import a user's module, or say in one sentence why that is impossible."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            f"{what}: there is no module {error.name!r} here; start in its folder, put that on PYTHONPATH, or "
+            "install it"
+        ) from None

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, check_counts, within
+from spaql.agents.registry import register
 from spaql.agents.rollouts import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.partition.jit import borrow, kernel
@@ -105,6 +106,12 @@ def iterate(f, world, frame, rules, counts, streams, rows, budget, reserve):
         counts[FINISHED] += 1
 
 
+@register(
+    "aql",
+    label="AQL",
+    colour="#D55E00",
+    reference="Sinclair, Banerjee, Yu: Adaptive discretization for episodic reinforcement learning (2019)",
+)
 class AQL(Trained):
     """Adaptive Q-learning: one partition for each time step.
 

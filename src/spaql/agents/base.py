@@ -77,9 +77,9 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     """Whatever a user may call a problem as one."""
     if isinstance(problem, Playable) and not environment:
         return problem
-    from spaql.gym.resolve import as_problem  # not before it is asked for: it brings all of Gymnasium
+    from spaql.gym.resolve import resolve_problem  # not before it is asked for: it brings all of Gymnasium
 
-    return as_problem(problem, seed, **environment)
+    return resolve_problem(problem, seed=seed, **environment)
 
 
 def check_counts(finished: int, history: NDArray[np.void], steps: Sequence[int], streams: NDArray[np.uint64]) -> None:
@@ -117,6 +117,8 @@ class Agent:
         For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
     """
 
+    #: whether there is anything to learn
+    learns: ClassVar[bool] = True
     #: whether the policy changes with the time step
     time_variant: ClassVar[bool] = False
     #: whether the policy is to play the middle of the chosen cell; else a uniform draw inside it, as published

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Callbacks, Watch
+from spaql.agents.registry import register
 from spaql.agents.rollouts import evaluate_baseline
 from spaql.errors import ParameterError
 from spaql.partition.partition import Cells
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 class Baseline(Agent):
     """An agent with nothing to learn."""
 
+    learns = False
     _evaluation = "evaluation of baselines"
 
     def learn(
@@ -62,6 +64,7 @@ class Baseline(Agent):
         raise ParameterError(f"tree: {type(self).__name__} has no partition to read; SPAQL and AQL do")
 
 
+@register("random", label="Random", colour="#7F7F7F")
 class Random(Baseline):
     """Uniform random actions over the whole action space, in `predict` too."""
 
@@ -110,6 +113,7 @@ class Line(Baseline):
         return self.problem.actions.from_unit(self.offset + self.slope * points)
 
 
+@register("no-movement", label="No movement")
 class NoMovement(Line):
     """Stay where you are: a = x."""
 
@@ -122,6 +126,7 @@ class NoMovement(Line):
         return 0.0, 1.0
 
 
+@register("mean", label="Mean")
 class Mean(Line):
     """Wait at the mean of the arrivals (the paper's heuristic)."""
 
@@ -129,6 +134,7 @@ class Mean(Line):
         return self._arrivals().mean, 0.0
 
 
+@register("median", label="Median")
 class Median(Line):
     """Wait at the median of the arrivals: optimal where relocating is free."""
 

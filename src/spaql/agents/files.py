@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from spaql import atomic_io as output
 from spaql._version import __version__
-from spaql.agents import ALGORITHMS, Agent
+from spaql.agents.base import Agent
+from spaql.agents.registry import algorithms, name_of
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.resolve import described, reopened
 from spaql.partition.spaces import Discrete
@@ -190,15 +191,15 @@ def _npy(array: NDArray[Any]) -> bytes:
 
 
 def _algorithm(agent: Agent) -> str:
-    for name, make in ALGORITHMS.items():
-        if type(agent) is make:
-            return name
-    raise ParameterError(f"save: {type(agent).__name__} is not one of {', '.join(ALGORITHMS)}")
+    name = name_of(agent)
+    if name not in algorithms():
+        raise ParameterError(f"save: {type(agent).__name__} is not one of {', '.join(algorithms())}")
+    return name
 
 
 def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any, source: Path) -> Agent:
     algorithm, about, parameters = (head.get(name) for name in ("algorithm", "problem", "parameters"))
-    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in algorithms():
         raise AgentFileError(f"{source}: it holds an agent of the kind {algorithm!r}, which this spaql does not know")
     if not isinstance(parameters, dict) or not isinstance(about, dict) or parameters.get("seed") != head.get("seed"):
         raise AgentFileError(f"{source}: its {_HEAD} does not tell of an agent and a problem")
@@ -211,8 +212,9 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
             raise
         raise AgentFileError(f"{source}: what it says of its problem is damaged ({_line(error)})") from None
     try:
-        _check_cells(getattr(ALGORITHMS[algorithm], "time_variant", False), opened, arrays)
-        agent = ALGORITHMS[algorithm](opened, **parameters)
+        entry = algorithms()[algorithm]
+        _check_cells(entry.cls.time_variant, opened, arrays)
+        agent = entry.make(opened, **parameters)
         agent.restore(arrays, head["numbers"])
         agent.remember(head.get("score"))
     except (ArithmeticError, AttributeError, LookupError, MemoryError, SpaqlError, TypeError, ValueError) as error:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.agents.base import MOST_ROLLOUTS, PATH_TO_QUARTERS, Trained, check_counts, within
+from spaql.agents.registry import register
 from spaql.agents.rollouts import advance_all, begin_all, rollouts
 from spaql.errors import ParameterError
 from spaql.partition.jit import borrow, kernel
@@ -184,6 +185,12 @@ def iterate(work, kept, world, frame, rules, reference, mood, streams, rows, bud
         counts[FINISHED] += 1
 
 
+@register(
+    "spaql",
+    label="SPAQL",
+    colour="#009E73",
+    reference="Araujo, Figueiredo, Ayala Botto: Single-partition adaptive Q-learning (2020)",
+)
 class SPAQL(Trained):
     """Single-partition adaptive Q-learning as published (Araujo, Figueiredo, Ayala Botto, 2020); `SPAQL.published`.
 
@@ -338,6 +345,13 @@ class SPAQL(Trained):
         self.problem.check(int(self._mood.counts[STATUS]), f"in iteration {self.finished + 1}")
 
 
+@register(
+    "spaql-ts",
+    label="SPAQL-TS",
+    colour="#CC79A7",
+    reference="Araujo, Figueiredo, Ayala Botto: Control with adaptive Q-learning (2020)",
+    example={"reference": [0.5], "radius": 1.0},
+)
 class SPAQLTS(SPAQL):
     """SPAQL as published with a terminal state to be reached and held; see the module's docstring.
 

@@ -115,17 +115,13 @@ def reworded(arguments: list[str]) -> list[str]:
 
 
 def _problem(options: argparse.Namespace) -> Any:
-    from spaql.problems import PROBLEMS
+    from spaql.gym.resolve import resolve_problem
 
     if options.problem == _GYMNASIUM:
-        from spaql.gym.problem import GymnasiumProblem
-
-        bounds = dict(_bounds(*each) for each in options.bounds or ())
-        given = {"bounds": bounds or None, "horizon": options.horizon, "warm_up": options.warm_up}
-        periodic = [_number_or_name(name) for name in options.periodic or ()]
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {"bounds": dict(_bounds(*each) for each in options.bounds or ()) or None, "periodic": options.periodic}
+        given |= {"horizon": options.horizon, "warm_up": options.warm_up}
         try:
-            return GymnasiumProblem(options.id, periodic=periodic, seed=options.seed, **given)
+            return resolve_problem(options.id, seed=options.seed, **given)
         except ParameterError as error:
             if str(error).startswith("environment: ") and not any(mark in options.id for mark in ("-v", ":", "/")):
                 problems = ", ".join((*_PAPER, *_CONTROL))
@@ -133,22 +129,19 @@ def _problem(options: argparse.Namespace) -> Any:
             raise
     names = {"oil": ("survey", "sharpness", "deposit", "start"), "ambulance": ("arrivals", "cost", "shape", "start")}
     given = {name: getattr(options, name) for name in (*names.get(options.problem, ()), "horizon")}
-    return PROBLEMS[options.problem](**{name: value for name, value in given.items() if value is not None})
+    arguments = {name: value for name, value in given.items() if value is not None}
+    return resolve_problem(options.problem, arguments=arguments)
 
 
-def _bounds(name: str, low: str, high: str) -> tuple[int | str, tuple[float, float]]:
+def _bounds(name: str, low: str, high: str) -> tuple[str, tuple[float, float]]:
     try:
-        return _number_or_name(name), (float(low), float(high))
+        return name, (float(low), float(high))
     except ValueError:
         raise ParameterError(f"--bounds {name}: expected two numbers, got {low!r} and {high!r}") from None
 
 
-def _number_or_name(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
 def _agent(options: argparse.Namespace) -> Any:
-    from spaql.agents import ALGORITHMS
+    from spaql.agents import resolve
 
     given = {name: getattr(options, name) for name in ("scaling", "rollouts", "reference", "radius")}
     given = {name: value for name, value in given.items() if value is not None}
@@ -157,7 +150,7 @@ def _agent(options: argparse.Namespace) -> Any:
         raise ParameterError(f"--{foreign[0]}: {options.algorithm} has no such parameter; leave it out")
     if options.algorithm == "spaql-ts" and len(given.keys() & {"reference", "radius"}) < 2:
         raise ParameterError("--algorithm spaql-ts: needs --reference, the state to hold, and --radius")
-    return ALGORITHMS[options.algorithm](_problem(options), seed=options.seed, **given)
+    return resolve(options.algorithm).make(_problem(options), seed=options.seed, **given)
 
 
 def _train(options: argparse.Namespace) -> int:

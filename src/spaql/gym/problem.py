@@ -30,6 +30,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -78,6 +79,8 @@ class GymnasiumProblem(Playable):
         Random steps to learn unknown ranges from; they count as steps of training.
     seed
         Of the environment's random numbers.
+    make
+        A function that makes another environment like the given one, to evaluate in.
 
     Attributes
     ----------
@@ -119,8 +122,10 @@ class GymnasiumProblem(Playable):
         horizon: int | None = None,
         warm_up: int = WARM_UP,
         seed: int = 0,
+        make: Callable[[], Any] | None = None,
     ) -> None:
-        self._make, self._env = _opened(environment)
+        opened, self._env = _opened(environment)
+        self._make = make or opened
         if isinstance(environment, str):
             self.module = environment.rpartition(":")[0]
         limit = _limit(self.env)
@@ -203,6 +208,8 @@ class GymnasiumProblem(Playable):
         """Place of a number in the row, from its name or place."""
         if isinstance(name, str) and name in self.names:
             return self.names.index(name)
+        if isinstance(name, str) and name.isdecimal():  # keys of JSON and words of a command line are text
+            name = int(name)
         if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
             return int(name)
         raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
@@ -567,36 +574,38 @@ def _seed_of(state: Mapping[str, Any]) -> int:
     return zlib.crc32(repr(sorted(state["state"].items())).encode()) % _SEEDS
 
 
+def open_environment(make: Callable[[], Any]) -> Any:
+    """Call a function that makes an environment or problem, or say in one sentence why that is impossible."""
+    name = make.args[0] if isinstance(make, partial) and make.func is gymnasium.make else None
+    try:
+        made = make()
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        if name is None:
+            raise
+        reason = str(error).strip().splitlines()[0]
+        raise ParameterError(f"environment: {name!r} cannot be made: {reason}") from None
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised within it
+            raise
+        raise ParameterError(
+            f"environment: {make!r:.80} needs arguments; give a function that needs none, such as lambda: make(...)"
+        ) from None
+    if isinstance(made, gymnasium.Env | Playable):
+        return made
+    raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
+
+
 def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
     """How to make the environment, where that is known, and one of it."""
     if isinstance(environment, gymnasium.Env):
         return None, environment
-    if isinstance(environment, str):
-
-        def make() -> Any:
-            return gymnasium.make(environment)
-
-        try:
-            return make, make()
-        except (gymnasium.error.Error, ModuleNotFoundError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ParameterError(f"environment: {environment!r} cannot be made: {reason}") from None
-    if callable(environment):
-        try:
-            made = environment()
-        except TypeError as error:
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised within it
-                raise
-            raise ParameterError(
-                f"environment: {environment!r:.80} needs arguments; give a function that needs none, such as "
-                "lambda: make(...)"
-            ) from None
-        if isinstance(made, gymnasium.Env):
-            return environment, made
-        raise ParameterError(f"environment: {environment!r:.80} made {made!r:.80}, not a gymnasium.Env")
-    raise ParameterError(
-        f"environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got {environment!r:.80}"
-    )
+    make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
+    if not callable(make) or not isinstance(made := open_environment(make), gymnasium.Env):
+        raise ParameterError(
+            "environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got "
+            f"{environment!r:.80}"
+        )
+    return make, made
 
 
 def _alike(actions: Actions, others: Actions) -> bool:

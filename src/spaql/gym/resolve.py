@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,12 +15,12 @@ import gymnasium
 import numpy as np
 
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
-from spaql.gym.problem import GymnasiumProblem
+from spaql.gym.problem import GymnasiumProblem, open_environment
 from spaql.gym.space_json import drawn, sketched
 from spaql.partition.spaces import Actions, Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Frame, Plain, Playable, World
-from spaql.validation import check_whole
+from spaql.validation import check_whole, import_module
 
 _OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
@@ -51,26 +52,73 @@ _RECIPE = ("id", "arguments", "max_episode_steps", "disable_env_checker", "wrapp
 _TUPLE = "()"  # how a tuple is marked in JSON
 
 
-def as_problem(problem: Any, seed: int, **environment: Any) -> Playable:
-    """The problem; `environment` are options that only Gymnasium environments have."""
+def resolve_problem(
+    problem: Any, *, seed: int = 0, arguments: Mapping[str, Any] | None = None, **environment: Any
+) -> Playable:
+    """Return whatever a user may call a problem as one that agents can learn on.
+
+    Parameters
+    ----------
+    problem
+        The name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a module
+        registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
+        `gymnasium.Env`, or such a function itself.
+    seed
+        Of the environment's random numbers.
+    arguments
+        Keywords for the function or the environment that a name stands for.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
+
+    Raises
+    ------
+    ParameterError
+        Where nothing has that name, or an option does not apply to it.
+    """
     for name in environment:
         if name not in _OPTIONS:
             raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(_OPTIONS)}")
-    given = {name: value for name, value in environment.items() if value is not None}
-    if isinstance(problem, Playable):
-        if given:
-            raise ParameterError(f"{next(iter(given))}: for Gymnasium environments only; {problem.name!r} has its own")
-        return problem
-    if isinstance(problem, str) and problem in PROBLEMS:
-        return as_problem(PROBLEMS[problem](), seed, **environment)
-    if any(problem is make for make in PROBLEMS.values()):
-        return as_problem(problem(), seed, **environment)
-    if not (isinstance(problem, str | gymnasium.Env) or callable(problem)):
+    options = {name: value for name, value in environment.items() if value is not None}
+    made, make, module = _find(problem, dict(arguments or {}))
+    if isinstance(made, Playable):
+        if options:
+            raise ParameterError(f"{next(iter(options))}: for Gymnasium environments only; {made.name!r} has its own")
+        return made
+    resolved = GymnasiumProblem(made, make=make, seed=seed, **options)
+    resolved.module = module
+    return resolved
+
+
+def _find(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], Any] | None, str]:
+    """A problem or environment, how to make another one, and the module that registers its id, if that was named."""
+    module = ""
+    if isinstance(problem, str):
+        if problem in PROBLEMS:
+            return PROBLEMS[problem](**arguments), None, ""
+        module, _, attribute = problem.rpartition(":")
+        function = _function(module, attribute, problem) if module else None
+        problem = partial(gymnasium.make, problem) if function is None else function
+        module = module if function is None else ""
+    elif isinstance(problem, Playable | gymnasium.Env):
+        if arguments:
+            raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
+        return problem, None, ""
+    elif not callable(problem):
         raise ParameterError(
             "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
             f"makes one, got {problem!r:.80}"
         )
-    return GymnasiumProblem(problem, seed=seed, **given)
+    make = partial(problem, **arguments) if arguments else problem
+    return open_environment(make), make, module
+
+
+def _function(module: str, attribute: str, name: str) -> Any:
+    """The function of a user's module, or None where the module registers an environment of that id instead."""
+    home = import_module(module, f"problem {name!r}")
+    function = getattr(home, attribute, None)
+    if function is None and attribute.isidentifier() and attribute not in gymnasium.registry:
+        raise ParameterError(f"problem {name!r}: the module has no function {attribute!r} and registers no such id")
+    return function
 
 
 def described(problem: Playable) -> dict[str, Any]:
@@ -314,7 +362,7 @@ def _told(actions: Mapping[str, Any]) -> str:
 
 def _compiled(about: Mapping[str, Any], given: Any, seed: int, where: str) -> Playable:
     if given is not None:
-        problem = as_problem(given, seed)
+        problem = resolve_problem(given, seed=seed)
         told = described(problem)
         for name in ("name", "kind", "horizon", "actions", "states", "arguments"):
             if about.get(name) is not None and told.get(name) != about[name]:

@@ -440,8 +440,12 @@ class Problem(Plain):
         raise ProblemError(f"problem {self.name!r} {reason} {where}; mend its step or reset function")
 
 
+#: the built-in problems by name, each declared by `built_in` next to the function that makes it
+PROBLEMS: dict[str, Callable[..., Problem]] = {}
+
+
 def built_in(name: str) -> Callable[[Callable[P, Problem]], Callable[P, Problem]]:
-    """Mark what a function makes as the built-in problem of this name, so that files can name it."""
+    """Declare a function as the maker of the built-in problem of this name, so that files and studies can name it."""
 
     def marking(make: Callable[P, Problem]) -> Callable[P, Problem]:
         @wraps(make)
@@ -450,6 +454,7 @@ def built_in(name: str) -> Callable[[Callable[P, Problem]], Callable[P, Problem]
             object.__setattr__(problem, "maker", name)
             return problem
 
+        PROBLEMS[name] = marked
         return marked
 
     return marking

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from spaql.agents import Agent, Diagnosis, Evaluation, Trained
+from spaql.agents import Agent, Diagnosis, Evaluation, Trained, resolve
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.files import AGENT
 from spaql.formatting import Table
@@ -27,7 +27,6 @@ from spaql.problems.optimum import Optimum, optimum
 from spaql.viz import figures
 
 FRESH_EPISODES = 10_000
-_LABELS = {"tessera": "Tessera", "spaql": "SPAQL", "spaql-ts": "SPAQL-TS", "aql": "AQL"}
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 
@@ -199,7 +198,7 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
 
 def label(name: str) -> str:
     """How figures call an algorithm."""
-    return _LABELS.get(name, name)
+    return resolve(name).label
 
 
 def partition_figure(result: Result, step: int = 0) -> Figure | None:

@@ -12,7 +12,6 @@ problem or an environment ("my_module:make_tank").  Neither the code of such a m
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.metadata
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql._version import __version__
-from spaql.agents import ALGORITHMS, Agent, Trained
+from spaql.agents import Agent, Trained, algorithms, resolve
 from spaql.errors import ParameterError
+from spaql.gym.resolve import resolve_problem
 from spaql.problems import PROBLEMS, Problem
 from spaql.problems.base import Playable
 from spaql.runner.store import Record
@@ -44,7 +44,6 @@ _NUMERICS = (
     "validation.py",
 )
 _NOMINAL_HORIZON = 200  # of environments that nobody asked yet; only for how much work a run may be
-_NEEDED = {"spaql-ts": {"reference": [0.5], "radius": 1.0}}  # parameters that have no default
 
 FRAME = np.dtype(
     [
@@ -81,7 +80,7 @@ class Run:
     problem, arguments
         Name of a built-in problem, id of a Gymnasium environment or "module:function", and its keywords.
     algorithm, parameters
-        Name of an algorithm (`spaql.agents.ALGORITHMS`) and its keywords, without the seed.
+        Name of an algorithm (`spaql.agents.registry`) or "module:Class" and its keywords, without the seed.
     seed
         Of the agent.
     iterations
@@ -178,7 +177,8 @@ class Run:
         horizon = problem_of(self).horizon if self.compiled else int(said)
         if self.budgets:
             return self.budgets[-1] + len(self.budgets) * self.episodes * horizon
-        usual = 20 if self.algorithm in ("aql", "spaql", "spaql-ts") else 0
+        known = algorithms().get(self.algorithm)
+        usual = known.parameters["rollouts"].default if known and "rollouts" in known.parameters else 0
         rollouts = self.parameters.get("rollouts", usual) if self.iterations else 0
         rollouts = rollouts if isinstance(rollouts, int) else usual  # what is none fails when it is carried out
         episodes = self.iterations * (1 + rollouts) + self.episodes + self.moments * self.moment_episodes
@@ -227,49 +227,19 @@ def problem_of(run: Run) -> Problem:
 
 @cache
 def _problem(name: str, arguments: str) -> Problem:
-    return PROBLEMS[name](**json.loads(arguments))
+    problem = resolve_problem(name, arguments=json.loads(arguments))
+    assert isinstance(problem, Problem)
+    return problem
 
 
 def agent_of(run: Run) -> Agent:
     """The run's agent, untrained."""
-    if run.algorithm not in ALGORITHMS:
-        raise ParameterError(f"algorithm: {run.algorithm!r} is not one of {', '.join(ALGORITHMS)}")
-    make = partial(ALGORITHMS[run.algorithm], seed=run.seed, **run.parameters)
+    problem: Playable
     if run.compiled:
-        return make(problem_of(run), **run.environment)
-    options = dict(run.environment)
-    if isinstance(options.get("bounds"), Mapping):  # keys of JSON are text, places of numbers are not
-        options["bounds"] = {_place(name): ends for name, ends in options["bounds"].items()}
-    options["periodic"] = [_place(name) for name in options.get("periodic", ())]
-    foreign = _foreign(run.problem, canonical(run.arguments))
-    return make(foreign, **({} if isinstance(foreign, Playable) else options))
-
-
-def _place(name: Any) -> Any:
-    return int(name) if isinstance(name, str) and name.isdecimal() else name
-
-
-@cache
-def _foreign(name: str, arguments: str) -> Any:
-    """What an agent takes as its problem: a problem of the user's own, an id, or a function that makes environments."""
-    given = json.loads(arguments)
-    module, _, attribute = name.rpartition(":")
-    if module:
-        try:
-            found = getattr(importlib.import_module(module), attribute, None)
-        except ModuleNotFoundError as error:
-            raise ParameterError(
-                f"problem {name!r}: there is no module {error.name!r} here; start in its folder, put that on "
-                "PYTHONPATH, or install it"
-            ) from None
-        if callable(found):
-            made = found(**given)
-            return made if isinstance(made, Playable) else partial(found, **given)
-    if not given:
-        return name
-    import gymnasium
-
-    return partial(gymnasium.make, name, **given)
+        problem = resolve_problem(problem_of(run), **run.environment)
+    else:
+        problem = resolve_problem(run.problem, seed=run.seed, arguments=run.arguments, **run.environment)
+    return resolve(run.algorithm).make(problem, seed=run.seed, **run.parameters)
 
 
 def seed_at(*place: Any) -> int:
@@ -430,4 +400,4 @@ def prepare_algorithms(names: Iterable[str]) -> None:
 
 def _stand_in(algorithm: str) -> Run:
     """A run of an algorithm on a problem that all of them can play."""
-    return Run("ambulance", {}, algorithm, _NEEDED.get(algorithm, {}), 0, 1, 2)
+    return Run("ambulance", {}, algorithm, resolve(algorithm).example, 0, 1, 2)

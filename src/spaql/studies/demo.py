@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from spaql import atomic_io as output
-from spaql.agents import ALGORITHMS
+from spaql.agents import resolve
 from spaql.problems import oil
 from spaql.runner import results
 
@@ -25,7 +25,7 @@ def demonstrate(
     told = []
     for name in ("tessera", "aql", "random"):
         parameters = {"scaling": SCALING[name]} if name in SCALING else {}
-        agent = ALGORITHMS[name](problem, seed=seed, **parameters)
+        agent = resolve(name).make(problem, seed=seed, **parameters)
         told.append(results.run(name, agent, iterations=iterations, progress_bar=progress_bar))
     files: dict[str, str | Figure] = {
         "learning.png": results.curves_figure(told, f"Learning on {problem.name}"),

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Trained, check_counts, within
+from spaql.agents.registry import register
 from spaql.agents.rollouts import advance_all, begin_all
 from spaql.agents.tessera.policy_extraction import merge
 from spaql.agents.tessera.policy_pins import pin
@@ -245,6 +246,7 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
         k = after
 
 
+@register("tessera", label="Tessera", colour="#0072B2")
 class Tessera(Trained):
     """Single-partition adaptive Q-learning that remembers, plans and splits by what it has seen; nothing to tune.
 

@@ -58,8 +58,8 @@ from typing import Any
 
 import numpy as np
 
-from spaql.agents import ALGORITHMS, Trained
-from spaql.errors import SpaqlError, StudyError
+from spaql.agents import resolve
+from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.partition.rng import LARGEST_SEED
 from spaql.problems import PROBLEMS
@@ -343,8 +343,10 @@ class _Maker:
     def _algorithm(self, entry: Mapping[str, Any], where: str) -> Algorithm:
         _keys(entry, _ALGORITHM, where)
         name = _text(entry, "algorithm", where)
-        if name not in ALGORITHMS:
-            raise StudyError(f"{where}: {name!r} is not one of {', '.join(ALGORITHMS)}")
+        try:
+            resolve(name)
+        except ParameterError as error:
+            raise StudyError(f"{where}: {error}") from None
         listed = entry.get("list", [{}])
         if not isinstance(listed, list) or not listed or not all(isinstance(each, Mapping) for each in listed):
             raise StudyError(f"{where}.list: expected tables of parameters, such as [{{ scaling = 0.1 }}]")
@@ -447,8 +449,7 @@ class _Maker:
 
 def sized(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """How long a run is and how often it is scored on the way, as `Run` takes it."""
-    made = ALGORITHMS[algorithm]
-    learns = isinstance(made, type) and issubclass(made, Trained)
+    learns = resolve(algorithm).learns
     points = int(sizes.get("points", 0)) if learns else 0
     if "steps" in sizes:
         steps = int(sizes["steps"])
@@ -475,13 +476,8 @@ def _try(group: Group, where: str) -> None:
 
 def _parameters(algorithm: str, *, needed: bool = False) -> list[str]:
     """Names of what an algorithm takes, but the seed; or of what it cannot do without."""
-    return [
-        name
-        for name, each in inspect.signature(ALGORITHMS[algorithm]).parameters.items()
-        if each.kind is inspect.Parameter.KEYWORD_ONLY
-        and name != "seed"
-        and (not needed or each.default is inspect.Parameter.empty)
-    ]
+    entry = resolve(algorithm)
+    return entry.required if needed else list(entry.parameters)
 
 
 def _label(entry: Mapping[str, Any], where: str) -> str | None:

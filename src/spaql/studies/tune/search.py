@@ -34,14 +34,13 @@ seeds come from another study seed, in the same way.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from spaql.agents import ALGORITHMS
+from spaql.agents import resolve
 from spaql.errors import SpaqlError, StudyError
 from spaql.runner.run_spec import Run, seed_at
 from spaql.studies.sweep.description import Algorithm, Description, Range
@@ -157,7 +156,7 @@ class Search:
     @property
     def defaults(self) -> dict[str, Any] | None:
         """What the tuned parameters are where nobody tunes them; None where that lies outside their ranges."""
-        signature = inspect.signature(ALGORITHMS[self.algorithm.algorithm]).parameters
+        signature = resolve(self.algorithm.algorithm).parameters
         found = {name: signature[name].default for name in self.algorithm.ranges}
         return found if all(_within(found[name], span) for name, span in self.algorithm.ranges.items()) else None
 

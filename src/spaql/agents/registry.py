@@ -1,0 +1,136 @@
+"""The algorithms by name, each declared once, next to its class.
+
+    @register("aql", label="AQL", colour="#D55E00", reference="Sinclair, Banerjee, Yu (2019)")
+    class AQL(...): ...
+
+The command line, studies, tables, charts and files read this registry; nothing else keeps a list of algorithms.  A name
+of the form "my_module:MyAgent" is resolved by importing the module, see `resolve`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from spaql.agents.base import Agent
+from spaql.errors import ParameterError
+from spaql.validation import import_module
+
+C = TypeVar("C", bound=type[Agent])
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm.
+
+    Attributes
+    ----------
+    name
+        As the command line, files and studies write it.
+    label
+        As tables and captions write it.
+    colour
+        Of its lines in charts, "#rrggbb"; None leaves the choice to the chart.
+    reference
+        The paper it comes from, or an empty string.
+    cls
+        Its class.
+    example
+        Values of the parameters that have no default, for a trial on the ambulance problem.
+    """
+
+    name: str
+    label: str
+    cls: type[Any]
+    colour: str | None = None
+    reference: str = ""
+    example: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Keywords of the constructor by name, without `seed`."""
+        return {name: keyword for name, keyword in _keywords(self.cls).items() if name != "seed"}
+
+    @property
+    def required(self) -> list[str]:
+        """Names of the parameters that have no default."""
+        return [name for name, keyword in self.parameters.items() if keyword.default is inspect.Parameter.empty]
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns at all; baselines do not."""
+        return bool(getattr(self.cls, "learns", True))
+
+    def make(self, problem: Any, *, seed: int = 0, **parameters: Any) -> Agent:
+        """Make an untrained agent; keywords that are not parameters describe the environment, see `Agent`."""
+        agent: Agent = self.cls(problem, seed=seed, **parameters)
+        return agent
+
+
+def register(
+    name: str,
+    *,
+    label: str,
+    colour: str | None = None,
+    reference: str = "",
+    example: Mapping[str, Any] | None = None,
+) -> Callable[[C], C]:
+    """Declare the class below as the algorithm of this name; see `Entry` for the arguments."""
+
+    def declare(cls: C) -> C:
+        if name in _ENTRIES and _ENTRIES[name].cls.__qualname__ != cls.__qualname__:
+            raise ParameterError(
+                f"register: {name!r} is {_ENTRIES[name].cls.__qualname__} already; choose another name"
+            )
+        _ENTRIES[name] = Entry(name, label, cls, colour, reference, dict(example or {}))
+        return cls
+
+    return declare
+
+
+def algorithms() -> dict[str, Entry]:
+    """Return the registered algorithms by name."""
+    return dict(_ENTRIES)
+
+
+def resolve(name: str) -> Entry:
+    """Return the algorithm of a name.
+
+    Parameters
+    ----------
+    name
+        A registered name, or "module:Class" for a class of yours: an `Agent`, or any class with
+        `learn(total_timesteps=)` and `predict(observation)`.
+
+    Raises
+    ------
+    ParameterError
+        Where nothing has that name, or the class lacks one of the two methods.
+    """
+    if name in _ENTRIES:
+        return _ENTRIES[name]
+    module, _, attribute = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    if not module:
+        raise ParameterError(
+            f'algorithm: {name!r} is not one of {", ".join(_ENTRIES)}; a class of yours is written "module:Class"'
+        )
+    cls = getattr(import_module(module, f"algorithm {name!r}"), attribute, None)
+    if not isinstance(cls, type) or not issubclass(cls, Agent):
+        raise ParameterError(f"algorithm {name!r}: expected a class with learn and predict, got {cls!r:.80}")
+    return Entry(name, getattr(cls, "label", cls.__name__), cls)
+
+
+def name_of(agent: Agent) -> str:
+    """Return the registered name of an agent's class, or "module:Class" for others."""
+    cls = type(agent)
+    registered = (entry.name for entry in _ENTRIES.values() if entry.cls is cls)
+    return next(registered, f"{cls.__module__}:{cls.__qualname__}")
+
+
+def _keywords(cls: type[Any]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(cls).parameters
+    return {name: each for name, each in parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
