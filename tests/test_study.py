@@ -120,7 +120,7 @@ def test_a_table_is_the_same_in_every_form():
         "oil & AQL & \\textbf{4.2} \\\\\n & a|b & 1.5 \\\\\n\\midrule\nwater & AQL & 2\\_0 $\\pm$ 1 \\\\" in table.tex()
     )
     assert "\\caption{Scores. 5 \\%}" in table.tex()
-    kinds = [row.get("section", row.get("head")) for row in table.to_dict()["rows"]]
+    kinds = [row.get("section", row.get("head")) for row in table.html()["rows"]]
     assert kinds == ["oil", "AQL", "a|b", "water", "AQL"]
     assert Table.of_records([{"a": 1 / 3, "b": None}]).csv() == f"a,b\n{1 / 3},\n"
     with pytest.raises(ValueError, match="2 columns, but a row of 1 cells"):

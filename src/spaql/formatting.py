@@ -186,15 +186,15 @@ class Table:
             lines.append(" & ".join(cells) + " \\\\")
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
 
-    def to_dict(self) -> dict[str, Any]:
-        """What a page needs: rows of one `head` and `cells`, behind a row `section` where one begins."""
+    def html(self) -> dict[str, Any]:
+        """The data that `spaql.viz.html` makes a table of: rows of `head` and `cells`, and a row for each section."""
         rows: list[dict[str, Any]] = []
         for row, whole in zip(self._without_repetition(), self.rows, strict=True):
             if self.sections and row[0]:
                 rows.append({"section": str(row[0])})
             head, *cells = whole[1:] if self.sections else whole
-            shown = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold), "title": ""} for cell in cells]
-            rows.append({"head": str(head), "cells": shown})
+            texts = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold), "title": ""} for cell in cells]
+            rows.append({"head": str(head), "cells": texts})
         columns = list(self.header[1:] if self.sections else self.header)
         return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows}
 

@@ -40,8 +40,9 @@ from spaql.runner.engines.lasting import Lasting
 from spaql.runner.run_many import Tally, announce, over, perform
 from spaql.runner.run_spec import Run, code, prepare, problem_of
 from spaql.runner.store import STORE, Failure, Store
-from spaql.viz import figures, report
+from spaql.viz import figures
 from spaql.viz.charts import Chart, Mosaic
+from spaql.viz.html import Section, render_page
 
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 _KINDS = ("png", "svg")
@@ -213,28 +214,25 @@ class Report:
 
     def page(self) -> str:
         """One HTML file."""
-        charts = [
-            panel.to_dict()
-            for figure in self.figures.values()
-            for panel in (figure.panels if isinstance(figure, Sheet) else [figure])
-            if isinstance(panel, Chart)
-        ]
-        tables = [table.to_dict() for table in self.tables]
-        sections = [report.Section("results", "Results", self.summary, tables, notes=[self.note] if self.note else [])]
-        if charts:
-            sections.append(report.Section("charts", "Charts", charts=charts))
-        return report.sections_page(self.title, self.subtitle, sections)
+        tables = [table.html() for table in self.tables]
+        sections = [Section("Results", self.summary, tables, notes=[self.note] if self.note else [])]
+        for name, figure in self.figures.items():
+            sheet = figure if isinstance(figure, Sheet) else Sheet(figure.title, [figure])
+            charts = [panel for panel in sheet.panels if isinstance(panel, Chart)]
+            sections.append(Section(sheet.title, charts=charts, notes=[sheet.note] if sheet.note else [], id=name))
+        return render_page(self.title, sections, self.subtitle)
 
-    def contents(self) -> dict[str, Content]:
-        """All files by name."""
+    def contents(self, *, figures: bool = True) -> dict[str, Content]:
+        """All files by name; without figures between stages, since drawing takes a while."""
         contents: dict[str, Content] = {
             f"{self.name}.md": self.markdown(),
             f"{self.name}.json": json.dumps(self.data, indent=1, allow_nan=False) + "\n",
         }
         if "report.html" not in self.files:
             contents["report.html"] = self.page()
-        for name, figure in self.figures.items():
-            contents |= {f"{FIGURES}/{name}.{kind}": partial(_draw, figure) for kind in _KINDS}
+        for name, figure in self.figures.items() if figures else ():
+            draw = partial(_draw, figure)
+            contents |= {f"{FIGURES}/{name}.{kind}": draw for kind in _KINDS}
         return contents | dict(self.files)
 
 
