@@ -86,7 +86,7 @@ def test_every_decimal_of_the_story_is_one_of_the_study():
 
 ABLATION = json.loads((ROOT / "docs" / "study" / "ablation.json").read_text())
 FAMILIES = json.loads((ROOT / "docs" / "study" / "families.json").read_text())
-BEYOND = (ROOT / "docs" / "beyond.md").read_text()
+BEYOND = (ROOT / "docs" / "tessera.md").read_text()
 
 
 def test_the_tables_of_beyond_are_those_that_the_studies_wrote():

@@ -1,4 +1,4 @@
-"""Every command and every block of Python in docs/ship.md runs, in order; the pendulum in C does as the one here."""
+"""Every command and every block of Python in docs/export.md runs, in order; the pendulum in C does as the one here."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from docs_for_tests import ROOT, blocks, commands, page, run
 from spaql.cli import main
 from test_export import read, states, trained
 
-SHIP = page("ship.md")
+SHIP = page("export.md")
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,13 @@ def test_the_programs_of_the_page_run(folder, printed, monkeypatch, capsys):
     *parts, last = blocks(SHIP)
     assert len(parts) == 3
     for block in parts:
-        run(block, "ship.md", namespace)
+        run(block, "export.md", namespace)
     said = re.findall(r"-?\d+\.\d*", capsys.readouterr().out)
     assert len(said) == 3
     assert len({float(number) for number in said}) == 1
     for name in ("onnx", "onnxruntime"):
         pytest.importorskip(name, reason=f"{name} is missing")
-    run(last, "ship.md", namespace)
+    run(last, "export.md", namespace)
     expected = namespace["agent"].predict([[-1.0, 0.0, 0.5], [1.0, 0.0, 0.0]])[0]
     np.testing.assert_array_equal(namespace["actions"], expected)
 
@@ -83,7 +83,7 @@ def test_the_page_shows_the_example():
 def test_the_reader_of_the_page_reads_every_policy(kind, tmp_path):
     namespace: dict[str, object] = {}
     reader = next(block for block in blocks(SHIP) if "def act" in block)
-    run(reader.split("\nwith open")[0], "ship.md", namespace)
+    run(reader.split("\nwith open")[0], "export.md", namespace)
     agent = trained(kind)
     policy = namespace["json"].loads(agent.export(tmp_path / "policy.json").read_text())
     rows, steps = states(agent, agent.tree(), 500)

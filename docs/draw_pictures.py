@@ -1,4 +1,4 @@
-"""Draw the pictures of look.md: `make docs-look`.  The one of the page needs chromium, and is left as it is without."""
+"""Draw the pictures of inspect.md: `make docs-pictures`.  The one of the page needs chromium, and is left as it is without."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ def main() -> None:
     agent = spaql.Tessera("cartpole", seed=0).learn(total_timesteps=50_000)
     print(agent.evaluate(episodes=1000))
     print(f"{agent.arms} cells")
-    figures.save(agent.plot(), HERE / "look-plot.png")
+    figures.save(agent.plot(), HERE / "inspect-plot.png")
     chromium = shutil.which("chromium")
     if chromium is None:
         return
@@ -28,7 +28,7 @@ def main() -> None:
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}"]
         words += ["--window-size=1100,1480", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
         subprocess.run([chromium, *words], check=True, capture_output=True)
-        Image.open(picture).convert("RGB").quantize(96).save(HERE / "look-page.png", optimize=True)
+        Image.open(picture).convert("RGB").quantize(96).save(HERE / "inspect-page.png", optimize=True)
 
 
 if __name__ == "__main__":
