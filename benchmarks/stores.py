@@ -73,8 +73,8 @@ def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Descrip
 
 def _record(seed: int, score: float) -> Record:
     scalars = {
-        "own": None, "arms": seed % 100, "training_steps": 500, "selection_steps": 0, "monitoring_steps": 0,
-        "value_low": 5.0, "value_high": 5.5, "resets": 0, "fresh": score, "evaluation_steps": 500,
+        "training_score": None, "cells": seed % 100, "training_steps": 500, "selection_steps": 0, "monitoring_steps": 0,
+        "value_low": 5.0, "value_high": 5.5, "resets": 0, "evaluation": score, "evaluation_steps": 500,
     }  # fmt: skip
     return Record(scalars, seconds=0.005)
 

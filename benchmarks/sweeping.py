@@ -26,8 +26,8 @@ _WORKERS = 2
 _SHORT = Run("ambulance", {}, "spaql", {}, 0, 750, 100)  # about five milliseconds
 _ADDED = 10_000
 _SCALARS = {
-    **{"own": 4.25, "arms": 100, "training_steps": 1000, "selection_steps": 20_000, "monitoring_steps": 0},
-    **{"value_low": 5.0, "value_high": 5.0, "resets": 10, "fresh": 4.125, "evaluation_steps": 500},
+    **{"training_score": 4.25, "cells": 100, "training_steps": 1000, "selection_steps": 20_000, "monitoring_steps": 0},
+    **{"value_low": 5.0, "value_high": 5.0, "resets": 10, "evaluation": 4.125, "evaluation_steps": 500},
 }
 
 

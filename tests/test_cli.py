@@ -51,7 +51,7 @@ def test_train_prints_one_json_object(capsys, algorithm):
     result = json.loads(out)
     assert result["algorithm"] == algorithm
     assert result["optimum"] == pytest.approx(4.36975, abs=1e-4)
-    assert result["fresh"]["low"] <= result["fresh"]["mean"] <= result["fresh"]["high"]
+    assert result["evaluation"]["low"] <= result["evaluation"]["mean"] <= result["evaluation"]["high"]
     if algorithm == "tessera":
         assert (result["training_steps"], result["selection_steps"], result["monitoring_steps"]) == (100, 0, 0)
     if algorithm == "spaql":
@@ -82,9 +82,9 @@ def test_train_writes_its_folder(capsys, tmp_path, algorithm):
     cells = list(csv.DictReader((out_dir / "partition.csv").read_text().splitlines()))
     assert len(history) == 20
     assert int(history[-1]["training_steps"]) == summary["training_steps"]
-    assert len(cells) == summary["arms"]
+    assert len(cells) == summary["cells"]
     if algorithm == "spaql":
-        assert float(history[-1]["best"]) == summary["selection_score"]
+        assert float(history[-1]["best"]) == summary["training_score"]
     assert (out_dir / "partition.png").read_bytes().startswith(b"\x89PNG")
     assert "oil quadratic 10" in out
 
@@ -96,7 +96,7 @@ def test_same_seed_same_output(capsys):
     for result in (first, second, other):
         result.pop("seconds")
     assert first == second
-    assert first["fresh"] != other["fresh"]
+    assert first["evaluation"] != other["evaluation"]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_environments_are_trained_scored_and_kept(capsys, tmp_path):
     assert 1000 < summary["training_steps"] <= 1600
     code, out, _ = run(capsys, "evaluate", tmp_path, "--episodes", 3, "--json", "--quiet")
     assert code == 0
-    assert json.loads(out)["mean"] == summary["fresh"]["mean"]
+    assert json.loads(out)["mean"] == summary["evaluation"]["mean"]
     code, out, _ = run(capsys, "show", tmp_path / "agent.spaql")
     assert code == 0
     assert "CartPole-v1" in out
@@ -235,7 +235,7 @@ def test_demo_writes_two_pictures(capsys, tmp_path):
     code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet")
     assert code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["learning.png", "partition.png"]
-    for word in ("tessera", "aql", "random", "fresh score", "optimum", "selection steps"):
+    for word in ("tessera", "aql", "random", "evaluation", "optimum", "selection steps"):
         assert word in out
 
 

@@ -54,19 +54,21 @@ def test_looking_on_changes_nothing(algorithm):
     watched = execute(run(**which, points=5, moments=6, moment_episodes=4, watch=(0,)))
     assert plain.scalars == watched.scalars
     assert plain.arrays == {}
-    curves = {"iteration", "own", "arms", "steps", "moment", "fresh", "moment_arms"}
-    assert set(watched.arrays) == {*curves, "cells", "played"}
+    curves = {"iteration", "training_score", "cells", "steps", "moment", "evaluation", "moment_cells"}
+    assert set(watched.arrays) == {*curves, "frames", "policies"}
 
 
 def test_a_run_is_what_the_agent_does():
     record = execute(run(seed=7, points=5, moments=4, moment_episodes=6))
     problem = spaql.problems.oil(**OIL)
     agent = spaql.SPAQL(problem, scaling=0.5, seed=7).learn(iterations=20)
-    assert record.scalars["own"] == agent.selection_score
-    assert record.scalars["fresh"] == agent.evaluate(10).mean
+    assert record.scalars["training_score"] == agent.selection_score
+    assert record.scalars["evaluation"] == agent.evaluate(10).mean
     assert record.scalars["training_steps"] == 100
-    np.testing.assert_array_equal(record.arrays["own"], agent.history["best"][record.arrays["iteration"] - 1])
-    for moment, fresh in zip(record.arrays["moment"], record.arrays["fresh"], strict=True):
+    np.testing.assert_array_equal(
+        record.arrays["training_score"], agent.history["best"][record.arrays["iteration"] - 1]
+    )
+    for moment, fresh in zip(record.arrays["moment"], record.arrays["evaluation"], strict=True):
         then = spaql.SPAQL(problem, scaling=0.5, seed=7).learn(iterations=int(moment))
         assert fresh == then.evaluate(6).mean
 

@@ -120,7 +120,7 @@ def test_the_cell_of_the_default_agent_is_what_its_agents_say(small, cells):
     for name in ("printed", "as_published", "scaling", "fresh_scaling", "counterpart", "printed_leading"):
         assert getattr(cell, name) is None
     curves = small.curves(setting, "beyond")
-    np.testing.assert_array_equal(curves.moment_arms[:, -1], [agent.arms for agent in agents])
+    np.testing.assert_array_equal(curves.moment_cells[:, -1], [agent.arms for agent in agents])
     assert curves.moment_steps[-1] == setting.iterations * 5
     (growth,) = small.growth(setting, "beyond")
     np.testing.assert_array_equal(growth.frames[-1].q, agents[0].partition.at(0).q)
@@ -141,9 +141,9 @@ def test_curves_end_where_the_agents_end(small):
     for algorithm in plans.LEARNERS:
         scaling = small.choices[setting.id, algorithm].as_published
         curves, sample = small.curves(setting, algorithm, scaling), small.study[setting.id, algorithm, scaling]
-        np.testing.assert_array_equal(curves.own[:, -1], sample.own)
-        np.testing.assert_array_equal(curves.arms[:, -1], sample.arms)
-        np.testing.assert_array_equal(curves.moment_arms[:, -1], sample.arms)
+        np.testing.assert_array_equal(curves.training_score[:, -1], sample.training_score)
+        np.testing.assert_array_equal(curves.cells[:, -1], sample.cells)
+        np.testing.assert_array_equal(curves.moment_cells[:, -1], sample.cells)
         assert curves.steps[-1] == sample.training_steps[0] + sample.selection_steps[0]
         assert (np.diff(curves.iteration) > 0).all()
         assert curves.iteration[-1] == curves.moment[-1] == setting.iterations
@@ -217,11 +217,11 @@ KEYS = "problem algorithm printed as_published fresh optimum fraction_of_optimum
 
 def test_bold_is_welchs(small, cells):
     for setting in small.plan.settings:
-        samples = [small.apart(setting, algorithm).fresh for algorithm in plans.LEARNERS]
+        samples = [small.apart(setting, algorithm).evaluation for algorithm in plans.LEARNERS]
         test = welch(*samples)
         leading = [c.fresh_leading for c in cells if c.problem == setting.id and c.algorithm in plans.LEARNERS]
         (beyond,) = (c.fresh_leading for c in cells if c.problem == setting.id and c.algorithm == "beyond")
-        ours = small.apart(setting, "beyond").fresh
+        ours = small.apart(setting, "beyond").evaluation
         assert beyond == all(ours.mean() >= other.mean() or welch(ours, other).p_value >= 0.05 for other in samples)
         if test.p_value >= 0.05:
             assert leading == [True, True]
@@ -272,26 +272,34 @@ def test_every_finding_is_recomputed(small, cells):
 
     pairs = [(s, a, sign) for s in settings for a, sign in signs]
     check(
-        "ranking", [small.apart(s, a).fresh for s, a, _ in pairs], [sign * share[s.id] / count for s, _, sign in pairs]
+        "ranking",
+        [small.apart(s, a).evaluation for s, a, _ in pairs],
+        [sign * share[s.id] / count for s, _, sign in pairs],
     )
     thirds = [(s, a, sign) for s in settings for a, sign in (("beyond", 1), ("aql", -1))]
     check(
-        "beyond", [small.apart(s, a).fresh for s, a, _ in thirds], [sign * share[s.id] / count for s, _, sign in thirds]
+        "beyond",
+        [small.apart(s, a).evaluation for s, a, _ in thirds],
+        [sign * share[s.id] / count for s, _, sign in thirds],
     )
     logs = combined(
-        [np.log(small.as_published(s, a).arms) for s, a, _ in pairs], [-sign / count for _, _, sign in pairs]
+        [np.log(small.as_published(s, a).cells) for s, a, _ in pairs], [-sign / count for _, _, sign in pairs]
     )
     assert found["arms"] == pytest.approx(np.exp(logs))
     groups = [(s, a, sign, x) for s, a, sign in pairs for x in scalings]
     check(
         "sensitivity",
-        [small.study[s.id, a, x].fresh for s, a, _, x in groups],
+        [small.study[s.id, a, x].evaluation for s, a, _, x in groups],
         [sign * share[s.id] / count / len(scalings) for s, _, sign, _ in groups],
     )
     biased = [small.bias[s.id, 20] for s in settings]
-    check("running-maximum", [sample.own - sample.fresh for sample in biased], [1 / count] * count)
+    check("running-maximum", [sample.training_score - sample.evaluation for sample in biased], [1 / count] * count)
     (long,) = (s for s in small.plan.settings if s.id == plans.LONG)
-    check("long-episodes", [small.apart(long, a).fresh for a, _ in signs], [sign * share[long.id] for _, sign in signs])
+    check(
+        "long-episodes",
+        [small.apart(long, a).evaluation for a, _ in signs],
+        [sign * share[long.id] for _, sign in signs],
+    )
     if not SLOW:
         curves = [small.curves(s, a, small.choices[s.id, a].apart) for s, a, _ in pairs]
         # SPAQL scores the untrained agent, then every iteration is H steps of learning and 20 H of choosing.
@@ -300,7 +308,7 @@ def test_every_finding_is_recomputed(small, cells):
             for c, (s, a, _) in zip(curves, pairs, strict=True)
         ]
         at = [
-            np.array([np.interp(0.0, np.log(budget), row) for row in c.fresh])
+            np.array([np.interp(0.0, np.log(budget), row) for row in c.evaluation])
             for c, budget in zip(curves, budgets, strict=True)
         ]
         weights = [sign * share[s.id] / count for s, _, sign in pairs]
@@ -309,8 +317,8 @@ def test_every_finding_is_recomputed(small, cells):
             expected, abs=0.02
         )  # steps between points of the curve are interpolated
     # Ours minus printed: Beta's agents stand for the Uniform row and for their own.
-    oil = {a: small.as_published(_setting(small, "oil-laplace-1"), a).own for a, _ in signs}
-    beta = {a: small.as_published(_setting(small, "ambulance-beta-0"), a).own for a, _ in signs}
+    oil = {a: small.as_published(_setting(small, "oil-laplace-1"), a).training_score for a, _ in signs}
+    beta = {a: small.as_published(_setting(small, "ambulance-beta-0"), a).training_score for a, _ in signs}
     rows = ("oil-laplace-1", "ambulance-uniform-0", "ambulance-beta-0")
     value, low, _ = combined([*oil.values(), *beta.values()], [1 / 6, 1 / 6, 2 / 6, 2 / 6])
     printed = [ROWS[key].rewards[a] for key in rows for a, _ in signs]
@@ -339,9 +347,13 @@ def test_findings_are_computed(small, cells):
     assert found["myopic"].value == 1.0
     assert "always exactly H" in found["myopic"].sentence
     bias = [small.bias[setting.id, 20] for setting in small.plan.short]
-    assert found["running-maximum"].value == pytest.approx(np.mean([(s.own - s.fresh).mean() for s in bias]))
+    assert found["running-maximum"].value == pytest.approx(
+        np.mean([(s.training_score - s.evaluation).mean() for s in bias])
+    )
     differences = [
-        100 * (small.apart(s, "spaql").fresh.mean() - small.apart(s, "aql").fresh.mean()) / small.optima[s.id].value
+        100
+        * (small.apart(s, "spaql").evaluation.mean() - small.apart(s, "aql").evaluation.mean())
+        / small.optima[s.id].value
         for s in small.plan.short
     ]
     assert found["ranking"].value == pytest.approx(np.mean(differences))

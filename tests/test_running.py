@@ -232,7 +232,9 @@ class Forgetful(Engine):
             return []
         chunk = self.chunks.pop(0)
         return [
-            Outcome(each, self.lose(each, chunk) or Record({"fresh": 1.0}, {}, 0.01)) for each in chunk for _ in "ab"
+            Outcome(each, self.lose(each, chunk) or Record({"evaluation": 1.0}, {}, 0.01))
+            for each in chunk
+            for _ in "ab"
         ]
 
     def close(self):
@@ -345,7 +347,7 @@ def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
             while not end.wait(0.01):
                 if how == "learns":
                     check()
-        return Record({"fresh": 1.0}, {"x": np.arange(3)})
+        return Record({"evaluation": 1.0}, {"x": np.arange(3)})
 
     monkeypatch.setattr("spaql.runner.engines.engine.execute", execute)
     tally = perform([run(seed) for seed in range(9)], store, Threads(1, timeout=0.2))
@@ -359,9 +361,9 @@ def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
 
 def test_a_score_that_is_no_number_is_a_failure(monkeypatch):
     monkeypatch.setattr(
-        "spaql.runner.engines.engine.execute", lambda each, check: Record({"arms": 3, "fresh": float("inf")})
+        "spaql.runner.engines.engine.execute", lambda each, check: Record({"cells": 3, "evaluation": float("inf")})
     )
-    assert attempt(run()) == Failure("nan", "its 'fresh' is inf, which is no finite number")
+    assert attempt(run()) == Failure("nan", "its 'evaluation' is inf, which is no finite number")
 
 
 # Choosing one ------------------------------------------------------------------------------------------------------

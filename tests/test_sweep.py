@@ -338,7 +338,7 @@ def test_the_warm_up_is_paid_once_and_points_do_not_fail():
     for budgets in ((3000,), (600, 1200, 1800, 2400, 3000)):
         record = execute(replace(run, budgets=budgets))
         assert 3000 - 50 * len(budgets) <= record.scalars["training_steps"] <= 3000
-    assert np.isnan(record.arrays["fresh"]).tolist() == [True, False, False, False, False]
+    assert np.isnan(record.arrays["evaluation"]).tolist() == [True, False, False, False, False]
 
 
 def test_the_same_from_python(tmp_path):

@@ -51,8 +51,8 @@ def scored(run: Run, at: int) -> Record:
     scaling = float(run.parameters.get("scaling", 0.0))
     random = np.random.default_rng(run.seed)
     fresh = 2.0 + 0.5 * scaling + 0.1 * float(random.normal())
-    scalars = {"fresh": fresh, "own": None, "arms": at, "training_steps": 500, "selection_steps": 0}
-    curve = {"moment": np.array([1, 10, 100], np.int32), "fresh": fresh - np.array([1.0, 0.5, 0.0])}
+    scalars = {"evaluation": fresh, "training_score": None, "cells": at, "training_steps": 500, "selection_steps": 0}
+    curve = {"moment": np.array([1, 10, 100], np.int32), "evaluation": fresh - np.array([1.0, 0.5, 0.0])}
     return Record(scalars, curve if run.iterations else {}, seconds=0.5 + at)
 
 
@@ -228,7 +228,7 @@ def test_groups_are_those_of_the_study(part):
     assert gathered.groups[0].family == "aql"
     assert gathered.groups[0].ids == [run.id for run in first.runs]
     np.testing.assert_array_equal(
-        gathered.groups[0].values, [scored(run, at).scalars["fresh"] for at, run in enumerate(first.runs)]
+        gathered.groups[0].values, [scored(run, at).scalars["evaluation"] for at, run in enumerate(first.runs)]
     )
 
 
@@ -270,10 +270,10 @@ def test_kinds_that_differ_in_their_sizes_have_labels_of_their_own(tmp_path):
 
 
 def test_an_unknown_metric_is_told_with_what_there_is(whole):
-    with pytest.raises(StudyError, match="no run has 'speed'; there are arms, fresh, own, seconds"):
+    with pytest.raises(StudyError, match="no run has 'speed'; there are cells, evaluation, seconds"):
         gather(whole, "speed")
     np.testing.assert_array_equal(gather(whole, "seconds").groups[0].values, np.arange(6) + 0.5)
-    assert not len(gather(whole, "own").groups[0].sample)
+    assert not len(gather(whole, "training_score").groups[0].sample)
 
 
 def test_a_study_file_of_another_version_is_a_sentence(whole, tmp_path):
@@ -328,7 +328,7 @@ def test_what_is_missing_is_visible(part):
 def test_rows_of_equal_values_have_no_deviation(tmp_path):
     told = {**TOLD, "seeds": 3, "baseline": "aql", "problems": [{"problem": "oil"}]}
     fill(tmp_path, {**told, "algorithms": [{"algorithm": "aql"}]})
-    gathered = gather(tmp_path, "arms")
+    gathered = gather(tmp_path, "cells")
     gathered.groups[0].values[:] = 0.1  # numpy's deviation of it is not 0
     assert gathered.groups[0].values.std(ddof=1) > 0
     (row,) = tabulate(gathered).rows
@@ -387,7 +387,7 @@ def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
     table = tabulate(gather(tmp_path))
     assert table.columns() == ["n", "mean [95%]", "IQM [95%]", "optimum", "regret"]
     assert "Welch" not in table.note
-    assert tabulate(gather(tmp_path, "arms")).columns() == ["n", "mean [95%]", "IQM [95%]"]
+    assert tabulate(gather(tmp_path, "cells")).columns() == ["n", "mean [95%]", "IQM [95%]"]
 
 
 def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
@@ -425,7 +425,7 @@ def test_curves_are_means_over_steps_with_bands(whole):
 
 
 def test_without_curves_there_are_means(whole):
-    (scores, _) = sheets(gather(whole, "arms"))
+    (scores, _) = sheets(gather(whole, "cells"))
     chart = scores.charts[0]
     assert chart.x_scale == "category"
     assert [series.x[0] for series in chart.series][-1] == "random"
@@ -461,7 +461,7 @@ def test_figures_are_files(whole, part, tmp_path):
 
 def test_nothing_done_is_a_sentence(tmp_path):
     fill(tmp_path, missing=[(group, at) for group in range(8) for at in range(6)])
-    with pytest.raises(StudyError, match="no run with a value of 'fresh' is done yet"):
+    with pytest.raises(StudyError, match="no run with a value of 'evaluation' is done yet"):
         sheets(gather(tmp_path))
     assert "0 of 6" in tabulate(gather(tmp_path)).written()
     assert "0 of 48 runs done" in write_report(tmp_path).read_text()
@@ -478,7 +478,7 @@ def test_every_run_is_a_row(part, tmp_path):
     assert {row["argument_sharpness"] for row in rows} == {"1", "10"}
     assert rows[-1]["message"] == f"ValueError: {NASTY}"
     groups = {group.algorithm: group for group in gather(part).problems["oil, sharpness=1"]}
-    exported = {row["id"]: float(row["fresh"]) for row in rows if row["status"] == "done"}
+    exported = {row["id"]: float(row["evaluation"]) for row in rows if row["status"] == "done"}
     for group in groups.values():
         assert [exported[key] for key in group.ids] == group.values.tolist()
     with pytest.raises(OutputError, match="'xls' is not one of"):
@@ -501,7 +501,7 @@ def test_parquet_holds_the_same(part, tmp_path):
     table = parquet.read_table(export(part, "parquet", tmp_path / "all.parquet"))
     rows = read(export(part, "csv", tmp_path / "all.csv"))
     assert table.column_names == list(rows[0])
-    assert [str(table.schema.field(name).type) for name in ("seed", "fresh", "arms", "own")] == [
+    assert [str(table.schema.field(name).type) for name in ("seed", "evaluation", "cells", "training_score")] == [
         "uint64", "double", "int64", "double"
     ]  # fmt: skip
     for ours, theirs in zip(table.to_pylist(), rows, strict=True):
@@ -629,8 +629,8 @@ def test_commands(part, tmp_path, capsys):
     folder = str(part)
     assert main(["sweep", "status", folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["failures"][0]["kind"] == "error"
-    assert main(["sweep", "table", folder, "--metric", "arms", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["metric"] == "arms"
+    assert main(["sweep", "table", folder, "--metric", "cells", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metric"] == "cells"
     assert main(["sweep", "table", folder, "--format", "csv", "--out", str(tmp_path / "t.csv")]) == 0
     assert (tmp_path / "t.csv").read_text() == tabulate(gather(part)).written("csv")
     capsys.readouterr()

@@ -66,7 +66,7 @@ class Fake:
     def __call__(self, run, check=None):
         self.runs.append(run)
         score = self.quality(run.parameters) + self.noise * np.random.default_rng(run.seed).normal()
-        return Record({"fresh": float(score), "own": float(score) + 1})
+        return Record({"evaluation": float(score), "training_score": float(score) + 1})
 
 
 @pytest.fixture
@@ -269,7 +269,8 @@ def test_several_problems_count_alike(tmp_path, monkeypatch):
 
 def test_fresh_episodes_and_metric(tmp_path, fake):
     told = study(
-        problems=[{"problem": "oil", "episodes": 7}], tune={"trials": 1, "fresh_episodes": 99, "metric": "own"}
+        problems=[{"problem": "oil", "episodes": 7}],
+        tune={"trials": 1, "fresh_episodes": 99, "metric": "training_score"},
     )
     outcome = spaql.tune(told, tmp_path)
     assert {run.episodes for run in fake.runs} == {7, 99}

@@ -65,7 +65,7 @@ def _add_telling(verbs: Any) -> None:
     report.add_argument("--out", metavar="FILE", help="where to (DIR/report.html)")
     for parser in (table, plot, watch, report):
         parser.add_argument(
-            "--metric", default="fresh", metavar="NAME", help="any number that runs leave (%(default)s)"
+            "--metric", default="evaluation", metavar="NAME", help="any number that runs leave (%(default)s)"
         )
     for parser in (table, plot, report):
         parser.add_argument("--baseline", metavar="LABEL", help="the algorithm to compare with (the study's)")

@@ -41,8 +41,8 @@ class Result:
         Name of the algorithm.
     agent
         The trained agent.
-    fresh
-        Score of the policy it returns, on fresh random numbers.
+    evaluation
+        Of the policy it returns, on new random numbers.
     optimum
         The exact optimum of the problem, or None where it is not known.
     seconds
@@ -53,38 +53,38 @@ class Result:
 
     name: str
     agent: Agent
-    fresh: Evaluation
+    evaluation: Evaluation
     optimum: Optimum | None
     seconds: float | None
     diagnosis: list[Diagnosis]
 
     @property
     def fraction_of_optimum(self) -> float | None:
-        """Fresh score over optimum, where the optimum is known and positive."""
+        """Evaluation over optimum, where the optimum is known and positive."""
         if self.optimum is None or self.optimum.value <= 0.0:
             return None
-        return self.fresh.mean / self.optimum.value
+        return self.evaluation.mean / self.optimum.value
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, ready for JSON."""
-        agent, low_high = self.agent, self.fresh.interval
+        agent, low_high = self.agent, self.evaluation.interval
         return {
             "problem": agent.problem.name,
             "arguments": dict(agent.problem.arguments),
             "algorithm": self.name,
             "parameters": agent.get_parameters(),
             "iterations": agent.iterations,
-            "fresh": {
-                "mean": self.fresh.mean,
+            "evaluation": {
+                "mean": self.evaluation.mean,
                 "low": low_high[0],
                 "high": low_high[1],
-                "episodes": len(self.fresh.returns),
+                "episodes": len(self.evaluation.returns),
             },
-            "selection_score": agent.selection_score,
+            "training_score": agent.selection_score,
             "optimum": None if self.optimum is None else self.optimum.value,
             "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
             "fraction_of_optimum": self.fraction_of_optimum,
-            "arms": agent.arms,
+            "cells": agent.arms,
             "training_steps": agent.training_steps,
             "selection_steps": agent.selection_steps,
             "monitoring_steps": agent.monitoring_steps,
@@ -150,16 +150,16 @@ def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
 
 def table(results: Iterable[Result]) -> str:
     """A plain-text table, one row per result."""
-    header = ["algorithm", "fresh score", "95% interval", "own score", "optimum", "% of opt."]
-    header += ["arms", "training steps", "selection steps", "seconds"]
+    header = ["algorithm", "evaluation", "95% interval", "training score", "optimum", "% of opt."]
+    header += ["cells", "training steps", "selection steps", "seconds"]
     rows = []
     for result in results:
-        agent, (low, high) = result.agent, result.fresh.interval
+        agent, (low, high) = result.agent, result.evaluation.interval
         chosen, share = agent.selection_score, result.fraction_of_optimum
         rows.append(
             [
                 result.name,
-                f"{result.fresh.mean:.3f}",
+                f"{result.evaluation.mean:.3f}",
                 f"[{low:.3f}, {high:.3f}]",
                 "-" if chosen is None else f"{chosen:.3f}",
                 "-" if result.optimum is None else f"{result.optimum.value:.3f}",
@@ -184,7 +184,7 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
         if result.agent.iterations:
             curves[label(result.name)] = (np.arange(1, result.agent.iterations + 1), result.agent.history["score"])
         else:
-            curves[label(result.name)] = (np.array([0, longest]), np.full(2, result.fresh.mean))
+            curves[label(result.name)] = (np.array([0, longest]), np.full(2, result.evaluation.mean))
     # Without rollouts of its own an agent has seen only its training episodes, in which it also explores.
     exploring = [label(result.name) for result in kept if result.agent.selection_score is None]
     aside = f" ({' and '.join(exploring)}: while exploring)" if exploring else ""

@@ -196,7 +196,7 @@ class _Work:
             return
         left[0] -= 1
         self.chunks -= left[0] == 0
-        if self.scored and isinstance(result, Record) and run.budgets and result.scalars.get("fresh") is None:
+        if self.scored and isinstance(result, Record) and run.budgets and result.scalars.get("evaluation") is None:
             few = f"steps: {run.budgets[-1]:,} are too few for one iteration of {run.algorithm}; give it more"
             result = Failure(ERROR, few)
         if isinstance(result, Failure) and result.kind == KILLED:

@@ -294,11 +294,11 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     if fresh:
         arrays |= {
             "moment": moments.astype(np.int32),
-            "fresh": np.array(fresh),
-            "moment_arms": np.array(arms, np.int32),
+            "evaluation": np.array(fresh),
+            "moment_cells": np.array(arms, np.int32),
         }
     if cells:
-        arrays |= {"cells": np.concatenate(cells), "played": np.concatenate(played)}
+        arrays |= {"frames": np.concatenate(cells), "policies": np.concatenate(played)}
     if run.points:
         arrays |= _curves(agent, run.points)
     return Record(_scalars(agent, run.episodes), arrays)
@@ -320,18 +320,18 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
         steps.append(agent.training_steps + agent.selection_steps)
     arrays = {
         "budget": np.array(run.budgets),
-        "fresh": np.array(fresh),
-        "arms": np.array(arms),
+        "evaluation": np.array(fresh),
+        "cells": np.array(arms),
         "steps": np.array(steps),
     }
     last = None if np.isnan(fresh[-1]) else float(fresh[-1])
-    return Record(_scalars(agent, 0) | {"fresh": last}, arrays)
+    return Record(_scalars(agent, 0) | {"evaluation": last}, arrays)
 
 
 def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
     scalars: dict[str, float | int | None] = {
-        "own": agent.selection_score,
-        "arms": agent.arms,
+        "training_score": agent.selection_score,
+        "cells": agent.arms,
         "training_steps": agent.training_steps,
         "selection_steps": agent.selection_steps,
         "monitoring_steps": agent.monitoring_steps,
@@ -345,7 +345,7 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
         }
     if episodes:
         evaluation = agent.evaluate(episodes)
-        scalars |= {"fresh": evaluation.mean, "evaluation_steps": evaluation.steps}
+        scalars |= {"evaluation": evaluation.mean, "evaluation_steps": evaluation.steps}
     return scalars
 
 
@@ -355,8 +355,8 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
     rows = agent.history[at - 1]
     return {
         "iteration": at.astype(np.int32),
-        "own": np.array(rows["best"]),
-        "arms": rows["arms"].astype(np.int32),
+        "training_score": np.array(rows["best"]),
+        "cells": rows["arms"].astype(np.int32),
         "steps": rows["training_steps"] + rows["selection_steps"],
     }
 

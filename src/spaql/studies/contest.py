@@ -131,7 +131,7 @@ class Score:
     @cached_property
     def arms(self) -> Estimate:
         """Mean number of arms."""
-        return mean_interval(_units([sample.arms for sample in self.samples]))
+        return mean_interval(_units([sample.cells for sample in self.samples]))
 
     @property
     def steps(self) -> float:
@@ -192,7 +192,7 @@ class Contest:
             found = []
             for scaling in self._scalings(contender):
                 sample = study.sample(self._group(contender, task, scaling, part))
-                found.append((_played(contender, task).shares(sample.fresh), sample, scaling))
+                found.append((_played(contender, task).shares(sample.evaluation), sample, scaling))
             best = max(found, key=lambda each: float(each[0].mean()))
             shares.append(best[0])
             samples.append(best[1])

@@ -307,7 +307,9 @@ def benchmark(
 
 def _curve(study: Study, runs: Sequence[Run]) -> Curve:
     arrays = [study.store.arrays(run.id) for run in runs]
-    fresh, arms, steps = (np.array([each[name] for each in arrays], dtype=float) for name in ("fresh", "arms", "steps"))
+    fresh, arms, steps = (
+        np.array([each[name] for each in arrays], dtype=float) for name in ("evaluation", "cells", "steps")
+    )
     return Curve(runs[0].budgets, fresh, arms, steps)
 
 

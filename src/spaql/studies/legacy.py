@@ -40,9 +40,9 @@ EngineFor = Callable[[Sequence[Run]], Engine]
 class Sample:
     """A group of agents that differ in their seeds only; arrays are `[agents]`, NaN where there is no such number."""
 
-    own: Floats
-    fresh: Floats
-    arms: Floats
+    training_score: Floats
+    evaluation: Floats
+    cells: Floats
     training_steps: Floats
     selection_steps: Floats
     monitoring_steps: Floats

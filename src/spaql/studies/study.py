@@ -119,9 +119,7 @@ class Results:
         monitoring_steps, value_low, value_high.
         """
         self._scalars |= self.store.scalars(key for key in group.ids if key not in self._scalars)
-        old = {"evaluation": "fresh", "training_score": "own", "cells": "arms"}.get(metric, metric)  # until records change
-        rows = [self._scalars.get(key, {}) for key in group.ids]
-        found = [row.get(metric, row.get(old)) for row in rows]
+        found = [self._scalars.get(key, {}).get(metric) for key in group.ids]
         return np.array(found, dtype=np.float64)  # None becomes NaN
 
     def arrays(self, group: Group, names: Sequence[str] | None = None) -> list[dict[str, NDArray[Any]]]:

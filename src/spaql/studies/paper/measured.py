@@ -30,12 +30,12 @@ class Curves:
 
     iteration: NDArray[np.int32]  # [points]
     steps: NDArray[np.int64]  # [points] training and selection steps until then
-    own: Floats  # [agents, points] score of the policy that would be returned, by the agent itself
-    arms: Floats  # [agents, points]
+    training_score: Floats  # [agents, points] score of the policy that would be returned, by the agent itself
+    cells: Floats  # [agents, points]
     moment: NDArray[np.int32]  # [moments]
     moment_steps: Floats  # [moments]
-    fresh: Floats  # [agents, moments] score of the policy that would be returned, on fresh episodes
-    moment_arms: Floats  # [agents, moments]
+    evaluation: Floats  # [agents, moments] score of the policy that would be returned, on fresh episodes
+    moment_cells: Floats  # [agents, moments]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +102,10 @@ class Measured:
         return max(self.plan.scalings, key=lambda scaling: value(setting, algorithm, scaling))
 
     def _mean_own(self, setting: Setting, algorithm: str, scaling: float) -> float:
-        return float(self._study.sample(self.plan.study(setting, algorithm, scaling)).own.mean())
+        return float(self._study.sample(self.plan.study(setting, algorithm, scaling)).training_score.mean())
 
     def _mean_tuning(self, setting: Setting, algorithm: str, scaling: float) -> float:
-        return float(self._study.sample(self.plan.tuning(setting, algorithm, scaling)).fresh.mean())
+        return float(self._study.sample(self.plan.tuning(setting, algorithm, scaling)).evaluation.mean())
 
     @property
     def chosen_groups(self) -> list[tuple[Setting, str, float]]:
@@ -130,7 +130,7 @@ class Measured:
     def baseline(self, setting: Setting, algorithm: str, *, fresh: bool) -> Floats:
         """Mean return of each agent: over N episodes as the paper has it, or over fresh ones."""
         episodes = self.plan.episodes if fresh else ROLLOUTS
-        return self._study.sample(self.plan.baseline(setting, algorithm, episodes)).fresh
+        return self._study.sample(self.plan.baseline(setting, algorithm, episodes)).evaluation
 
     @cached_property
     def bias(self) -> dict[tuple[str, int], Sample]:
@@ -166,7 +166,7 @@ class Measured:
     def _read_curves(self, group: Sequence[Run]) -> Curves:
         runs = [self._study.store.arrays(run.id) for run in group]
         first = runs[0]
-        names = "own", "arms", "fresh", "moment_arms"
+        names = "training_score", "cells", "evaluation", "moment_cells"
         stacked = {name: np.stack([run[name] for run in runs]).astype(np.float64) for name in names}
         at = np.interp(first["moment"], first["iteration"], first["steps"])
         return Curves(
@@ -178,7 +178,7 @@ class Measured:
         if algorithm == BEYOND:  # has no own score
             return self.plan.portrait_beyond(setting)
         scaling = self.choices[setting.id, algorithm].as_published
-        best = int(np.argmax(self.study[setting.id, algorithm, scaling].own))
+        best = int(np.argmax(self.study[setting.id, algorithm, scaling].training_score))
         return self.plan.portrait(setting, algorithm, scaling, best)
 
     def growth(self, setting: Setting, algorithm: str) -> list[Growth]:
@@ -192,8 +192,8 @@ class Measured:
 
 
 def _growth(algorithm: str, run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
-    cells = arrays["cells"][arrays["cells"]["step"] == step]
-    played = arrays["played"][arrays["played"]["step"] == step]
+    cells = arrays["frames"][arrays["frames"]["step"] == step]
+    played = arrays["policies"][arrays["policies"]["step"] == step]
     iterations = np.unique(cells["iteration"]).tolist()
     frames = []
     for iteration in iterations:

@@ -50,7 +50,7 @@ def reward_as_published(measured: Measured, setting: Setting) -> Chart:
     """The agents' own scores over training."""
     groups = [_labelled(measured, setting, algorithm) for algorithm in LEARNERS]
     series = tuple(
-        _band(name, LABELS[algorithm], curves.iteration, curves.own)
+        _band(name, LABELS[algorithm], curves.iteration, curves.training_score)
         for algorithm, (name, curves) in zip(LEARNERS, groups, strict=True)
     )
     levels = (_optimum(measured, setting),)
@@ -64,11 +64,11 @@ def reward(measured: Measured, setting: Setting, axis: Axis) -> Chart:
         name, curves = _labelled(measured, setting, algorithm)
         own = curves.iteration if axis == "iterations" else curves.steps
         fresh = curves.moment if axis == "iterations" else curves.moment_steps
-        series.append(_band(f"{name}, fresh", LABELS[algorithm], fresh, curves.fresh))
-        series.append(_band(f"{name}, own score", LABELS[algorithm], own, curves.own, dashed=True))
+        series.append(_band(f"{name}, fresh", LABELS[algorithm], fresh, curves.evaluation))
+        series.append(_band(f"{name}, own score", LABELS[algorithm], own, curves.training_score, dashed=True))
     ours = measured.curves(setting, BEYOND)
     at = ours.moment if axis == "iterations" else ours.moment_steps
-    series.append(_band(f"{LABELS[BEYOND]}, fresh", LABELS[BEYOND], at, ours.fresh))
+    series.append(_band(f"{LABELS[BEYOND]}, fresh", LABELS[BEYOND], at, ours.evaluation))
     return Chart(
         f"Reward over training: {setting.name}",
         _X[axis],
@@ -84,7 +84,7 @@ def arms_as_published(measured: Measured, setting: Setting, axis: Axis = "iterat
     """Number of arms over iterations or over all environment steps."""
     groups = [_labelled(measured, setting, algorithm) for algorithm in LEARNERS]
     series = tuple(
-        _band(name, LABELS[algorithm], curves.iteration if axis == "iterations" else curves.steps, curves.arms)
+        _band(name, LABELS[algorithm], curves.iteration if axis == "iterations" else curves.steps, curves.cells)
         for algorithm, (name, curves) in zip(LEARNERS, groups, strict=True)
     )
     scale: Literal["linear", "log"] = "linear" if axis == "iterations" else "log"
@@ -95,7 +95,7 @@ def arms(measured: Measured, setting: Setting, axis: Axis) -> Chart:
     """The same with the default agent, by the policy that it would return."""
     chart, ours = arms_as_published(measured, setting, axis), measured.curves(setting, BEYOND)
     at = ours.moment if axis == "iterations" else ours.moment_steps
-    return replace(chart, series=(*chart.series, _band(LABELS[BEYOND], LABELS[BEYOND], at, ours.moment_arms)))
+    return replace(chart, series=(*chart.series, _band(LABELS[BEYOND], LABELS[BEYOND], at, ours.moment_cells)))
 
 
 def reward_by_steps(measured: Measured, setting: Setting) -> Chart:
@@ -103,7 +103,7 @@ def reward_by_steps(measured: Measured, setting: Setting) -> Chart:
     series = []
     for algorithm in COMPARED:
         curves, label = measured.curves(setting, algorithm), LABELS[algorithm]
-        series.append(_band(label, label, curves.moment_steps, curves.fresh))
+        series.append(_band(label, label, curves.moment_steps, curves.evaluation))
     levels = (_optimum(measured, setting),)
     return Chart(setting.name, "environment steps", "fresh score", tuple(series), levels, "log")
 
@@ -116,7 +116,7 @@ def scaling(measured: Measured, setting: Setting, *, fresh: bool, title: str = "
     for algorithm in LEARNERS:
         label = LABELS[algorithm]
         samples = [measured.study[setting.id, algorithm, value] for value in measured.plan.scalings]
-        estimates = [mean_interval(sample.fresh if fresh else sample.own) for sample in samples]
+        estimates = [mean_interval(sample.evaluation if fresh else sample.training_score) for sample in samples]
         means = np.array([estimate.mean for estimate in estimates])
         series.append(
             Series(

@@ -27,7 +27,7 @@ from spaql.runner.store import Store
 from spaql.studies.sweep.description import Description
 from spaql.studies.sweep.status import STUDY, opened
 
-METRIC = "fresh"
+METRIC = "evaluation"
 _SEED = '"seed":'
 _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
 

@@ -164,11 +164,11 @@ def _curves(store: Store, groups: Sequence[Members]) -> dict[str, tuple[NDArray[
     steps: dict[str, float] = {}  # per iteration, where all agents of a group took the same
     for group in groups:
         along = "budget" if group.run.budgets else "moment"
-        rows = [row for row in curves(store, group, (along, "fresh")) if {along, "fresh"} <= row.keys()]
+        rows = [row for row in curves(store, group, (along, "evaluation")) if {along, "evaluation"} <= row.keys()]
         if not rows or len(rows[0][along]) < 2:
             continue
         x = rows[0][along]
-        scores = np.array([row["fresh"] for row in rows if np.array_equal(row[along], x)])
+        scores = np.array([row["evaluation"] for row in rows if np.array_equal(row[along], x)])
         found[group.algorithm] = x, scores, _STEPS if along == "budget" else "iteration"
         if along == "moment":
             taken = {

@@ -28,7 +28,7 @@ from spaql.studies.sweep.gathered import Gathered, Members
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SEED = 0  # of the bootstrap
 _RESAMPLES = 2000
-_REWARDS = ("fresh", "own")  # metrics that an optimum can be compared with
+_REWARDS = ("evaluation", "training_score")  # metrics that an optimum can be compared with
 _TOLERANCE = 1e-4
 _MOST_SOLVED = 50  # problems whose optimum is worked out,
 _MOST_STEPS = 500  # and the sum of their horizons: a few seconds

@@ -21,7 +21,7 @@ Problems, sizes and the algorithm are said as for a sweep (`spaql.studies.sweep.
     fresh_seeds = 32                  # agents that score the winner and the defaults at the end
     fresh_episodes = 200              # of each of these; as many as in tuning unless given
     confidence = 0.95                 # of intervals, and that the race does not stop the best of all
-    metric = "fresh"                  # what is to be large; "own" is what the agent thinks of itself
+    metric = "evaluation"             # what is to be large; "training_score" is what the agent thinks of itself
 
 Seeds.  Agent k of a trial has the seed that a sweep would give it: a hash of the study's seed, of the problem, of the
 algorithm with all its parameters, and of k.  So no two trials share random numbers, as Welch's interval assumes, and no
@@ -46,7 +46,7 @@ from spaql.runner.run_spec import Run, seed_at
 from spaql.studies.sweep.description import Algorithm, Description, Range
 from spaql.studies.sweep.performing import as_description
 
-METRICS = ("fresh", "own")
+METRICS = ("evaluation", "training_score")
 _BOUNDS = {
     "trials": (1, 100_000),
     "seeds": (2, 100_000),
@@ -68,7 +68,7 @@ class Plan:
     fresh_seeds: int = 32
     fresh_episodes: int | None = None
     confidence: float = 0.95
-    metric: str = "fresh"
+    metric: str = "evaluation"
 
     @classmethod
     def of(cls, told: Any) -> Plan:
@@ -85,7 +85,7 @@ class Plan:
                     raise StudyError(
                         f"tune.{name}: expected a whole number from {low:,} to {high:,}, got {value!r:.80}"
                     )
-        confidence, metric = told.get("confidence", 0.95), told.get("metric", "fresh")
+        confidence, metric = told.get("confidence", 0.95), told.get("metric", "evaluation")
         if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.5 <= confidence < 1:
             raise StudyError(f"tune.confidence: expected a number from 0.5 to below 1, got {confidence!r:.80}")
         if metric not in METRICS:

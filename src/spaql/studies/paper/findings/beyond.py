@@ -23,7 +23,7 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     samples, weights = [], []
     for setting in settings:
         for algorithm, sign in ((BEYOND, 1), ("aql", -1)):
-            samples.append(measured.apart(setting, algorithm).fresh)
+            samples.append(measured.apart(setting, algorithm).evaluation)
             weights.append(sign * 100 / measured.optima[setting.id].value / len(settings))
     number = combination(samples, weights)
     arms = {a: sum(ours[s.id, a].fresh_arms or 0 for s in settings) / len(settings) for a in COMPARED}
@@ -37,7 +37,7 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     )
 
     def share(setting: Setting, algorithm: str) -> Estimate:
-        return mean_interval(100 / measured.optima[setting.id].value * measured.apart(setting, algorithm).fresh)
+        return mean_interval(100 / measured.optima[setting.id].value * measured.apart(setting, algorithm).evaluation)
 
     chart = Chart(
         "Fresh scores, in percent of the optimum",
@@ -54,7 +54,7 @@ def beyond(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
 
 def _standing(measured: Measured, setting: Setting, rival: str) -> int:
     """1 where the default agent is ahead of the rival by Welch's test at 5%, -1 where it is behind, else 0."""
-    test = welch(measured.apart(setting, BEYOND).fresh, measured.apart(setting, rival).fresh)
+    test = welch(measured.apart(setting, BEYOND).evaluation, measured.apart(setting, rival).evaluation)
     if test.p_value >= SIGNIFICANT:
         return 0
     return 1 if test.difference > 0 else -1

@@ -31,7 +31,7 @@ def arms(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     samples, weights = [], []
     for setting in settings:
         for algorithm, sign in (("aql", 1), ("spaql", -1)):
-            samples.append(np.log(measured.as_published(setting, algorithm).arms))
+            samples.append(np.log(measured.as_published(setting, algorithm).cells))
             weights.append(sign / len(settings))
     logs = combination(samples, weights)
     ratio = Estimate(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), math.nan, logs.count)
@@ -47,7 +47,7 @@ def arms(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         points(
             algorithm,
             settings,
-            [mean_interval(measured.as_published(setting, algorithm).arms) for setting in settings],
+            [mean_interval(measured.as_published(setting, algorithm).cells) for setting in settings],
         )
         for algorithm in LEARNERS
     ]
@@ -76,7 +76,7 @@ def sensitivity(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
 
     def means(setting: Setting, algorithm: str) -> Floats:
         scale = 100 / measured.optima[setting.id].value
-        return np.array([scale * measured.study[setting.id, algorithm, s].fresh.mean() for s in scalings])
+        return np.array([scale * measured.study[setting.id, algorithm, s].evaluation.mean() for s in scalings])
 
     averages = {a: [means(setting, a) for setting in settings] for a in LEARNERS}
     spread = {a: float(np.mean([each.std(ddof=1) for each in averages[a]])) for a in LEARNERS}
@@ -85,7 +85,7 @@ def sensitivity(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     for setting in settings:
         for algorithm, sign in (("spaql", 1), ("aql", -1)):
             for scaling in scalings:
-                samples.append(measured.study[setting.id, algorithm, scaling].fresh)
+                samples.append(measured.study[setting.id, algorithm, scaling].evaluation)
                 weights.append(sign * 100 / measured.optima[setting.id].value / len(settings) / len(scalings))
     number = combination(samples, weights)
     ahead = sum(a.mean() > b.mean() for a, b in zip(averages["spaql"], averages["aql"], strict=True))
@@ -128,7 +128,7 @@ def all_steps(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         for setting in settings:
             curves = measured.curves(setting, algorithm)
             budget = curves.moment_steps / (setting.iterations * setting.horizon)
-            share = 100 * curves.fresh / measured.optima[setting.id].value  # [agents, moments]
+            share = 100 * curves.evaluation / measured.optima[setting.id].value  # [agents, moments]
             wanted = np.append(at[algorithm], 1.0)
             rows = [np.interp(np.log(wanted), np.log(budget), row, left=np.nan) for row in share]
             spread[algorithm].append(np.array(rows))
@@ -174,8 +174,8 @@ def long_episodes(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     setting, ours = setting_of(measured, LONG), by_problem(cells)
     samples = {algorithm: measured.apart(setting, algorithm) for algorithm in COMPARED}
     scale = 100 / measured.optima[LONG].value
-    number = combination([samples["spaql"].fresh, samples["aql"].fresh], [scale, -scale])
-    arms = {a: float(samples[a].arms.mean()) for a in COMPARED}
+    number = combination([samples["spaql"].evaluation, samples["aql"].evaluation], [scale, -scale])
+    arms = {a: float(samples[a].cells.mean()) for a in COMPARED}
     share = {a: 100 * ours[LONG, a].fraction_of_optimum for a in COMPARED}
     sentence = (
         f"With episodes of {setting.horizon} steps (oil, Laplace, λ = 1; the paper trains 2 agents, here are "
@@ -186,7 +186,7 @@ def long_episodes(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     series = []
     for algorithm in COMPARED:
         curves = measured.curves(setting, algorithm)
-        bands = [mean_interval(scale * curves.fresh[:, i]) for i in range(curves.fresh.shape[1])]
+        bands = [mean_interval(scale * curves.evaluation[:, i]) for i in range(curves.evaluation.shape[1])]
         series.append(estimates_series(LABELS[algorithm], LABELS[algorithm], curves.moment.tolist(), bands))
     chart = Chart(
         f"Fresh score over training, H = {setting.horizon}",

@@ -42,7 +42,7 @@ def reproduction(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     weights: Counter[tuple[str, str]] = Counter()
     for cell in learners:
         weights[cell.counterpart or cell.problem, cell.algorithm] += 1
-    samples = [measured.as_published(setting_of(measured, key), algorithm).own for key, algorithm in weights]
+    samples = [measured.as_published(setting_of(measured, key), algorithm).training_score for key, algorithm in weights]
     mean = combination(samples, [count / len(learners) for count in weights.values()])
     shift = mean.mean - float(np.mean([cell.printed for cell in learners]))
     theirs = math.hypot(*(cell.printed_half_width or 0.0 for cell in learners)) / len(learners)

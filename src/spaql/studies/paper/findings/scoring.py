@@ -29,13 +29,15 @@ def running_maximum(measured: Measured, cells: Sequence[Cell]) -> Finding | None
 
     def gap(members: Sequence[Setting], rollouts: int) -> Estimate:
         groups = [measured.bias[setting.id, rollouts] for setting in members]
-        return combination([group.own - group.fresh for group in groups], np.full(len(groups), 1 / len(groups)))
+        return combination(
+            [group.training_score - group.evaluation for group in groups], np.full(len(groups), 1 / len(groups))
+        )
 
     overall = {rollouts: gap(settings, rollouts) for rollouts in BIAS_ROLLOUTS}
     fresh = {
         rollouts: np.mean(
             [
-                100 * measured.bias[setting.id, rollouts].fresh.mean() / measured.optima[setting.id].value
+                100 * measured.bias[setting.id, rollouts].evaluation.mean() / measured.optima[setting.id].value
                 for setting in settings
             ]
         )
@@ -135,7 +137,7 @@ def ranking(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     printed, fresh = ahead("printed_leading"), ahead("fresh_leading")
 
     def difference(setting: Setting, score: str) -> Estimate:
-        group = measured.apart if score == "fresh" else measured.as_published
+        group = measured.apart if score == "evaluation" else measured.as_published
         samples = [getattr(group(setting, algorithm), score) for algorithm in ("spaql", "aql")]
         scale = 100 / measured.optima[setting.id].value
         return combination(samples, [scale, -scale])
@@ -143,7 +145,7 @@ def ranking(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
     samples, weights = [], []
     for setting in settings:
         for algorithm, sign in (("spaql", 1), ("aql", -1)):
-            samples.append(measured.apart(setting, algorithm).fresh)
+            samples.append(measured.apart(setting, algorithm).evaluation)
             weights.append(sign * 100 / measured.optima[setting.id].value / len(settings))
     number = combination(samples, weights)
     sentence = (
@@ -152,8 +154,13 @@ def ranking(measured: Measured, cells: Sequence[Cell]) -> Finding | None:
         f"{fresh['aql']}, with no difference on {fresh['neither']} (Welch, 5%)."
     )
     series = (
-        points("own", settings, [difference(setting, "own") for setting in settings], "scored as the paper scores"),
-        points("fresh", settings, [difference(setting, "fresh") for setting in settings], "fresh"),
+        points(
+            "own",
+            settings,
+            [difference(setting, "training_score") for setting in settings],
+            "scored as the paper scores",
+        ),
+        points("fresh", settings, [difference(setting, "evaluation") for setting in settings], "fresh"),
     )
     chart = Chart(
         "SPAQL minus AQL, in percent of the optimum",
