@@ -191,7 +191,7 @@ def test_links_are_followed_and_devices_left_alone(tmp_path):
     assert spaql.load(tmp_path / "target.spaql").iterations == 5
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.spaql")
-        with pytest.raises(OutputError, match="no plain file"):
+        with pytest.raises(OutputError, match="not a regular file"):
             agent.save(tmp_path / "pipe.spaql")
     (tmp_path / "folder.spaql").mkdir()
     with pytest.raises(OutputError, match="a folder"):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql import atomic_io as output
+from spaql import atomic_io
 from spaql._version import __version__
 from spaql.agents.base import Agent
 from spaql.agents.registry import algorithms, name_of
@@ -83,7 +83,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         members |= {f"{name}.npy": array for name, array in packed.items()}
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 1)
-    output.replace(target, data.getbuffer())
+    atomic_io.write_file(target, data.getbuffer())
     return target
 
 

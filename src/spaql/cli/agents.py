@@ -184,10 +184,10 @@ def _rules(options: argparse.Namespace) -> int:
     if options.out is None:
         print(text)
         return 0
-    from spaql import atomic_io as output
+    from spaql import atomic_io
 
     path = Path(options.out)
-    output.replace(path, f"{text}\n".encode())
+    atomic_io.write_file(path, f"{text}\n".encode())
     print(f"wrote {path}")
     return 0
 

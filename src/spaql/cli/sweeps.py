@@ -141,9 +141,9 @@ def _table(options: argparse.Namespace) -> int:
     if options.out is None:
         print(text, end="")
         return 0
-    from spaql.atomic_io import replace
+    from spaql.atomic_io import write_file
 
-    replace(Path(options.out), text.encode())
+    write_file(Path(options.out), text.encode())
     print(f"wrote {options.out}")
     return 0
 

@@ -199,7 +199,7 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
     """Train for so long, or not at all; judge, write and print."""
-    from spaql import atomic_io as output
+    from spaql import atomic_io
     from spaql.agents.files import AGENT
     from spaql.runner import results
 
@@ -222,7 +222,7 @@ def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], ru
         options.algorithm, agent, seconds=seconds, episodes=options.episodes, progress_bar=not options.quiet
     )
     known = [name for name in results.FILES if not kept or name != AGENT]
-    written = [] if run is None else [*output.write(run.folder, results.files_of(result), known), *kept]
+    written = [] if run is None else [*atomic_io.write_files(run.folder, results.files_of(result), known), *kept]
     if run is not None and not stopped:
         run.finish(agent)
     if options.json:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spaql import atomic_io as output
+from spaql import atomic_io
 from spaql.errors import ParameterError
 from spaql.export import to_c, to_json, to_onnx, to_python
 from spaql.export.compiled import nanoseconds
@@ -81,7 +81,7 @@ def export(policy: Policy, path: str | os.PathLike[str], *, name: str | None = N
     else:
         content = _OTHERS[suffix](policy)
     data = content.encode("ascii") if isinstance(content, str) else content
-    output.replace(target, data)
+    atomic_io.write_file(target, data)
     return Exported(target, len(data), policy, to_c.table_bytes(policy) if suffix in _C else None)
 
 

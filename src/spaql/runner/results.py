@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 from spaql.agents import Agent, Diagnosis, Evaluation, Trained, resolve
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.files import AGENT
+from spaql.atomic_io import Content
 from spaql.formatting import Table
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
@@ -228,9 +230,9 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
 FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
 
 
-def files_of(result: Result) -> dict[str, str | Figure]:
+def files_of(result: Result) -> dict[str, Content]:
     """What a run leaves in its folder: summary, history, cells and two pictures."""
-    files: dict[str, str | Figure] = {"summary.json": json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"}
+    files: dict[str, Content] = {"summary.json": json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"}
     agent = result.agent
     if agent.iterations:
         history = agent.history
@@ -240,10 +242,17 @@ def files_of(result: Result) -> dict[str, str | Figure]:
         for part in ("state_low", "state_high", "action_low", "action_high"):
             columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
         files["partition.csv"] = _csv(columns, zip(*(column.tolist() for column in columns.values()), strict=True))
-        files["learning.png"] = curves_figure([result], f"{label(result.name)} on {agent.problem.name}")
-        picture = partition_figure(result)
-        if picture is not None:
-            files["partition.png"] = picture
+        files |= figure_files([result], f"{label(result.name)} on {agent.problem.name}")
+    return files
+
+
+def figure_files(results: Sequence[Result], title: str) -> dict[str, Content]:
+    """Learning curves of several results on one problem, and the partition of the first, as files."""
+    files: dict[str, Content] = {}
+    files |= figures.writers("learning", partial(curves_figure, results, title), ("png",))
+    picture = partition_figure(results[0])
+    if picture is not None:
+        files |= figures.writers("partition", lambda: picture, ("png",))
     return files
 
 

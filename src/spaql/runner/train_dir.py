@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from spaql import atomic_io as output
+from spaql import atomic_io
 from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.agents.callbacks import Checkpoint
@@ -48,8 +48,8 @@ class Run:
     @classmethod
     def begin(cls, folder: str | os.PathLike[str], arguments: Sequence[str]) -> Self:
         """A new run in a folder; the agent of an earlier one stays until this one has its own."""
-        run = cls(output.check_folder(folder), tuple(arguments))
-        output.clean(run.folder)
+        run = cls(atomic_io.check_folder(folder), tuple(arguments))
+        atomic_io.clean_folder(run.folder)
         (run.folder / ON_ITS_WAY).unlink(missing_ok=True)  # before it is said what the next one will be of
         run._write(finished=False)
         return run
@@ -75,8 +75,8 @@ class Run:
             ) from None
         except (LookupError, TypeError, ValueError) as error:
             raise ParameterError(f"--resume {folder}: its {ASKED} cannot be read ({error}); train anew") from None
-        run = cls(output.check_folder(folder), tuple(arguments), finished)
-        output.clean(run.folder)
+        run = cls(atomic_io.check_folder(folder), tuple(arguments), finished)
+        atomic_io.clean_folder(run.folder)
         return run
 
     def agent(self) -> Agent | None:
@@ -104,4 +104,4 @@ class Run:
 
     def _write(self, finished: bool) -> None:
         told = {"format": FORMAT, "spaql": __version__, "arguments": list(self.arguments), "finished": finished}
-        output.write(self.folder, {ASKED: json.dumps(told, indent=1) + "\n"})
+        atomic_io.write_files(self.folder, {ASKED: json.dumps(told, indent=1) + "\n"})

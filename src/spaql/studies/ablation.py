@@ -334,5 +334,5 @@ def _files(done: Ablation) -> dict[str, Content]:
     return {
         "ablation.md": done.text(),
         "ablation.json": json.dumps(done.to_dict(), indent=1, allow_nan=False) + "\n",
-        **{f"{FIGURES}/ablation.{kind}": draw for kind in ("png", "svg")},
+        **figures.writers(f"{FIGURES}/ablation", draw),
     }

@@ -319,5 +319,5 @@ def _files(done: Control) -> dict[str, Content]:
     return {
         "control.md": done.text(),
         "control.json": json.dumps(done.to_dict(), indent=1, allow_nan=False) + "\n",
-        **{f"{FIGURES}/control.{kind}": draw for kind in ("png", "svg")},
+        **figures.writers(f"{FIGURES}/control", draw),
     }

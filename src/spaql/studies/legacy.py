@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from spaql.agents.rollouts import simulate
 from spaql.agents.training import shown
-from spaql.atomic_io import FIGURES, Content, check_folder, clean, write
+from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_files
 from spaql.errors import StudyError
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
@@ -209,14 +209,14 @@ class Study:
         return Cost(self._runs, self._steps.total(), seconds, cpu, _simulation_seconds(self._steps, self.threads))
 
     def write(self, files: Mapping[str, Content], known: Iterable[str] = ()) -> list[Path]:
-        """Write files beside the store; see `spaql.atomic_io.write`."""
+        """Write files beside the store; see `spaql.atomic_io.write_files`."""
         with tqdm(total=len(files), unit="file", desc="files", disable=not self._visible, delay=0.5) as done:
 
             def advance() -> None:
                 done.update()
                 self._check()
 
-            return write(self.store.path.parent, files, known, advance)
+            return write_files(self.store.path.parent, files, known, advance)
 
     def close(self) -> None:
         """Close the bar."""
@@ -237,7 +237,7 @@ def opened(
     path = check_folder(folder)
     check_folder(path / FIGURES)
     with _heard() as check, Store(path / STORE, code=code()) as store:
-        clean(path)
+        clean_folder(path)
         study = Study(store, threads=threads, engine=engine, progress_bar=progress_bar, check=check)
         stopped = True
         try:

@@ -21,7 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from spaql.agents.training import shown
-from spaql.atomic_io import check_folder, write
+from spaql.atomic_io import check_folder, write_files
 from spaql.errors import ParameterError, StoreError
 from spaql.runner.run_spec import seed_at
 from spaql.studies.control import Task
@@ -83,7 +83,7 @@ def measured(
         for name, task, row in todo:
             bar.set_postfix_str(f"{name} on {task.environment}")
             rows[_place(row)] = row | _scored(name, task, row["seed"], episodes)
-            write(path.parent, {NAME: json.dumps(list(rows.values()), indent=1, allow_nan=False) + "\n"})
+            write_files(path.parent, {NAME: json.dumps(list(rows.values()), indent=1, allow_nan=False) + "\n"})
             bar.update()
     return [rows[place] for place in wanted]
 

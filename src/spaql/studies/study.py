@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from spaql.agents.rollouts import simulate
 from spaql.agents.training import shown
-from spaql.atomic_io import FIGURES, Content, check_folder, clean, write
+from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_files
 from spaql.errors import StudyError
 from spaql.formatting import Table
 from spaql.partition.rng import Purpose, stream
@@ -45,7 +45,6 @@ from spaql.viz.charts import Chart, Mosaic
 from spaql.viz.html import Section, render_page
 
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
-_KINDS = ("png", "svg")
 Floats = NDArray[np.float64]
 EngineFor = Callable[[Sequence[Run]], Engine]
 
@@ -229,9 +228,12 @@ class Report:
         if "report.html" not in self.files:
             contents["report.html"] = self.page()
         for name, figure in self.figures.items() if figures else ():
-            draw = partial(_draw, figure)
-            contents |= {f"{FIGURES}/{name}.{kind}": draw for kind in _KINDS}
+            contents |= _writers(name, figure)
         return contents | dict(self.files)
+
+
+def _writers(name: str, figure: Sheet | Chart) -> dict[str, Callable[[Path], object]]:
+    return figures.writers(f"{FIGURES}/{name}", partial(_draw, figure))
 
 
 def _draw(figure: Sheet | Chart) -> Any:
@@ -348,7 +350,7 @@ def run_study(
     path = check_folder(folder)
     check_folder(path / FIGURES)
     with _interruptible() as check, Store(path / STORE, code=code()) as store:
-        clean(path)
+        clean_folder(path)
         results, stopped = Results(store), True
         execution = _Execution(study, store, engine, threads or processors(), retry_failed, shown(progress_bar), check)
         try:
@@ -462,7 +464,7 @@ class _Execution:
                 bar.update()
                 self.check()
 
-            return write(self.store.path.parent, files, self.study.known_files, advance)
+            return write_files(self.store.path.parent, files, self.study.known_files, advance)
 
     def cost(self) -> Cost:
         """Cost since the first stage was compiled."""

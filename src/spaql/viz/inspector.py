@@ -22,7 +22,7 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spaql import atomic_io as output
+from spaql import atomic_io
 from spaql.agents import Agent
 from spaql.agents.diagnosis import environment_of
 from spaql.errors import ParameterError, SpaqlError
@@ -123,7 +123,7 @@ def show(agents: Sequence[Agent], path: str | os.PathLike[str], *, seed: int = 0
     """Write the page of one agent or two, whole or not at all; the path."""
     target = Path(path)
     text = page(agents, seed=seed)
-    output.replace(target, text.encode())
+    atomic_io.write_file(target, text.encode())
     return target
 
 

@@ -93,10 +93,10 @@ def _files(measured: Measured, cells: Sequence[Cell], findings: Sequence[Finding
     }
     for name, (title, panels, note) in pictures.sheets(measured).items():
         draw = partial(figures.panels, panels, title=title, note=note)
-        files |= {f"{FIGURES}/{name}.{kind}": draw for kind in _KINDS}
+        files |= figures.writers(f"{FIGURES}/{name}", draw, _KINDS)
     for finding in findings:
         draw = partial(figures.chart, finding.chart)
-        files |= {f"{FIGURES}/finding-{finding.id}.{kind}": draw for kind in _KINDS}
+        files |= figures.writers(f"{FIGURES}/finding-{finding.id}", draw, _KINDS)
     return files
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spaql.atomic_io import drafted
+from spaql.atomic_io import draft_file
 from spaql.errors import OutputError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
@@ -55,7 +55,7 @@ def export(folder: str | os.PathLike[str], kind: str = "csv", target: str | os.P
     arrow = _arrow() if kind == "parquet" else None
     path = Path(folder) / f"runs.{kind}" if target is None else Path(target)
     known = _known(gather(folder, "seconds"))
-    with opened(folder) as store, store.unchanged(), drafted(path) as draft:
+    with opened(folder) as store, store.unchanged(), draft_file(path) as draft:
         types = _types(store, known)
         if arrow is None:
             _write_csv(draft, types, _rows(store, known))

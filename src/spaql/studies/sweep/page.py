@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spaql._version import __version__
-from spaql.atomic_io import replace
+from spaql.atomic_io import write_file
 from spaql.studies.sweep.gathered import METRIC, Gathered, gather
 from spaql.studies.sweep.pictures import Sheet, sheets
 from spaql.studies.sweep.status import Failed, Status, status
@@ -33,7 +33,7 @@ def write_report(
     path = Path(folder) / REPORT if target is None else Path(target)
     gathered, now = gather(folder, metric), status(folder, _MOST_FAILURES)
     text = report.sections_page(gathered.name, subtitle(now), sections(gathered, now, baseline))
-    replace(path, text.encode())
+    write_file(path, text.encode())
     return path
 
 

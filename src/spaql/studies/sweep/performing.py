@@ -16,7 +16,7 @@ from typing import Any
 
 import gymnasium
 
-from spaql.atomic_io import check_folder, replace
+from spaql.atomic_io import check_folder, write_file
 from spaql.errors import StudyError
 from spaql.runner import engines
 from spaql.runner.run_many import Tally, announce
@@ -90,7 +90,7 @@ def sweep(
         raise StudyError(f"{where!r} is of something else, as no runs are beside it; choose another folder")
     with opened(check_folder(folder), engine=chosen, progress_bar=progress_bar) as performed:
         told = json.dumps({**described.told, "name": described.name}, indent=1, default=str)
-        replace(performed.store.path.parent / STUDY, f"{told}\n".encode())
+        write_file(performed.store.path.parent / STUDY, f"{told}\n".encode())
         done = performed.store.finished() & described.ids
         failed = set() if retry_failed else performed.store.failures().keys() & described.ids
         runs = described.missing(done | failed)

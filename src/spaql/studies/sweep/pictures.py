@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from spaql import stats
-from spaql.atomic_io import FIGURES, Content, check_folder, write
+from spaql.atomic_io import FIGURES, Content, check_folder, write_files
 from spaql.errors import OutputError, StudyError
 from spaql.runner.store import Store
 from spaql.studies.sweep.gathered import METRIC, Gathered, Members, curves
@@ -93,17 +93,19 @@ def draw(gathered: Gathered, target: str | os.PathLike[str] | None = None, basel
     """
     found = sheets(gathered, baseline)
     drawn = {sheet.name: partial(Sheet.figure, sheet) for sheet in found}
-    files: Mapping[str, Content]
+    files: dict[str, Content] = {}
     if target is None:
         folder = check_folder(gathered.folder)
-        files = {f"{FIGURES}/{name}.{kind}": draw for name, draw in drawn.items() for kind in ("png", "svg")}
-        return write(folder, files)
+        for name, draw in drawn.items():
+            files |= figures.writers(f"{FIGURES}/{name}", draw)
+        return write_files(folder, files)
     path = Path(target)
     if path.suffix.lower() not in (".png", ".svg"):
         raise OutputError(f"{str(target)!r}: a figure ends in .png or .svg")
-    first, *others = drawn
-    files = {path.name: drawn[first]} | {f"{path.stem}-{name}{path.suffix}": drawn[name] for name in others}
-    return write(check_folder(path.parent), files)
+    for name, draw in drawn.items():
+        stem = path.stem if name == next(iter(drawn)) else f"{path.stem}-{name}"
+        files |= figures.writers(stem, draw, (path.suffix.removeprefix("."),))
+    return write_files(check_folder(path.parent), files)
 
 
 # Scores --------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def files(outcome: Outcome, *, figures: bool) -> dict[str, Content]:
     if figures:
         for name, chart in ((HISTORY, history(outcome)), (IMPORTANCE, importance(outcome))):
             if chart is not None:
-                found[name] = partial(drawing.chart, chart)
+                found |= drawing.writers(name.removesuffix(".png"), partial(drawing.chart, chart), ("png",))
     return found
 
 
