@@ -18,7 +18,7 @@ BRIDGED = ("CartPole-v1", "Pendulum-v1")
 
 def _bridged(environment: str, steps: int) -> Ready:
     """Learning through Gymnasium, all of it."""
-    return lambda: lambda: Tessera(environment).learn(total_timesteps=steps).steps_taken
+    return lambda: lambda: Tessera(environment).learn(total_timesteps=steps).num_timesteps
 
 
 def bare_loop(environment: str, steps: int, sampling: bool) -> Callable[[], int]:

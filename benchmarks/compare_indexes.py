@@ -40,7 +40,7 @@ class Joint(NamedTuple):
 
 def joint_tree(agent) -> Joint:
     """Build the joint tree of an agent's first partition."""
-    cells = agent.partition.at(0)
+    cells = agent.cells().at(0)
     states, actions = agent.problem.states, agent.problem.actions
     low = np.hstack([states.to_unit(cells.state_low), actions.to_unit(cells.action_low)])
     high = np.hstack([states.to_unit(cells.state_high), actions.to_unit(cells.action_high)])
@@ -182,7 +182,7 @@ def main() -> None:
         for cls in (SPAQL, AQL):
             agent = cls(problem).learn(iterations=iterations)
             policy = agent._policy()
-            cells, times = len(agent.partition.at(0)), []
+            cells, times = len(agent.cells().at(0)), []
             blank = [
                 nanoseconds(lambda u=u, s=states, p=points: blank_steps(s, STEPS, u, random, p)) for u in (False, True)
             ]

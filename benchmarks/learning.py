@@ -47,11 +47,11 @@ def _training(cls: Any, problem: Problem, iterations: int, **parameters: Any) ->
 
 
 def _decision(problem: Problem, iterations: int) -> Callable[[], Callable[[], Any]]:
-    Tessera(problem).learn(iterations=1).arms  # noqa: B018  (compiles)
+    Tessera(problem).learn(iterations=1).cells()  # compiles
 
     def ready() -> Callable[[], Any]:
         agent = Tessera(problem).learn(iterations=iterations)
-        return lambda: agent.arms
+        return lambda: len(agent.cells())
 
     return ready
 
@@ -90,7 +90,7 @@ def control_to_simulation(bar: Bar) -> list[dict[str, Any]]:
         episodes = max(1, round(steps / length))
         yardstick: Ready = partial(_steps_of, _simulation(problem, episodes))
         yardstick()()
-        _learned(problem, steps)().arms  # noqa: B018  (compiles)
+        _learned(problem, steps)().cells()  # compiles
         rows.append(
             {
                 "problem": problem.name,
@@ -117,7 +117,7 @@ def learning_of(problem: Any, steps: int) -> Ready:
 
     def ready() -> Callable[[], int]:
         learn = _learned(problem, steps)
-        return lambda: learn().steps_taken
+        return lambda: learn().num_timesteps
 
     return ready
 
@@ -129,8 +129,8 @@ def _deciding(problem: Any, steps: int) -> Ready:
         agent = _learned(problem, steps)()
 
         def work() -> int:
-            agent.arms  # noqa: B018
-            return agent.steps_taken
+            len(agent.cells())  # noqa: B018
+            return agent.num_timesteps
 
         return work
 

@@ -18,7 +18,7 @@ _LARGE_STEPS = 1_000_000
 # What a process uses at most; on Linux `ru_maxrss` would begin with what its parent uses.
 _PEAK = """
 import sys, resource, spaql
-spaql.Tessera(sys.argv[1]).learn(**{sys.argv[2]: int(sys.argv[3])}, progress_bar=False).arms
+spaql.Tessera(sys.argv[1]).learn(**{sys.argv[2]: int(sys.argv[3])}, progress_bar=False).cells()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 if sys.platform == "linux":
     with open("/proc/self/status") as status:

@@ -70,7 +70,7 @@ def show(bar: Bar) -> dict[str, Any]:
         path, page = agent.save(Path(folder) / "large.spaql"), Path(folder) / "large.html"
         call = [sys.executable, "-m", "spaql", "show", str(path), "--no-open"]
         took = [seconds(partial(subprocess.run, call, check=True, capture_output=True)) for _ in range(2)]
-        return {"cells": agent.arms, "seconds": took[-1], "megabytes": page.stat().st_size / 1e6}
+        return {"cells": len(agent.cells()), "seconds": took[-1], "megabytes": page.stat().st_size / 1e6}
 
 
 def kept(bar: Bar) -> list[dict[str, Any]]:
@@ -80,17 +80,17 @@ def kept(bar: Bar) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.spaql"
         for agent in agents:
-            bar(f"a file of {agent.arms:,} cells")
-            times = timing.REPEATS * (1 if agent.arms > _MANY_CELLS else 4)  # a short call is more often disturbed
+            bar(f"a file of {len(agent.cells()):,} cells")
+            times = timing.REPEATS * (1 if len(agent.cells()) > _MANY_CELLS else 4)  # a short call is more often disturbed
             calls = partial(agent.save, path), partial(files.load, path)
             save, load = (min(seconds(call) for _ in range(times)) for call in calls)
             rows.append(
                 {
                     "agent": type(agent).__name__,
-                    "cells": agent.arms,
+                    "cells": len(agent.cells()),
                     "save_ms": 1e3 * save,
                     "load_ms": 1e3 * load,
-                    "bytes_per_cell": path.stat().st_size / agent.arms,
+                    "bytes_per_cell": path.stat().st_size / len(agent.cells()),
                 }
             )
     return rows

@@ -18,7 +18,7 @@ def main() -> None:
     """Train on CartPole, and write both pictures."""
     agent = spaql.Tessera("cartpole", seed=0).learn(total_timesteps=50_000)
     print(agent.evaluate(episodes=1000))
-    print(f"{agent.arms} cells")
+    print(f"{len(agent.cells())} cells")
     figures.save(agent.plot(), HERE / "inspect-plot.png")
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -91,7 +91,7 @@ def show(name, agent, budget):
     fresh = agent.evaluate(episodes=2000, deterministic=True)
     low, high = fresh.interval
     speed = f"{steps / seconds:14,.0f}" if steps else f"{'-':>14}"
-    print(f"{name:<16}{fresh.mean:8.3f}   {low:.3f} to {high:.3f}{agent.arms:8}{steps:14,}{speed}")
+    print(f"{name:<16}{fresh.mean:8.3f}   {low:.3f} to {high:.3f}{len(agent.cells()):8}{steps:14,}{speed}")
     return fresh.mean
 
 

@@ -134,7 +134,7 @@ def test_paces_are_per_step_and_in_turn(monkeypatch):
 
 def test_a_large_agent_has_the_asked_size_and_a_true_index():
     agent = partitions.large_agent(2000)
-    assert 2000 - 15 <= agent.arms <= 2000
+    assert 2000 - 15 <= len(agent.cells()) <= 2000
     policy = agent._policy()
     points = np.random.default_rng(0).random((200, 4))
     cells = policy.greedy(points, np.zeros(200, np.int64))

@@ -220,7 +220,7 @@ def test_families_on_the_command_line(options, name, tmp_path, capsys, monkeypat
 
 
 def test_the_table_of_constants_says_the_defaults():
-    signature = spaql.Tessera(spaql.problems.oil()).get_parameters()
+    signature = spaql.Tessera(spaql.problems.oil()).get_params()
     for name, (lower, default, higher) in families.CHANGES.items():
         assert signature[name] == default
         assert lower < default < higher

@@ -57,14 +57,14 @@ class Recorder(Callback):
         self.seen.append("begin")
 
     def due(self, agent):
-        return None if self.every is None else (agent.steps_taken // self.every + 1) * self.every
+        return None if self.every is None else (agent.num_timesteps // self.every + 1) * self.every
 
     def call(self, agent):
         self.seen.append("call")
-        self.steps.append(agent.steps_taken)
+        self.steps.append(agent.num_timesteps)
         if self.error is not None:
             raise self.error
-        return agent.steps_taken < self.stop_at
+        return agent.num_timesteps < self.stop_at
 
     def end(self, agent):
         self.seen.append("end")
@@ -97,7 +97,7 @@ class Saved:
 
     def __call__(self, path):
         self.paths.append(path)
-        path.write_text(str(self.agent.steps_taken))
+        path.write_text(str(self.agent.num_timesteps))
 
 
 def with_saving(agent):
@@ -133,7 +133,7 @@ def test_learning_is_the_same_with_callbacks(name, tmp_path):
     watched.learn(iterations=length, callback=callbacks)
     assert watched.history.tobytes() == plain.history.tobytes()
     assert len(watched.history) == length
-    assert watched.partition.q.tobytes() == plain.partition.q.tobytes()
+    assert watched.cells().q.tobytes() == plain.cells().q.tobytes()
     assert watched.evaluate(2).returns.tobytes() == plain.evaluate(2).returns.tobytes()
     assert watched.learn(iterations=3).history.tobytes() == plain.learn(iterations=3).history.tobytes()
     assert len(recorder.steps) == length  # after every iteration, so the run was cut as finely as it can be
@@ -160,7 +160,7 @@ def test_a_budget_of_steps_is_the_same_with_callbacks():
     assert len(recorder.steps) == 10
     for place, steps in enumerate(recorder.steps[:-1], 1):  # after the iteration that reaches the step
         assert 0 <= steps - place * (total // 10) < watched.steps_per_iteration
-    assert recorder.steps[-1] == watched.steps_taken <= total  # the last is due where no iteration fits any more
+    assert recorder.steps[-1] == watched.num_timesteps <= total  # the last is due where no iteration fits any more
 
 
 # When callbacks are called ------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_other_answers_do_not(answer):
 def test_all_that_are_due_are_called_when_one_stops():
     first, second, later = Recorder(every=5, stop_at=5), Recorder(every=5), Recorder(every=10)
     agent = AGENTS["SPAQL"]().learn(iterations=10, callback=(first, second, later))
-    assert agent.steps_taken == 5
+    assert agent.num_timesteps == 5
     assert (first.steps, second.steps, later.steps) == ([5], [5], [])
     assert first.seen[-1] == second.seen[-1] == later.seen[-1] == "end"
 
@@ -357,7 +357,7 @@ def test_evaluations_have_random_numbers_of_their_own():
     agent, evaluate, again = AGENTS["AQL"](), Evaluate(25, EPISODES), Evaluate(25, EPISODES)
     agent.learn(iterations=5, callback=[evaluate, again])
     assert evaluate.results == again.results
-    assert evaluate.results[0].steps == agent.steps_taken
+    assert evaluate.results[0].steps == agent.num_timesteps
     assert evaluate.results[0].mean != agent.evaluate(EPISODES).mean
 
 
@@ -450,8 +450,9 @@ def test_a_checkpoint_goes_on_where_it_was_written(name, tmp_path):
     best = Evaluate(25, EPISODES, save_best=tmp_path / "best.spaql")
     agent.learn(iterations=12, callback=[checkpoint, best])
     again = spaql.load(checkpoint.files[0])
-    assert checkpoint.files[0].name == f"steps-{again.steps_taken}.spaql"
-    assert spaql.load(best.save_best).steps_taken == best.best.steps
+    assert checkpoint.files[0].name == f"steps-{again.num_timesteps}.spaql"
+    assert spaql.load(best.save_best).num_timesteps == best.best.steps
+    assert spaql.load(best.save_best).recorded_evaluation is None  # a maximum of noisy means is no evaluation
     if name == "SPAQL":  # an environment does not begin in the middle of its random numbers
         assert again.learn(iterations=12 - again.iterations).history.tobytes() == agent.history.tobytes()
 
@@ -525,10 +526,10 @@ def test_a_log_takes_new_rows_only(monkeypatch):
     assert len(asked) == 1  # for the names of the columns
     assert [row["iteration"] for row in kept.rows] == list(range(4, 44))
     for after in (0, 1, 3, 20, 42, 43, 50):
-        np.testing.assert_array_equal(agent.rows_after(after), agent.history[after:])
+        np.testing.assert_array_equal(agent._rows_after(after), agent.history[after:])
     agent._history[:] = [agent.history[:5], agent.history[5:9], agent.history[9:]]
     for after in (0, 4, 5, 6, 9, 10):
-        np.testing.assert_array_equal(agent.rows_after(after), np.concatenate(agent._history)[after:])
+        np.testing.assert_array_equal(agent._rows_after(after), np.concatenate(agent._history)[after:])
 
 
 def read_csv(path):

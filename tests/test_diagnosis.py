@@ -66,8 +66,8 @@ def test_asking_changes_nothing(name):
     asked.learn(iterations=5)
     silent.learn(iterations=10)
     np.testing.assert_array_equal(asked.history, silent.history)
-    np.testing.assert_array_equal(asked.partition.q, silent.partition.q)
-    assert asked.steps_taken == silent.steps_taken
+    np.testing.assert_array_equal(asked.cells().q, silent.cells().q)
+    assert asked.num_timesteps == silent.num_timesteps
     assert asked.evaluate(10).mean == silent.evaluate(10).mean
 
 

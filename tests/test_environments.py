@@ -143,7 +143,7 @@ def test_textbook_aql_on_the_environment_equals_the_compiled_agent(name):
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     for h, partition in enumerate(partitions):
-        assert cells(agent.partition.at(h), problem) == boxes(partition.balls), f"time step {h}"
+        assert cells(agent.cells().at(h), problem) == boxes(partition.balls), f"time step {h}"
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -155,7 +155,7 @@ def test_textbook_spaql_on_the_environment_equals_the_compiled_agent(name):
     assert world.trained == agent.training_steps
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
-    assert cells(agent.partition, problem) == boxes(best.balls)
+    assert cells(agent.cells(), problem) == boxes(best.balls)
 
 
 # Gymnasium's side -----------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def steps_of(agent):
 
 def test_the_cell_and_its_rivals_are_those_of_the_partition(agent):
     for step in steps_of(agent):
-        cells = agent.partition.at(step)
+        cells = agent.cells().at(step)
         for row in agent.problem.states.from_unit(
             np.random.default_rng(5).random((20, agent.problem.states.dimensions))
         ):
@@ -260,12 +260,12 @@ def test_shares_are_of_the_visits(agent):
     assert sum(shares) == pytest.approx(1.0)
     assert min(shares) >= 0.0
     _, weights = visited(agent._policy(), 0, False)
-    assert weights.sum() == pytest.approx(agent.partition.at(0).visits.sum())
+    assert weights.sum() == pytest.approx(agent.cells().at(0).visits.sum())
 
 
 def test_shares_are_what_points_drawn_from_the_cells_say():
     agent = spaql.Tessera("oil", seed=1).learn(iterations=100)
-    rules, cells, random = agent.rules(), agent.partition, np.random.default_rng(0)
+    rules, cells, random = agent.rules(), agent.cells(), np.random.default_rng(0)
     chosen = random.choice(len(cells), 5000, p=cells.visits / cells.visits.sum())
     points = cells.state_low[chosen] + random.random((5000, 1)) * (cells.state_high - cells.state_low)[chosen]
     found = np.bincount(rules._first(points), minlength=len(rules)) / 5000
@@ -276,7 +276,7 @@ def test_inherited_visits_are_shared_out():
     agent = spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=50)
     _, weights = visited(agent._policy(), 0, True)
     assert weights.sum() == pytest.approx(50)  # one visit in every episode
-    assert agent.partition.at(0).visits.sum() > 100
+    assert agent.cells().at(0).visits.sum() > 100
 
 
 # Hand-made policies ------------------------------------------------------------------------------------------------

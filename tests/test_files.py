@@ -10,7 +10,6 @@ import sys
 import threading
 import tracemalloc
 import zipfile
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -39,13 +38,13 @@ def test_an_agent_goes_on_as_if_it_had_not_been_saved(tmp_path, kind, name):
     whole, first = MAKERS[kind](name).learn(iterations=25), MAKERS[kind](name).learn(iterations=10)
     again = spaql.load(first.save(tmp_path / "agent"))
     assert type(again) is type(first)
-    assert again.get_parameters() == first.get_parameters()
+    assert again.get_params() == first.get_params()
     np.testing.assert_array_equal(again.evaluate(10).returns, first.evaluate(10).returns)
     again.learn(iterations=15)
     np.testing.assert_array_equal(again.history, whole.history)
     np.testing.assert_array_equal(again.evaluate(10).returns, whole.evaluate(10).returns)
     for name in ("state_low", "action_high", "q", "visits"):
-        np.testing.assert_array_equal(getattr(again.partition, name), getattr(whole.partition, name))
+        np.testing.assert_array_equal(getattr(again.cells(), name), getattr(whole.cells(), name))
 
 
 def test_predictions_go_on_too(tmp_path):
@@ -218,32 +217,33 @@ def test_saving_leaves_no_drafts(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["agent.spaql"]
 
 
-def test_an_older_format_is_read_and_becomes_the_new_one(tmp_path):
-    data = Path(__file__).parent / "data"
-    kinds = {"oil": ([0.3], [0.625]), "ambulance": ([0.3], [0.25]), "cartpole": ([0.01, 0.2, 0.03, -0.4], 0)}
-    for name, (seen, done) in kinds.items():
-        agent = spaql.load(data / f"format-1-{name}.spaql")
-        assert agent.predict(np.array(seen))[0] == done
-        assert agent.fresh_score is None
-        path = agent.save(tmp_path / "agent.spaql")
-        assert head_of(path)["format"] == 2
-        assert agent.learn(iterations=3).iterations == spaql.load(path).learn(iterations=3).iterations
-
-
 def head_of(path):
     with zipfile.ZipFile(path) as archive:
         return json.loads(archive.read("agent.json"))
 
 
-def test_the_fresh_score_goes_with_the_agent(tmp_path):
+def test_a_recorded_evaluation_goes_with_the_agent(tmp_path):
     agent = spaql.Tessera("oil", seed=1).learn(iterations=10)
-    assert agent.fresh_score is None
-    fresh = agent.evaluate(20, seed=5)
-    again = spaql.load(agent.save(tmp_path / "agent.spaql"))
-    assert again.fresh_score == agent.fresh_score
-    assert again.fresh_score["mean"] == fresh.mean
-    assert (again.fresh_score["episodes"], again.fresh_score["seed"], again.fresh_score["iterations"]) == (20, 5, 10)
-    assert again.learn(iterations=5).fresh_score["iterations"] == 10  # it tells when it was measured
+    assert agent.recorded_evaluation is None
+    evaluation = agent.evaluate(20, seed=5)
+    assert agent.recorded_evaluation is None  # evaluating has no side effect
+    again = spaql.load(agent.record_evaluation(evaluation).save(tmp_path / "agent.spaql"))
+    record = again.recorded_evaluation
+    assert record == agent.recorded_evaluation == evaluation.to_dict()
+    assert record["mean"] == evaluation.mean
+    assert (record["episodes"], record["seed"], record["iterations"]) == (20, 5, 10)
+    assert again.learn(iterations=5).recorded_evaluation["iterations"] == 10  # when it was measured
+
+
+def test_neither_a_diagnosis_nor_another_evaluation_replaces_the_recorded_one():
+    agent = spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=60)
+    agent.record_evaluation(agent.evaluate(20, seed=5))
+    before = agent.recorded_evaluation
+    assert any(found.id == "selection-noise" for found in agent.diagnose())  # which plays 200 episodes
+    agent.evaluate(30)
+    assert agent.recorded_evaluation == before
+    with pytest.raises(ParameterError, match="record_evaluation: expected what evaluate returned"):
+        agent.record_evaluation(4.2)
 
 
 class Gusts(gymnasium.Env):
@@ -648,7 +648,7 @@ def test_flipped_bytes_are_refused_or_change_nothing_learned(tmp_path):
             refused += 1
         else:  # a date in the archive, say
             assert again.history.tobytes() == agent.history.tobytes()
-            assert again.partition.q.tobytes() == agent.partition.q.tobytes()
+            assert again.cells().q.tobytes() == agent.cells().q.tobytes()
     assert refused > 200
 
 
@@ -766,4 +766,4 @@ def test_long_trained_agents_are_not_refused(tmp_path, kind):
     for problem in ("wild", "cartpole", "pendulum"):
         agent = MAKERS[kind](problem).learn(total_timesteps=30_000)
         again = spaql.load(agent.save(tmp_path / "agent.spaql"))
-        assert again.arms == agent.arms
+        assert len(again.cells()) == len(agent.cells())

@@ -474,7 +474,7 @@ def test_ids_instances_and_factories_are_the_same_environment():
     agents = [spaql.Tessera(each, **options).learn(iterations=15) for each in given]
     for agent in agents[1:]:
         np.testing.assert_array_equal(agent.history, agents[0].history)
-        assert_same_cells(agent.partition, agents[0].partition)
+        assert_same_cells(agent.cells(), agents[0].cells())
         np.testing.assert_array_equal(agent.evaluate(3).returns, agents[0].evaluate(3).returns)
     assert {agent.problem.name for agent in agents} == {"CartPole-v1"}
     assert {agent.problem.horizon for agent in agents} == {500}
@@ -815,7 +815,7 @@ def test_rewards_that_are_no_numbers_are_faults(name, value):
         agent.learn(iterations=20)
     assert_one_sentence(caught)
     agent.learn(iterations=3)
-    assert np.isfinite(agent.partition.q).all()
+    assert np.isfinite(agent.cells().q).all()
     assert np.isfinite(agent.history["score"]).all()
 
 
@@ -859,7 +859,7 @@ def test_rewards_that_are_not_one_number_are_faults(name, value):
         agent.learn(iterations=20)
     assert_one_sentence(caught)
     agent.learn(iterations=3)
-    assert np.isfinite(agent.partition.q).all()
+    assert np.isfinite(agent.cells().q).all()
 
 
 LINE, TABLE = spaces.Box(0, 1, (3,), F64), spaces.Box(0, 1, (2, 2), F64)
@@ -1074,7 +1074,7 @@ def test_an_exception_of_the_environment_reaches_the_caller_as_it_is(name, step)
     assert len(agent.history) == done
     agent.learn(iterations=20)
     assert agent.iterations == done + 20
-    assert (agent.history["training_steps"][-1], agent.steps_taken) == (agent.training_steps, agent.steps_taken)
+    assert (agent.history["training_steps"][-1], agent.num_timesteps) == (agent.training_steps, agent.num_timesteps)
     assert not env.strangers
 
 
@@ -1297,7 +1297,7 @@ class Pair(gymnasium.Env):
 
 def values(agent):
     """Q of the cells that hold the two states."""
-    cells = agent.partition
+    cells = agent.cells()
     return [float(cells.q[((cells.state_low <= x) & (x <= cells.state_high)).all(axis=1)].max()) for x in (0.0, 1.0)]
 
 
@@ -1335,7 +1335,7 @@ def test_the_discount_of_a_long_horizon_sees_past_a_truncation():
     for end, worth in (("terminated", 1.0), ("truncated", 20.0)):
         agent = spaql.Tessera(One(end), horizon=20).learn(iterations=2000)
         assert agent.training_steps == 2000
-        np.testing.assert_allclose(agent.partition.q, worth, rtol=0.1)
+        np.testing.assert_allclose(agent.cells().q, worth, rtol=0.1)
 
 
 @pytest.mark.parametrize("name", ["published", "AQL"])
@@ -1358,7 +1358,7 @@ def test_environments_that_end_in_the_first_step(name, ends):
     assert result.steps == 20
     if name != "Random":
         assert agent.training_steps == agent.iterations == 30
-        assert np.isfinite(agent.partition.q).all()
+        assert np.isfinite(agent.cells().q).all()
     agent.predict([0.5])
 
 
@@ -1371,7 +1371,7 @@ def test_rewards_of_every_scale(name, scale):
     assert np.isfinite(result.returns).all()
     assert (np.sign(result.returns) == np.sign(scale)).all()
     if name != "Random":
-        assert np.isfinite(agent.partition.q).all()
+        assert np.isfinite(agent.cells().q).all()
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e40])
@@ -1383,8 +1383,8 @@ def test_the_unit_of_rewards_changes_nothing_for_spaql(scale):
         env = Chase(unit)
         agents.append(spaql.Tessera(env, seed=0, horizon=20, warm_up=100).learn(iterations=60))
     np.testing.assert_array_equal(agents[0].history["score"] * factor, agents[1].history["score"])
-    np.testing.assert_array_equal(agents[0].partition.state_low, agents[1].partition.state_low)
-    np.testing.assert_array_equal(agents[0].partition.q * factor, agents[1].partition.q)
+    np.testing.assert_array_equal(agents[0].cells().state_low, agents[1].partition.state_low)
+    np.testing.assert_array_equal(agents[0].cells().q * factor, agents[1].partition.q)
 
 
 # Seeds and evaluation -------------------------------------------------------------------------------------------------
@@ -1541,7 +1541,7 @@ def test_a_deep_copy_learns_the_same_on_an_environment_of_its_own(name, given):
         agent.learn(iterations=10)
         assert other.iterations == 10
         np.testing.assert_array_equal(other.learn(iterations=10).history, agent.history)
-        assert_same_cells(other.partition, agent.partition)
+        assert_same_cells(other.cells(), agent.cells())
         np.testing.assert_array_equal(other.evaluate(3).returns, agent.evaluate(3).returns)
 
 
@@ -1700,7 +1700,7 @@ def test_steps_are_counted_and_actions_are_members(name, world):
         assert agent.iterations == len(agent.history) == 8
         assert (np.diff(agent.history["training_steps"]) <= 12).all()
         assert np.isfinite(agent.history["score"]).all()
-        assert np.isfinite(agent.partition.q).all()
+        assert np.isfinite(agent.cells().q).all()
     problem = agent.problem
     assert (problem.states.low < problem.states.high).all()
     assert problem.clipped.shape == (problem.states.dimensions,)
@@ -1732,7 +1732,7 @@ def test_the_same_seed_is_the_same_agent_whatever_is_asked_of_it(name, world):
     np.testing.assert_array_equal(other.evaluate(4).returns, agent.evaluate(4).returns)
     assert other.training_steps == agent.training_steps
     if name != "Random":
-        assert_same_cells(other.partition, agent.partition)
+        assert_same_cells(other.cells(), agent.cells())
 
 
 @every_law

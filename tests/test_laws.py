@@ -119,10 +119,14 @@ def assert_same_cells(a, b):
 def assert_same(a, b):
     """Two agents know the same and do the same."""
     np.testing.assert_array_equal(a.history, b.history)
-    assert (a.training_steps, a.selection_steps, a.arms) == (b.training_steps, b.selection_steps, b.arms)
+    assert (a.training_steps, a.selection_steps, len(a.cells())) == (
+        b.training_steps,
+        b.selection_steps,
+        len(b.cells()),
+    )
     assert a.selection_score == b.selection_score
-    if a.arms:
-        assert_same_cells(a.partition, b.partition)
+    if len(a.cells()):
+        assert_same_cells(a.cells(), b.cells())
     rows = observations(a.problem)
     np.testing.assert_array_equal(a.predict(rows)[0], b.predict(rows)[0])
     np.testing.assert_array_equal(a.evaluate(EPISODES).returns, b.evaluate(EPISODES).returns)
@@ -256,7 +260,7 @@ def test_a_deterministic_action_is_the_middle_of_a_greedy_cell(name, world):
         state = np.full(len(rows), step)
         middle = np.asarray(agent.predict(rows, state=state)[0]).reshape(len(rows), -1)
         drawn = np.asarray(agent.predict(rows, state=state, deterministic=False)[0]).reshape(len(rows), -1)
-        boxes = greedy_boxes(agent.partition.at(step), rows, agent.problem.states.high)
+        boxes = greedy_boxes(agent.cells().at(step), rows, agent.problem.states.high)
         for action, draw, (low, high) in zip(middle, drawn, boxes, strict=True):
             assert np.isclose(0.5 * (low + high), action, rtol=0.0, atol=1e-12).all(axis=1).any()
             assert ((low <= draw) & (draw <= high)).all(axis=1).any()
@@ -357,14 +361,13 @@ def test_history_is_consistent(name, world):
     assert rows["selection_steps"][-1] == agent.selection_steps
     assert (np.diff(rows["training_steps"], prepend=0) <= problem.horizon).all()
     assert (np.diff(rows["training_steps"], prepend=0) > 0).all()
-    assert agent.arms == len(agent.partition)
     assert (rows["value_low"] <= rows["value_high"]).all()
     assert np.isin(rows["resets"], (0, 1)).all()
     if isinstance(agent, Tessera):
         np.testing.assert_array_equal(rows["arms"], whole_arms(problem) + np.cumsum(rows["splits"]))
         assert agent.selection_score is None
     else:
-        assert rows["arms"][-1] == agent.arms
+        assert rows["arms"][-1] == len(agent.cells())
         assert (rows["value_high"] <= problem.horizon).all()
         assert ((rows["splits"] >= 0) & (rows["splits"] <= problem.horizon)).all()
         assert agent.selection_score == (rows["best"][-1] if agent.rollouts else None)
@@ -407,7 +410,7 @@ def test_aql_selects_nothing(name, world):
 @crossed(["AQL"])
 def test_watching_changes_nothing(name, world):
     watched, alone = (AQL(problem_of(world), rollouts=n).learn(iterations=SHORT) for n in (5, 0))
-    assert_same_cells(watched.partition, alone.partition)
+    assert_same_cells(watched.cells(), alone.cells())
 
 
 @pytest.mark.parametrize("world", PUBLISHED)
@@ -418,7 +421,7 @@ def test_published_spaql_is_myopic(world, scaling):
     horizon = agent.problem.horizon
     assert (agent.history["value_low"] == horizon).all()
     assert (agent.history["value_high"] == horizon).all()
-    assert (agent.partition.q >= horizon).all()
+    assert (agent.cells().q >= horizon).all()
 
 
 def test_aql_is_not_myopic():
@@ -467,10 +470,10 @@ def test_two_agents_share_one_problem():
 @every_agent
 def test_parameters_round_trip(name, world):
     agent = make(name, world, seed=5)
-    parameters = agent.get_parameters()
+    parameters = agent.get_params()
     assert parameters["seed"] == 5
     twin = type(agent)(agent.problem, **parameters)
-    assert twin.get_parameters() == parameters
+    assert twin.get_params() == parameters
     assert repr(twin) == repr(agent)
     assert all(f"{key}={value!r}" in repr(agent) for key, value in parameters.items())
     assert_same(twin.learn(iterations=SHORT), agent.learn(iterations=SHORT))

@@ -101,7 +101,7 @@ def test_a_cell_is_what_its_agents_say(small, cells, algorithm):
     fresh = mean_interval([agent.evaluate(10).mean for agent in own[apart]])
     assert (cell.fresh, cell.fresh_low, cell.fresh_high) == (fresh.mean, fresh.low, fresh.high)
     assert cell.as_published_fresh == pytest.approx(np.mean([agent.evaluate(10).mean for agent in own[best]]))
-    assert cell.arms == np.mean([agent.arms for agent in own[best]])
+    assert cell.arms == np.mean([len(agent.cells()) for agent in own[best]])
     assert cell.training_steps == own[best][0].training_steps == setting.iterations * 5
     assert cell.selection_steps == own[best][0].selection_steps
     assert cell.optimum == spaql.optimum(setting.make()).value
@@ -114,13 +114,13 @@ def test_the_cell_of_the_default_agent_is_what_its_agents_say(small, cells):
     agents = [by_hand(run) for run in small.plan.beyond(setting)]
     fresh = mean_interval([agent.evaluate(10).mean for agent in agents])
     assert (cell.fresh, cell.fresh_low, cell.fresh_high) == (fresh.mean, fresh.low, fresh.high)
-    assert cell.arms == cell.fresh_arms == np.mean([agent.arms for agent in agents])
+    assert cell.arms == cell.fresh_arms == np.mean([len(agent.cells()) for agent in agents])
     assert (cell.training_steps, cell.selection_steps) == (setting.iterations * 5, 0)
     assert cell.label == "SPAQL beyond"
     for name in ("printed", "as_published", "scaling", "fresh_scaling", "counterpart", "printed_leading"):
         assert getattr(cell, name) is None
     curves = small.curves(setting, "beyond")
-    np.testing.assert_array_equal(curves.moment_cells[:, -1], [agent.arms for agent in agents])
+    np.testing.assert_array_equal(curves.moment_cells[:, -1], [len(agent.cells()) for agent in agents])
     assert curves.moment_steps[-1] == setting.iterations * 5
     (growth,) = small.growth(setting, "beyond")
     np.testing.assert_array_equal(growth.frames[-1].q, agents[0].partition.at(0).q)
@@ -158,7 +158,7 @@ def test_the_portrait_is_the_best_agent_and_its_partition_grows_to_what_it_retur
         growths = small.growth(setting, algorithm)
         assert [growth.step for growth in growths] == ([0] if algorithm == "spaql" else [0, 2, 4])
         for growth in growths:
-            last, cells = growth.frames[-1], best.partition.at(growth.step)
+            last, cells = growth.frames[-1], best.cells().at(growth.step)
             np.testing.assert_array_equal(last.q, cells.q)
             np.testing.assert_array_equal(last.low, np.hstack([cells.state_low, cells.action_low]))
             assert len(growth.frames[0].q) <= len(last.q)

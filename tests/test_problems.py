@@ -687,7 +687,7 @@ def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind
     agent.learn(iterations=50 - agent.iterations)
     other = MAKERS[kind](oil(), **more).learn(iterations=50)
     np.testing.assert_array_equal(agent.history["score"], other.history["score"])
-    np.testing.assert_array_equal(agent.partition.q, other.partition.q)
+    np.testing.assert_array_equal(agent.cells().q, other.cells().q)
 
 
 # At the limits ------------------------------------------------------------------------------------------------

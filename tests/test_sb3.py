@@ -213,7 +213,7 @@ def test_an_agent_learns_the_same_through_a_monitor(tmp_path, kept):
     with closing(Monitor(gymnasium.make("CartPole-v1"), str(tmp_path / "log") if kept else None)) as watched:
         agent = spaql.Tessera(watched, seed=2).learn(iterations=20)
         plain = spaql.Tessera("CartPole-v1", seed=2).learn(iterations=20)
-        assert np.array_equal(agent.partition.visits, plain.partition.visits)
+        assert np.array_equal(agent.cells().visits, plain.cells().visits)
         seen = list(watched.get_episode_rewards())
         assert seen[-20:] == agent.history["score"].tolist()
         assert agent.evaluate(4, seed=1).returns.tolist() == plain.evaluate(4, seed=1).returns.tolist()

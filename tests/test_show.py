@@ -113,13 +113,13 @@ def test_words_can_be_read_without_scripts(pages: dict[str, Path], agents: dict[
     agent = agents["cartpole"]
     for words in (
         "SPAQL on cartpole",
-        f"{agent.arms:,} cells",
+        f"{len(agent.cells()):,} cells",
         f"{agent.training_steps:,}",
         "angular velocity",
         "0.25",
     ):
         assert words in text
-    score = agent.fresh_score
+    score = agent.recorded_evaluation
     assert score is not None
     assert f"{score['mean']:.5g} (95% interval {score['low']:.5g} to {score['high']:.5g}, 10 episodes)" in text
     for found in agents["oil"].diagnose():
@@ -184,7 +184,7 @@ def test_the_command_writes_the_page_beside_the_agent(
     first, second = agents["oil"].save(folder / "agent.spaql"), agents["aql"].save(tmp_path / "other.spaql")
     code, out, _ = run(capsys, "show", folder)
     assert code == 0
-    assert f"100 iterations, 500 training steps, {agents['oil'].arms} cells" in out
+    assert f"100 iterations, 500 training steps, {len(agents['oil'].cells())} cells" in out
     assert out.endswith(f"wrote {folder / 'run.html'}\n")
     assert (folder / "run.html").read_text("utf-8").startswith("<!doctype html>")
     assert run(capsys, "show", first, second, "--no-open")[0] == 0

@@ -70,5 +70,5 @@ def test_selection_takes_twenty_times_the_experience():
 
 def test_spaql_needs_fewer_cells():
     for table in ("table 1", "table 2"):
-        ours, theirs = (np.mean([a.arms for a in agents(f"{table}, {kind}")]) for kind in ("SPAQL", "AQL"))
+        ours, theirs = (np.mean([len(a.cells()) for a in agents(f"{table}, {kind}")]) for kind in ("SPAQL", "AQL"))
         assert 2.0 * ours < theirs

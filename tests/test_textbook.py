@@ -77,7 +77,7 @@ def test_published_spaql_equals_the_textbook(name, seed, scaling):
     agent = SPAQL(problem, scaling=scaling, seed=seed, rollouts=ROLLOUTS).learn(iterations=ITERATIONS)
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
-    assert cells(agent.partition, problem) == boxes(best.balls)
+    assert cells(agent.cells(), problem) == boxes(best.balls)
 
 
 def same_agent(name, seed, iterations, **rules):
@@ -124,7 +124,7 @@ def test_a_forgetful_spaql_equals_the_textbook(name):
 def test_spaql_without_a_mechanism_equals_the_textbook(name, mechanism):
     """The two that are left out here change only the policy that is returned."""
     agent = same_agent(name, 2, ITERATIONS, disable=[mechanism], **EAGER)
-    assert config.DISABLE_JIT or agent.arms > 5
+    assert config.DISABLE_JIT or len(agent.cells()) > 5
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -138,7 +138,7 @@ def test_aql_equals_the_textbook(name, seed, scaling):
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     for h, partition in enumerate(partitions):
-        assert cells(agent.partition.at(h), problem) == boxes(partition.balls), f"time step {h}"
+        assert cells(agent.cells().at(h), problem) == boxes(partition.balls), f"time step {h}"
 
 
 def test_long_run_equals_the_textbook():
@@ -148,4 +148,4 @@ def test_long_run_equals_the_textbook():
     partitions, _ = textbook.aql(plain, iterations=iterations, scaling=0.01, seed=1, rollouts=1)
     agent = AQL(problem, scaling=0.01, seed=1, rollouts=1).learn(iterations=iterations)
     for h, partition in enumerate(partitions):
-        assert cells(agent.partition.at(h), problem) == boxes(partition.balls)
+        assert cells(agent.cells().at(h), problem) == boxes(partition.balls)

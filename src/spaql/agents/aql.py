@@ -185,14 +185,14 @@ class AQL(Trained):
     def _policy(self) -> Partition:
         return self._forest
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> dict[str, NDArray[Any]]:
         """The partitions, counters, streams, history."""
         arrays = {f"forest-{name}": array for name, array in self._forest.arrays().items()}
-        return super().state() | arrays | {"counts": self._counts, "streams": self._streams}
+        return super()._state() | arrays | {"counts": self._counts, "streams": self._streams}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Become what `state` told; see `Agent.restore`."""
-        super().restore(arrays, numbers)
+        super()._restore(arrays, numbers)
         self._forest.restore(within(arrays, "forest-"))
         fill(self._counts, arrays["counts"], "counts")
         fill(self._streams, arrays["streams"], "streams")

@@ -43,7 +43,7 @@ _BATCH = 1000  # episodes played side by side in an evaluation; part of what mak
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A fresh score: episodes on random numbers that neither training nor selection has seen.
+    """Returns of a policy on random numbers that neither training nor selection has seen.
 
     Attributes
     ----------
@@ -53,11 +53,18 @@ class Evaluation:
         Return of each episode, `[episodes]`.
     steps
         Environment steps played.
+    seed, deterministic
+        As `evaluate` used them.
+    iterations
+        How long the agent had learned.
     """
 
     estimate: Estimate
     returns: Floats
     steps: int
+    seed: int
+    deterministic: bool
+    iterations: int
 
     @property
     def mean(self) -> float:
@@ -72,6 +79,20 @@ class Evaluation:
     def __str__(self) -> str:
         return f"{self.estimate} over {self.returns.size} episodes"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the single returns, ready for JSON."""
+        low, high = self.interval
+        return {
+            "mean": float(self.mean),
+            "low": float(low),
+            "high": float(high),
+            "deviation": float(self.estimate.deviation),
+            "episodes": int(self.returns.size),
+            "seed": self.seed,
+            "deterministic": self.deterministic,
+            "iterations": self.iterations,
+        }
+
 
 def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playable:
     """Whatever a user may call a problem as one."""
@@ -80,6 +101,14 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     from spaql.gym.resolve import resolve_problem  # not before it is asked for: it brings all of Gymnasium
 
     return resolve_problem(problem, seed=seed, **environment)
+
+
+def empty_cells(problem: Playable) -> Cells:
+    """Return no cells, for agents without a partition."""
+    states, actions = np.empty((0, problem.states.dimensions)), np.empty((0, problem.actions.dimensions))
+    none = np.empty(0)
+    steps = none.astype(np.int16)
+    return Cells(states, states.copy(), actions, actions.copy(), none, none.astype(np.int32), steps, steps.copy())
 
 
 def check_counts(finished: int, history: NDArray[np.void], steps: Sequence[int], streams: NDArray[np.uint64]) -> None:
@@ -128,27 +157,46 @@ class Agent:
     #: whether it caps the value of a state, at H
     caps_value: ClassVar[bool] = False
     #: how a first use calls the kernel that evaluates
-    _evaluation: ClassVar[str] = "evaluation"
+    _evaluation_kernel: ClassVar[str] = "evaluation"
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
+        self._source = problem, environment
         self.problem = _as_problem(problem, self.seed, environment).taken()
         self._history: list[NDArray[np.void]] = []
-        self._score: dict[str, Any] | None = None
+        self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
     def __repr__(self) -> str:
-        parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_parameters().items())
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
 
-    def get_parameters(self) -> dict[str, Any]:
-        """Constructor keywords and their values."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference."""
         signature = inspect.signature(type(self).__init__)
         return {
             name: getattr(self, name)
             for name, parameter in signature.parameters.items()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters of an agent that has not learned yet; it is made anew, on the problem it was given.
+
+        Raises
+        ------
+        ParameterError
+            On a parameter that the agent does not have, or after learning.
+        """
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
+        if self.num_timesteps > self.problem.warm_up_steps:
+            raise ParameterError(f"set_params: {type(self).__name__} has learned already; make a new agent instead")
+        problem, environment = self._source
+        self.__init__(problem, **known | parameters, **environment)  # type: ignore[misc]
+        return self
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -193,7 +241,7 @@ class Agent:
         rows.flags.writeable = False
         return rows
 
-    def rows_after(self, iteration: int) -> NDArray[np.void]:
+    def _rows_after(self, iteration: int) -> NDArray[np.void]:
         """The rows of `history` after an iteration; does not put all of it together, however often it is asked for."""
         parts: list[NDArray[np.void]] = []
         missing = self.iterations - iteration
@@ -223,6 +271,16 @@ class Agent:
     def monitoring_steps(self) -> int:
         """Environment steps spent on watching only; the agent does not know of them."""
         return 0
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps so far, of training and selection together: what `total_timesteps` counts."""
+        return self.training_steps + self.selection_steps
+
+    @property
+    def min_timesteps(self) -> int:
+        """The least `total_timesteps` that `learn` accepts now."""
+        return 1
 
     @property
     def selection_score(self) -> float | None:
@@ -326,16 +384,16 @@ class Agent:
             actions=actions,
         )
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> dict[str, NDArray[Any]]:
         """All that was learned, as arrays."""
         return {"history": self.history}
 
-    def numbers(self) -> dict[str, Any]:
+    def _numbers(self) -> dict[str, Any]:
         """What else there is to remember, ready for JSON."""
         return {"prediction": self._prediction.bit_generator.state}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        """Become what `state` and `numbers` told of an agent of the same parameters; ValueError if they do not fit."""
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        """Take over what `_state` and `_numbers` returned; ValueError if they do not fit the parameters."""
         history = records(len(arrays["history"]), training.ROW)
         fill(history, arrays["history"], "history")
         self._history[:] = [history]
@@ -354,14 +412,11 @@ class Agent:
 
     # The policy -----------------------------------------------------------------------------------------------
 
-    @property
-    def arms(self) -> int:
-        """Number of cells of the policy."""
-        return len(self._policy())
+    def cells(self) -> Cells:
+        """Return the policy's cells in the problem's units, read-only; `len` counts them (the paper's arms or balls).
 
-    @property
-    def partition(self) -> Cells:
-        """The policy's cells in the problem's units, read-only."""
+        Agents that extract their policy from what they have learned do so at the first call after learning.
+        """
         return self._policy().view()
 
     def _policy(self) -> Partition:
@@ -462,7 +517,7 @@ class Agent:
 
         tree, at = self.tree(), self._time(step)
         count = check_whole(runners_up, "runners_up", 0)
-        scaling = self.get_parameters().get("scaling")
+        scaling = self.get_params().get("scaling")
         called = {"names": names, "actions": actions}
         return explained(
             self.problem, self._policy(), tree, observation, step=at, scaling=scaling, runners_up=count, **called
@@ -488,7 +543,7 @@ class Agent:
         from spaql.explain.rules import rules_of
 
         tree, at = self.tree(), self._time(step)
-        inherits = "scaling" in self.get_parameters()  # the published agents, who split as published
+        inherits = "scaling" in self.get_params()  # the published agents, who split as published
         called = {"names": names, "actions": actions}
         with training.announced("rules", None):
             return rules_of(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
@@ -529,52 +584,53 @@ class Agent:
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         middle = self.plays_middle if deterministic is None else bool(deterministic)
         self._require_training()
-        agent, world = stream(key, Purpose.EVALUATION), stream(key, Purpose.EVALUATION_ENVIRONMENT)
-        returns, steps = np.empty(episodes), 0
         with closing(self.problem.fresh(key)) as problem:
-            frame = problem.frame(min(episodes, _BATCH))
-            for first in range(0, episodes, _BATCH):
-                count = min(_BATCH, episodes - first)
-                with training.announced(self._evaluation, progress_bar), problem.playing():
-                    status, played = self._play(problem.world, frame, count, middle, agent, world)
-                problem.check(status, "while it was evaluated")
-                returns[first : first + count] = frame.returns[:count]
-                steps += played
-        fresh = Evaluation(mean_interval(returns), returns, steps)
-        low, high = fresh.interval
-        self._score = {
-            "mean": float(fresh.mean),
-            "low": float(low),
-            "high": float(high),
-            "deviation": float(fresh.estimate.deviation),
-            "episodes": episodes,
-            "seed": key,
-            "deterministic": middle,
-            "iterations": self.iterations,
-        }
-        return fresh
+            returns, steps = self._returns(problem, episodes, key, middle, progress_bar)
+        return Evaluation(mean_interval(returns), returns, steps, key, middle, self.iterations)
+
+    def _returns(
+        self, problem: Playable, episodes: int, seed: int, middle: bool, progress_bar: bool | None
+    ) -> tuple[Floats, int]:
+        """Play episodes; their returns `[episodes]`, and the environment steps they took."""
+        agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
+        returns, steps = np.empty(episodes), 0
+        frame = problem.frame(min(episodes, _BATCH))
+        for first in range(0, episodes, _BATCH):
+            count = min(_BATCH, episodes - first)
+            with training.announced(self._evaluation_kernel, progress_bar), problem.playing():
+                status, played = self._play(problem.world, frame, count, middle, agent, world)
+            problem.check(status, "while it was evaluated")
+            returns[first : first + count] = frame.returns[:count]
+            steps += played
+        return returns, steps
+
+    def record_evaluation(self, evaluation: Evaluation) -> Self:
+        """Keep an evaluation with the agent, also in its file.
+
+        Record one that nothing was chosen by: the best of several evaluations is biased up.
+        """
+        if not isinstance(evaluation, Evaluation):
+            raise ParameterError(f"record_evaluation: expected what evaluate returned, got {evaluation!r:.80}")
+        self._evaluation = evaluation.to_dict()
+        return self
 
     @property
-    def fresh_score(self) -> dict[str, Any] | None:
-        """The last fresh evaluation: mean return, its 95% interval, and after how many iterations; None before one.
+    def recorded_evaluation(self) -> dict[str, Any] | None:
+        """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
+        return None if self._evaluation is None else dict(self._evaluation)
 
-        It goes with the agent into its file.
-        """
-        return None if self._score is None else dict(self._score)
-
-    def remember(self, score: Any) -> None:
-        """Take over what `fresh_score` told; ValueError if it is no score."""
-        if score is None:
-            self._score = None
+    def _restore_evaluation(self, evaluation: Any) -> None:
+        """Take over the recorded evaluation of a file; ValueError if it is invalid."""
+        if evaluation is None:
+            self._evaluation = None
             return
-        numbers = {name: score[name] for name in ("mean", "low", "high", "deviation")}
-        whole = {name: score[name] for name in ("episodes", "seed", "iterations")}
-        known = {"deterministic", *numbers, *whole}
-        fits = score.keys() == known and type(score["deterministic"]) is bool
-        fits = fits and all(type(value) is float and np.isfinite(value) for value in numbers.values())
-        if not fits or not all(type(value) is int and value >= 0 for value in whole.values()):
-            raise ValueError("a score that is none")
-        self._score = dict(score)
+        numbers = {name: evaluation[name] for name in ("mean", "low", "high", "deviation")}
+        whole = {name: evaluation[name] for name in ("episodes", "seed", "iterations")}
+        valid = evaluation.keys() == {"deterministic", *numbers, *whole} and type(evaluation["deterministic"]) is bool
+        valid = valid and all(type(value) is float and np.isfinite(value) for value in numbers.values())
+        if not valid or not all(type(value) is int and value >= 0 for value in whole.values()):
+            raise ValueError("invalid evaluation record")
+        self._evaluation = dict(evaluation)
 
     def _play(
         self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
@@ -660,9 +716,9 @@ class Trained(Agent):
     """An agent that must learn before it can be asked; subclasses are `spaql.agents.training.Learner`s."""
 
     @property
-    def steps_taken(self) -> int:
-        """Training and selection steps so far."""
-        return self.training_steps + self.selection_steps
+    def min_timesteps(self) -> int:
+        """The least `total_timesteps` that `learn` accepts now."""
+        return self.steps_per_iteration + (0 if self.iterations else self.problem.warm_up_steps)
 
     @property
     def steps_per_iteration(self) -> int:
@@ -676,7 +732,7 @@ class Trained(Agent):
     def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
         limit, budget = training.plan(self, iterations, total_timesteps)
         if iterations is None:
-            limit = (budget - self.steps_taken) // self.steps_per_iteration
+            limit = (budget - self.num_timesteps) // self.steps_per_iteration
         return limit * self.problem.horizon
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Agent
+from spaql.agents.base import Agent, empty_cells
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.registry import register
 from spaql.agents.rollouts import evaluate_baseline
@@ -32,7 +32,7 @@ class Baseline(Agent):
     """An agent with nothing to learn."""
 
     learns = False
-    _evaluation = "evaluation of baselines"
+    _evaluation_kernel = "evaluation of baselines"
 
     def learn(
         self,
@@ -49,15 +49,9 @@ class Baseline(Agent):
         with Watch(callback, self):
             return self
 
-    @property
-    def arms(self) -> int:
-        """No cells."""
-        return 0
-
-    @property
-    def partition(self) -> Cells:
-        """There is none."""
-        raise ParameterError(f"partition: {type(self).__name__} has no partition; SPAQL and AQL do")
+    def cells(self) -> Cells:
+        """Return no cells."""
+        return empty_cells(self.problem)
 
     def tree(self) -> Tree:
         """There is none."""

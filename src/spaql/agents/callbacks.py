@@ -357,7 +357,7 @@ class Log(Callback):
         """Hand over what is new."""
         seconds = round(time.perf_counter() - self._start, 3)
         before = min(self._given)
-        new = agent.rows_after(before)
+        new = agent._rows_after(before)
         last = before + len(new)
         for place, logger in enumerate(self.loggers):
             first = -(-(self._given[place] + 1) // self.every) * self.every

@@ -242,7 +242,7 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
             "the policy can tell hardly any states and actions apart",
             "Train longer",
         )
-    elif agent.iterations and agent.arms <= _fewest(agent.problem):
+    elif agent.iterations and len(agent.cells()) <= _fewest(agent.problem):
         yield Diagnosis(
             "nothing-split",
             f"after {steps:,} steps of learning the policy tells no states apart, and no actions inside a box",

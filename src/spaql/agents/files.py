@@ -32,7 +32,7 @@ from spaql.gym.resolve import described, reopened
 from spaql.partition.spaces import Discrete
 from spaql.problems.base import Playable
 
-FORMAT = 2
+FORMAT = 1
 SUFFIX = ".spaql"
 AGENT, ON_ITS_WAY = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
 _HEAD = "agent.json"
@@ -62,17 +62,17 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
     """Write an agent to a file, all of it or, where that fails, nothing; the path, with a suffix where it had none."""
     target = _path(path, "save")
     target = target if target.suffix else target.with_suffix(SUFFIX)
-    arrays = {name: np.ascontiguousarray(array) for name, array in agent.state().items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in agent._state().items()}
     packed = {name: _npy(array) for name, array in arrays.items()}
     head = {
         "format": FORMAT,
         "spaql": __version__,
         "algorithm": _algorithm(agent),
         "seed": agent.seed,
-        "parameters": agent.get_parameters(),
+        "parameters": agent.get_params(),
         "problem": described(agent.problem),
-        "numbers": agent.numbers(),
-        "score": agent.fresh_score,
+        "numbers": agent._numbers(),
+        "evaluation": agent.recorded_evaluation,
         "arrays": {
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in packed.items()
         },
@@ -206,17 +206,15 @@ def _agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any
     try:
         opened = reopened(about, env, head.get("seed"), str(source))
     except (*_DAMAGE, SpaqlError) as error:
-        # The given environment, or the one that format 1 needs at once, may be what does not fit.
-        needed = about.get("kind") == "gymnasium" and head["format"] == 1
-        if env is not None or isinstance(error, AgentFileError) or (needed and isinstance(error, SpaqlError)):
+        if env is not None or isinstance(error, AgentFileError):  # the given environment may be what does not fit
             raise
         raise AgentFileError(f"{source}: what it says of its problem is damaged ({_line(error)})") from None
     try:
         entry = algorithms()[algorithm]
         _check_cells(entry.cls.time_variant, opened, arrays)
         agent = entry.make(opened, **parameters)
-        agent.restore(arrays, head["numbers"])
-        agent.remember(head.get("score"))
+        agent._restore(arrays, head["numbers"])
+        agent._restore_evaluation(head.get("evaluation"))
     except (ArithmeticError, AttributeError, LookupError, MemoryError, SpaqlError, TypeError, ValueError) as error:
         raise AgentFileError(f"{source}: its parts do not fit together ({_line(error)})") from None
     return agent

@@ -296,16 +296,16 @@ class SPAQL(Trained):
     def _policy(self) -> Partition:
         return self._kept
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> dict[str, NDArray[Any]]:
         """Both partitions, temperature and heat, counters, streams, history."""
         partitions = {"work": self._work.arrays(), "kept": self._kept.arrays()}
         arrays = {f"{which}-{name}": array for which, parts in partitions.items() for name, array in parts.items()}
         mood = {"mood-numbers": self._mood.numbers, "mood-counts": self._mood.counts}
-        return super().state() | arrays | mood | {"streams": self._streams}
+        return super()._state() | arrays | mood | {"streams": self._streams}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Become what `state` told; see `Agent.restore`."""
-        super().restore(arrays, numbers)
+        super()._restore(arrays, numbers)
         self._work.restore(within(arrays, "work-"))
         self._kept.restore(within(arrays, "kept-"))
         fill(self._mood.numbers, arrays["mood-numbers"], "mood-numbers")

@@ -53,7 +53,7 @@ class Learner(Protocol):
     problem: Playable
 
     @property
-    def steps_taken(self) -> int:
+    def num_timesteps(self) -> int:
         """Training and selection steps so far."""
 
     @property
@@ -87,7 +87,7 @@ def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) 
             f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
             f"{aside}; give at least {before + learner.steps_per_iteration}{shorter}"
         )
-    return UNLIMITED, learner.steps_taken + budget - before
+    return UNLIMITED, learner.num_timesteps + budget - before
 
 
 def shown(progress_bar: bool | None) -> bool:
@@ -131,7 +131,7 @@ def learn(
     watch = Watch(callback, learner)
     prepare(learner, progress_bar)
     by_iteration = iterations is not None
-    total = limit if by_iteration else budget - learner.steps_taken
+    total = limit if by_iteration else budget - learner.num_timesteps
     chunk, done = _FIRST_CHUNK, 0
     bar = tqdm(
         total=total,
@@ -143,9 +143,9 @@ def learn(
     )
     with bar, watch:
         while done < limit:
-            learner.make_room(min((limit - done) * learner.steps_per_iteration, budget - learner.steps_taken))
+            learner.make_room(min((limit - done) * learner.steps_per_iteration, budget - learner.num_timesteps))
             rows = records(int(min(chunk, limit - done)), ROW)
-            before, steps, start = learner.finished, learner.steps_taken, time.perf_counter()
+            before, steps, start = learner.finished, learner.num_timesteps, time.perf_counter()
             try:
                 learner.iterate(rows, watch.pause(budget, steps + learner.steps_per_iteration))
             finally:  # Ctrl-C is heard as the kernel returns; what it finished is in the agent, so in the history too
@@ -154,9 +154,9 @@ def learn(
                     history.append(rows[:ran])
             elapsed = time.perf_counter() - start
             done += ran
-            bar.update(ran if by_iteration else learner.steps_taken - steps)
-            over = budget - learner.steps_taken < learner.steps_per_iteration
-            goes_on = watch.call(budget if over else learner.steps_taken) if ran else True
+            bar.update(ran if by_iteration else learner.num_timesteps - steps)
+            over = budget - learner.num_timesteps < learner.steps_per_iteration
+            goes_on = watch.call(budget if over else learner.num_timesteps) if ran else True
             if over or not goes_on:
                 break
             if ran == len(rows):

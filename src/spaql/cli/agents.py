@@ -96,10 +96,10 @@ def _evaluate(options: argparse.Namespace) -> int:
             "low": low,
             "high": high,
         }
-        told |= {"episodes": options.episodes, "steps": fresh.steps, "arms": agent.arms}
+        told |= {"episodes": options.episodes, "steps": fresh.steps, "arms": len(agent.cells())}
         print(json.dumps(told, indent=2, allow_nan=False))
     else:
-        print(f"{type(agent).__name__} on {agent.problem.name}: {fresh}; {agent.arms:,} cells")
+        print(f"{type(agent).__name__} on {agent.problem.name}: {fresh}; {len(agent.cells()):,} cells")
     return 0
 
 
@@ -116,7 +116,7 @@ def _show(options: argparse.Namespace) -> int:
     agents = [load(path, env=options.env) for path in options.agent]
     for agent in agents:
         print(
-            f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {agent.arms:,} cells"
+            f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {len(agent.cells()):,} cells"
         )
     return _page(options, agents) if options.record is None else _record(options, agents[0])
 

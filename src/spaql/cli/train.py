@@ -189,7 +189,7 @@ def _resume(options: argparse.Namespace) -> int:
         return _trained(begun, agent, length, run)
     done, least = agent.iterations, 1
     if name == "total_timesteps":
-        done, least = agent.steps_taken, agent.steps_per_iteration
+        done, least = agent.num_timesteps, agent.steps_per_iteration
     unit, left = "steps" if name == "total_timesteps" else "iterations", asked - done
     if not begun.quiet:
         begins = "goes on after" if left >= least else "nothing is left to learn and it is only scored: it has"

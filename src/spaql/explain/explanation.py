@@ -35,7 +35,7 @@ class Cell:
     action_low, action_high
         Its action box in the problem's units; both are the action's number where actions are finite.
     q, visits, depth
-        As in `agent.partition`.
+        As in `agent.cells()`.
     behind
         By how much its Q is below that of the cell that decides.
     """

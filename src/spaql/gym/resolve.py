@@ -300,7 +300,7 @@ def _environment(about: Mapping[str, Any], env: Any, seed: int, where: str) -> G
         "seed": seed,
     }
     make = _maker(about, where)
-    if env is None and "observation_space" in about and "action_space" in about:  # not so in format 1
+    if env is None and "observation_space" in about and "action_space" in about:
         try:
             seen, done = drawn(about["observation_space"]), drawn(about["action_space"])
             made = GymnasiumProblem.remembered(about["name"], seen, done, make=make, **ranges)

@@ -74,7 +74,7 @@ class Result:
             "problem": agent.problem.name,
             "arguments": dict(agent.problem.arguments),
             "algorithm": self.name,
-            "parameters": agent.get_parameters(),
+            "parameters": agent.get_params(),
             "iterations": agent.iterations,
             "evaluation": {
                 "mean": self.evaluation.mean,
@@ -86,7 +86,7 @@ class Result:
             "optimum": None if self.optimum is None else self.optimum.value,
             "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
             "fraction_of_optimum": self.fraction_of_optimum,
-            "cells": agent.arms,
+            "cells": len(agent.cells()),
             "training_steps": agent.training_steps,
             "selection_steps": agent.selection_steps,
             "monitoring_steps": agent.monitoring_steps,
@@ -138,8 +138,9 @@ def judge(
     """Score an agent as it is, beside the exact optimum where that is known well enough to compare with."""
     problem = agent.problem
     known = known_optimum(problem)
-    fresh = agent.evaluate(episodes, progress_bar=progress_bar)
-    return Result(name, agent, fresh, known, seconds, agent.diagnose())
+    evaluation = agent.evaluate(episodes, progress_bar=progress_bar)
+    agent.record_evaluation(evaluation)
+    return Result(name, agent, evaluation, known, seconds, agent.diagnose())
 
 
 def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
@@ -166,7 +167,7 @@ def table(results: Iterable[Result]) -> str:
                 "-" if chosen is None else f"{chosen:.3f}",
                 "-" if result.optimum is None else f"{result.optimum.value:.3f}",
                 "-" if share is None else f"{100 * share:.1f}",
-                str(agent.arms) if agent.arms else "-",
+                str(len(agent.cells())) if len(agent.cells()) else "-",
                 f"{agent.training_steps:,}",
                 f"{agent.selection_steps:,}",
                 "-" if result.seconds is None else f"{result.seconds:.2f}",
@@ -209,7 +210,7 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
     spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
     if spaces != (1, 1) or not isinstance(agent, Trained) or not isinstance(agent.problem.actions, Box):
         return None
-    cells = agent.partition.at(step)
+    cells = agent.cells().at(step)
     states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
     low, high = agent.greedy_boxes(states, step)
     overlay = None
@@ -237,7 +238,7 @@ def files_of(result: Result) -> dict[str, Content]:
     if agent.iterations:
         history = agent.history
         files["history.csv"] = _csv(history.dtype.names or (), (row.tolist() for row in history))
-        cells = agent.partition
+        cells = agent.cells()
         columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
         for part in ("state_low", "state_high", "action_low", "action_high"):
             columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}

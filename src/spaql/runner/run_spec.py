@@ -284,7 +284,7 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
         learn(iterations=int(moment) - agent.iterations)
         if run.moment_episodes:
             fresh.append(agent.evaluate(run.moment_episodes).mean)
-            arms.append(agent.arms)
+            arms.append(len(agent.cells()))
         for step in run.watch:
             look = _look(agent, step)
             cells.append(look[0])
@@ -316,7 +316,7 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
             learn(total_timesteps=budget - spent)
         ready = agent.iterations > 0 or not isinstance(agent, Trained)
         fresh.append(agent.evaluate(run.episodes).mean if ready else np.nan)
-        arms.append(agent.arms)
+        arms.append(len(agent.cells()))
         steps.append(agent.training_steps + agent.selection_steps)
     arrays = {
         "budget": np.array(run.budgets),
@@ -331,7 +331,7 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
 def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
     scalars: dict[str, float | int | None] = {
         "training_score": agent.selection_score,
-        "cells": agent.arms,
+        "cells": len(agent.cells()),
         "training_steps": agent.training_steps,
         "selection_steps": agent.selection_steps,
         "monitoring_steps": agent.monitoring_steps,
@@ -365,7 +365,7 @@ def _look(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """The partition of one time step, and the greedy policy as the cells played from each state on."""
     if not isinstance(agent, Trained) or (agent.problem.states.dimensions, agent.problem.actions.dimensions) != (1, 1):
         raise ParameterError("watch: only partitions of one state and one action dimension can be kept")
-    cells = agent.partition.at(step)
+    cells = agent.cells().at(step)
     rows = np.zeros(len(cells), FRAME)
     rows["iteration"], rows["step"] = agent.iterations, step
     for name in ("state_low", "state_high", "action_low", "action_high"):

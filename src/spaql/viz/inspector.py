@@ -186,7 +186,7 @@ def _subtitle(subjects: Sequence[Subject]) -> str:
 
 def _verdict(subject: Subject) -> list[str]:
     agent, named = subject.agent, subject.words
-    cells = f"{agent.arms:,} cells" if agent.arms != 1 else "one cell"
+    cells = f"{len(agent.cells()):,} cells" if len(agent.cells()) != 1 else "one cell"
     steps = agent.training_steps + agent.selection_steps
     told = f"{_name(agent)} learned from {steps:,} environment steps, and decides by {cells}"
     told += f" over {agent.problem.horizon} time steps." if agent.time_variant else "."
@@ -195,7 +195,7 @@ def _verdict(subject: Subject) -> list[str]:
         told += " It does the same wherever it has been."
     elif agent.problem.states.dimensions > 1:
         told += f" What it does depends most on {' and '.join(named.states[d] for d in dims)}."
-    if agent.fresh_score is not None:
+    if agent.recorded_evaluation is not None:
         told += f" On fresh episodes it scores {_score(agent)}."
     return [told, *([subject.missing] if subject.missing else [])]
 
@@ -216,7 +216,7 @@ def _reading(subjects: Sequence[Subject]) -> str:
 
 def _score(agent: Agent) -> str:
     """The last fresh score, and when it was, where the agent has learned since; nothing where there is none."""
-    fresh = agent.fresh_score
+    fresh = agent.recorded_evaluation
     if fresh is None:
         return ""
     then = "" if fresh["iterations"] == agent.iterations else f" after {fresh['iterations']:,} iterations"
@@ -245,21 +245,21 @@ def _summary(subjects: Sequence[Subject]) -> dict[str, Any]:
         return [{"head": head, "cells": [_cell(text) for text in texts]}] if any(texts) else []
 
     agents = [subject.agent for subject in subjects]
-    parameters = list(dict.fromkeys(name for agent in agents for name in agent.get_parameters() if name != "seed"))
+    parameters = list(dict.fromkeys(name for agent in agents for name in agent.get_params() if name != "seed"))
     arguments = list(dict.fromkeys(name for agent in agents for name in agent.problem.arguments))
     rows = [
         *row("algorithm", *map(_algorithm, agents)),
         *row("problem", *(agent.problem.name for agent in agents)),
         *row("fresh score", *map(_score, agents)),
         *row("score it was selected by", *(_plain(agent.selection_score) for agent in agents)),
-        *row("cells", *(f"{agent.arms:,}" for agent in agents)),
+        *row("cells", *(f"{len(agent.cells()):,}" for agent in agents)),
         *row("iterations", *(f"{agent.iterations:,}" for agent in agents)),
         *row("training steps", *(f"{agent.training_steps:,}" for agent in agents)),
         *row("selection steps", *(f"{agent.selection_steps:,}" for agent in agents)),
         *row("steps of an episode at most", *(f"{agent.problem.horizon:,}" for agent in agents)),
         *row("seed", *(str(agent.seed) for agent in agents)),
         {"section": "Parameters"},
-        *(r for name in parameters for r in row(name, *(_plain(agent.get_parameters().get(name)) for agent in agents))),
+        *(r for name in parameters for r in row(name, *(_plain(agent.get_params().get(name)) for agent in agents))),
     ]
     told = [
         r for name in arguments for r in row(name, *(_plain(agent.problem.arguments.get(name)) for agent in agents))

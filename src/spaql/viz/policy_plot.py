@@ -51,7 +51,11 @@ def portray(
         unit = box.to_unit(np.clip(values, box.low, box.high))
         tiles, _ = sight.slice(plane, unit, layer, step=step, number=number)
         fixed = [f"{name} = {values[d]:.3g}" for d, name in enumerate(named.states) if d not in plane]
-        note = "at " + ", ".join(fixed) if fixed else f"{len(tiles.values):,} boxes of states, {agent.arms:,} cells"
+        note = (
+            "at " + ", ".join(fixed)
+            if fixed
+            else f"{len(tiles.values):,} boxes of states, {len(agent.cells()):,} cells"
+        )
     finite = isinstance(agent.problem.actions, Discrete) and layer == "policy"
     limits = None
     if layer == "policy" and isinstance(agent.problem.actions, Box):
@@ -75,7 +79,7 @@ def portray(
 def sight_of(agent: Agent, what: str) -> Sight:
     """What can be seen of an agent, or a sentence about why there is nothing."""
     agent._require_training()
-    if not agent.arms:
+    if not len(agent.cells()):
         raise ParameterError(f"{what}: {type(agent).__name__} has no partition to look at; SPAQL and AQL do")
     return Sight(agent.problem, agent._policy(), getattr(agent, "scaling", None))
 

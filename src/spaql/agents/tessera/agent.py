@@ -405,7 +405,7 @@ class Tessera(Trained):
             )
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def _state(self) -> dict[str, NDArray[Any]]:
         """The partition, the memory and its ledger, counters, streams, history."""
         work, used = self._work.arrays(), int(self._memory.counts[USED])
         nodes, cells, _ = (int(n) for n in self._work.forest.used)
@@ -416,11 +416,11 @@ class Tessera(Trained):
         for name, array in self._ledger._asdict().items():
             rows = nodes if name in PER_NODE else cells if name in PER_CELL else len(array)
             arrays[f"ledger-{name}"] = array[:rows]
-        return super().state() | arrays | {"counts": self._counts, "streams": self._streams}
+        return super()._state() | arrays | {"counts": self._counts, "streams": self._streams}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Become what `state` told; see `Agent.restore`."""
-        super().restore(arrays, numbers)
+        super()._restore(arrays, numbers)
         counts = np.zeros(5, np.int64)
         fill(counts, arrays["memory-counts"], "memory-counts")
         used = int(counts[USED])
