@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.learning import paper_problems
 from benchmarks.timing import seconds
 from spaql.agents import AQL, SPAQL
-from spaql.partition.jit import borrow, kernel
-from spaql.partition.kernels import assign, best, lend
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import assign, best
 from spaql.partition.rng import stream, uniform
 from spaql.problems import Box, Problem
 
@@ -109,7 +109,7 @@ def joint_assign(t, leaf, q):
 @kernel()
 def joint_steps(t, states, steps, update, random, points):
     """Greedy look-ups at random states, each followed by a small change of the found Q where `update`."""
-    t = Joint(borrow(t.dim), borrow(t.cut), borrow(t.child), borrow(t.parent), borrow(t.top), borrow(t.stack))
+    t = unreferenced(t)
     total = 0
     for _ in range(steps):
         for d in range(states):
@@ -124,7 +124,7 @@ def joint_steps(t, states, steps, update, random, points):
 @kernel()
 def filed_steps(f, states, steps, update, random, points):
     """The same on the library's index."""
-    f = lend(f)
+    f = unreferenced(f)
     total = 0
     for _ in range(steps):
         for d in range(states):

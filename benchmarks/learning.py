@@ -129,7 +129,7 @@ def _deciding(problem: Any, steps: int) -> Ready:
         agent = _learned(problem, steps)()
 
         def work() -> int:
-            len(agent.cells())  # noqa: B018
+            len(agent.cells())
             return agent.num_timesteps
 
         return work

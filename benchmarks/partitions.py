@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks import timing
 from benchmarks.timing import Bar, Part, seconds
 from spaql.agents import SPAQL
-from spaql.partition.jit import kernel
-from spaql.partition.kernels import assign, best, lend, locate, play, sample, split
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import assign, best, locate, play, sample, split
 from spaql.partition.partition import Partition
 from spaql.partition.rng import stream, uniform
 from spaql.problems import Box, Discrete
@@ -25,7 +25,7 @@ _LEARNING_STEPS = 50_000
 @kernel()
 def refine_along(f, splits, random, points, actions):
     """Split so many cells, each at a random state on the policy a = 0.2 + 0.6 x."""
-    f = lend(f)
+    f = unreferenced(f)
     for _ in range(splits):
         points[0, 0] = uniform(random)
         actions[0, 0] = 0.2 + 0.6 * points[0, 0]
@@ -35,7 +35,7 @@ def refine_along(f, splits, random, points, actions):
 @kernel()
 def refine_everywhere(f, depth):
     """Split every cell, `depth` times."""
-    f = lend(f)
+    f = unreferenced(f)
     for _ in range(depth):
         for cell in range(f.used[1]):
             split(f, cell)
@@ -44,7 +44,7 @@ def refine_everywhere(f, depth):
 @kernel()
 def refine_anywhere(f, splits, choices, random, points, actions):
     """Split so many cells of finite actions, each at a random state, more often in the middle; Q and visits vary."""
-    f = lend(f)
+    f = unreferenced(f)
     for _ in range(splits):
         for d in range(points.shape[1]):
             points[0, d] = 0.5 * (uniform(random) + uniform(random))
@@ -58,7 +58,7 @@ def refine_anywhere(f, splits, choices, random, points, actions):
 @kernel()
 def paint(f, random):
     """Give every cell the Q that a trained agent would: the nearer to the policy, the higher, with a little noise."""
-    f = lend(f)
+    f = unreferenced(f)
     for cell in range(f.used[1]):
         node = f.cells[cell].node
         state = f.nodes[node].cut
@@ -69,7 +69,7 @@ def paint(f, random):
 @kernel()
 def learning_steps(f, steps, width, random, points, actions):
     """So many learning steps, without splits; every next state is drawn from [0, width)."""
-    f = lend(f)
+    f = unreferenced(f)
     points[0, 0] = width * uniform(random)
     for _ in range(steps):
         cell = sample(f, 0, points, 0, 0.01, random)

@@ -315,11 +315,11 @@ def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
     agent.prepare()
     rows, waiting = records(1000, ROW), False
     while not waiting:  # as `learn`, but without making room when a revision asks for it
-        agent.iterate(rows, 2**60)
+        agent._iterate(rows, 2**60)
         waiting = bool(agent._memory.counts[PENDING])
-        agent._history.append(rows[: agent.finished - agent.iterations].copy())
+        agent._history.append(rows[: agent._finished - agent.iterations].copy())
         if not waiting:
-            agent.make_room(1000 * 200)
+            agent._make_room(1000 * 200)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
     assert again.save(tmp_path / "again.spaql").read_bytes() == (tmp_path / "agent.spaql").read_bytes()
     np.testing.assert_array_equal(again.learn(iterations=20).history, agent.learn(iterations=20).history)

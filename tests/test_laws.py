@@ -485,7 +485,7 @@ def test_nothing_learned_nothing_answered(name, world):
     for ask in (lambda: agent.predict(observations(agent.problem)), agent.evaluate):
         with pytest.raises(
             NotTrainedError,
-            match=r"^(SPAQL|SPAQL|AQL) has not learned yet; call learn\(iterations=\.\.\.\) first$",
+            match=r"^(Tessera|SPAQL|AQL) has not learned yet; call learn\(iterations=\.\.\.\) first$",
         ):
             ask()
     assert agent.selection_score is None
@@ -508,18 +508,17 @@ def test_no_movement_needs_equal_spaces():
 def test_an_interruption_keeps_history_and_agent_together(name, world, monkeypatch):
     """Ctrl-C is heard when a kernel returns; whatever the kernel finished is in the agent *and* in its history."""
     agent = make(name, world)
-    module = type(agent).__module__
-    whole = __import__(module, fromlist=["iterate"]).iterate
+    whole = agent._run
 
     def interrupted(*arguments):
-        before = agent.finished
+        before = agent._finished
         whole(*arguments)
-        if agent.finished > before:
+        if agent._finished > before:
             raise KeyboardInterrupt
 
     agent.learn(iterations=SHORT)
     with monkeypatch.context() as patch:
-        patch.setattr(f"{module}.iterate", interrupted)
+        patch.setattr(agent, "_run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             agent.learn(iterations=LONG)
     assert agent.history["training_steps"][-1] == agent.training_steps

@@ -1,9 +1,10 @@
 """Agents: SPAQL, the published ones, and the baselines they are measured against."""
 
 from spaql.agents.aql import AQL
-from spaql.agents.base import Agent, Evaluation, Trained
+from spaql.agents.base import Agent, Evaluation
 from spaql.agents.baselines import Mean, Median, NoMovement, Random
 from spaql.agents.diagnosis import Diagnosis
+from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.registry import Entry, algorithms, register, resolve
 from spaql.agents.spaql import SPAQL, SPAQLTS
 from spaql.agents.tessera.agent import Tessera
@@ -19,9 +20,9 @@ __all__ = [
     "Mean",
     "Median",
     "NoMovement",
+    "PartitionAgent",
     "Random",
     "Tessera",
-    "Trained",
     "algorithms",
     "register",
     "resolve",

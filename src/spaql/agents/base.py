@@ -17,7 +17,7 @@ from spaql.agents import training
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
 from spaql.agents.rollouts import evaluate_forest
-from spaql.errors import NotTrainedError, ParameterError
+from spaql.errors import ParameterError
 from spaql.partition.jit import records
 from spaql.partition.partition import Cells, Partition, fill
 from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from spaql.export.policy import Policy
     from spaql.partition.tree import Tree
 
-PATH_TO_QUARTERS = 1 + 4  # visits after which the published agents can have cells a quarter wide
-STEPS = ("training_steps", "selection_steps", "monitoring_steps")
-MOST_ROLLOUTS = 1_000_000
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
@@ -109,25 +106,6 @@ def empty_cells(problem: Playable) -> Cells:
     none = np.empty(0)
     steps = none.astype(np.int16)
     return Cells(states, states.copy(), actions, actions.copy(), none, none.astype(np.int32), steps, steps.copy())
-
-
-def check_counts(finished: int, history: NDArray[np.void], steps: Sequence[int], streams: NDArray[np.uint64]) -> None:
-    """A ValueError where counters cannot be, or a stream would only ever give zeros."""
-    taken = sum(steps)
-    told = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
-    if finished != len(history) or not all(0 <= count < training.MOST_STEPS for count in steps) or told > taken:
-        raise ValueError("counters that do not tell of its history")
-    for name in history.dtype.names or ():
-        column = history[name]
-        if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
-            raise ValueError("a history that cannot be")
-    if not streams.any(axis=-1).all():
-        raise ValueError("a stream of zeros")
-
-
-def within(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class Agent:
@@ -710,71 +688,3 @@ class Agent:
         boxes = self._boxes(points, steps)
         draws = 0.5 if deterministic else self._prediction.random((len(points), boxes.shape[2]))
         return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
-
-
-class Trained(Agent):
-    """An agent that must learn before it can be asked; subclasses are `spaql.agents.training.Learner`s."""
-
-    @property
-    def min_timesteps(self) -> int:
-        """The least `total_timesteps` that `learn` accepts now."""
-        return self.steps_per_iteration + (0 if self.iterations else self.problem.warm_up_steps)
-
-    @property
-    def steps_per_iteration(self) -> int:
-        """The most training and selection steps that one iteration can take."""
-        raise NotImplementedError
-
-    def make_room(self, steps: int) -> None:
-        """Grow the arrays so that at least one iteration fits."""
-        raise NotImplementedError
-
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        limit, budget = training.plan(self, iterations, total_timesteps)
-        if iterations is None:
-            limit = (budget - self.num_timesteps) // self.steps_per_iteration
-        return limit * self.problem.horizon
-
-    @property
-    def finished(self) -> int:
-        """Iterations that the kernel has finished."""
-        raise NotImplementedError
-
-    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
-        """Run up to `len(rows)` iterations; see `spaql.agents.training.Learner`."""
-        raise NotImplementedError
-
-    def learn(
-        self,
-        total_timesteps: int | None = None,
-        *,
-        iterations: int | None = None,
-        callback: Callbacks | None = None,
-        progress_bar: bool | None = None,
-    ) -> Self:
-        """Learn for so many iterations, or for so many environment steps; see `Agent.learn`."""
-        training.learn(
-            self,
-            iterations=iterations,
-            total_timesteps=total_timesteps,
-            callback=callback,
-            progress_bar=progress_bar,
-            history=self._history,
-        )
-        return self
-
-    def prepare(self, progress_bar: bool | None = None) -> Self:
-        """Compile or load the agent's kernels now rather than in the first `learn`."""
-        training.prepare(self, progress_bar)
-        return self
-
-    def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
-        """Action box of the greedy cell of each observation of a batch: low and high, each `[n, actions]`."""
-        self._require_training()
-        points, _ = self.problem.observed(observations)
-        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
-        return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
-
-    def _require_training(self) -> None:
-        if not self.iterations:
-            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spaql.partition.jit import borrow, call_5, call_7, kernel
-from spaql.partition.kernels import best, lend, play, play_centre
+from spaql.partition.jit import call_5, call_7, kernel, unreferenced
+from spaql.partition.kernels import best, play, play_centre
 from spaql.partition.rng import uniform
-from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed
+
+# Counters of a learner: environment steps by use, the problem's last status, finished iterations; and of agents that
+# keep their best policy, whether the untrained one was scored, and iterations with splits since the last change.
+TRAINING, SELECTION, MONITORING, STATUS, FINISHED, STARTED, SPLIT_ITERATIONS = range(7)
 
 
 @kernel(inline=True)
@@ -98,8 +102,9 @@ def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_r
 @kernel()
 def evaluate_forest(forest, world, frame, horizon, count, centre, agent_random, world_random):
     """`rollouts` as a call from Python."""
-    forest, world, frame = lend(forest), lend_world(world), lend_frame(frame)
-    return rollouts(forest, world, frame, horizon, count, centre, borrow(agent_random), borrow(world_random))
+    forest, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
+    return rollouts(forest, world, frame, horizon, count, centre, agent_random, world_random)
 
 
 @kernel(inline=True)
@@ -113,8 +118,8 @@ def random_action(frame, row, choices, random):
 @kernel()
 def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, count, agent_random, world_random):
     """Episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
-    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
-    agent_random = borrow(agent_random)
+    world, frame = unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
     status = RAN
     steps = 0
     first = 0
@@ -140,8 +145,8 @@ def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, coun
 @kernel()
 def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
     """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
-    world, frame, world_random = lend_world(world), lend_frame(frame), borrow(world_random)
-    agent_random = borrow(agent_random)
+    world, frame = unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
     status = RAN
     steps = 0
     total = 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,10 @@ from tqdm import tqdm
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.errors import ParameterError
 from spaql.partition.jit import first_use, records
-from spaql.problems.base import Playable
 from spaql.validation import check_whole
+
+if TYPE_CHECKING:
+    from spaql.agents.partition_agent import PartitionAgent
 
 ROW = np.dtype(
     [
@@ -40,6 +42,7 @@ ROW = np.dtype(
         ("monitoring_steps", np.int64),  # ... on watching only; the agent does not know of them
     ]
 )
+STEPS = ("training_steps", "selection_steps", "monitoring_steps")
 UNLIMITED = np.iinfo(np.int64).max
 MOST_STEPS = 2**62  # of one call, so that all calls together can be counted
 _CHUNK_SECONDS = 0.1
@@ -47,47 +50,23 @@ _FIRST_CHUNK = 1
 _LARGEST_CHUNK = 1 << 16
 
 
-class Learner(Protocol):
-    """What an agent offers to be driven."""
-
-    problem: Playable
-
-    @property
-    def num_timesteps(self) -> int:
-        """Training and selection steps so far."""
-
-    @property
-    def steps_per_iteration(self) -> int:
-        """The most training and selection steps that one iteration can take."""
-
-    def make_room(self, steps: int) -> None:
-        """Grow the arrays so that at least one iteration fits; at most so many steps are to come."""
-
-    @property
-    def finished(self) -> int:
-        """Iterations that the kernel has finished, ever."""
-
-    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
-        """Run up to `len(rows)` iterations, as many as room and budget allow, and fill their rows."""
-
-
-def plan(learner: Learner, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+def plan(agent: PartitionAgent, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
     """Iterations to run at most and the step count not to pass, from the one of the two that was given."""
     if (iterations is None) == (total_timesteps is None):
         raise ParameterError("learn: give either iterations or total_timesteps")
     if iterations is not None:
         return check_whole(iterations, "iterations", 1), UNLIMITED
     budget = check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)
-    before = learner.problem.warm_up_steps if learner.finished == 0 else 0  # the first call pays for them
-    if budget < before + learner.steps_per_iteration:
+    before = agent.problem.warm_up_steps if agent._finished == 0 else 0  # the first call pays for them
+    if budget < before + agent.steps_per_iteration:
         aside = f", after a warm-up of {before}" if before else ""
-        guessed = getattr(learner.problem, "unlimited", False)
+        guessed = getattr(agent.problem, "unlimited", False)
         shorter = ", or a shorter horizon=, as the environment has no limit of its own" if guessed else ""
         raise ParameterError(
-            f"total_timesteps: {budget} is too few; one iteration takes up to {learner.steps_per_iteration} steps"
-            f"{aside}; give at least {before + learner.steps_per_iteration}{shorter}"
+            f"total_timesteps: {budget} is too few; one iteration takes up to {agent.steps_per_iteration} steps"
+            f"{aside}; give at least {before + agent.steps_per_iteration}{shorter}"
         )
-    return UNLIMITED, learner.num_timesteps + budget - before
+    return UNLIMITED, agent.num_timesteps + budget - before
 
 
 def shown(progress_bar: bool | None) -> bool:
@@ -105,15 +84,15 @@ def announced(what: str, progress_bar: bool | None) -> AbstractContextManager[No
     return first_use(what, say)
 
 
-def prepare(learner: Learner, progress_bar: bool | None) -> None:
+def prepare(agent: PartitionAgent, progress_bar: bool | None) -> None:
     """Compile or load what the learner needs."""
-    with announced(type(learner).__name__, progress_bar):
-        learner.make_room(0)
-        learner.iterate(records(0, ROW), UNLIMITED)
+    with announced(type(agent).__name__, progress_bar):
+        agent._make_room(0)
+        agent._iterate(records(0, ROW), UNLIMITED)
 
 
 def learn(
-    learner: Learner,
+    agent: PartitionAgent,
     *,
     iterations: int | None,
     total_timesteps: int | None,
@@ -127,36 +106,36 @@ def learn(
     the learner does not notice, as an iteration is never broken off.  `progress_bar` None shows the bar only on a
     terminal, and only when the run takes longer than a moment.
     """
-    limit, budget = plan(learner, iterations, total_timesteps)
-    watch = Watch(callback, learner)
-    prepare(learner, progress_bar)
+    limit, budget = plan(agent, iterations, total_timesteps)
+    watch = Watch(callback, agent)
+    prepare(agent, progress_bar)
     by_iteration = iterations is not None
-    total = limit if by_iteration else budget - learner.num_timesteps
+    total = limit if by_iteration else budget - agent.num_timesteps
     chunk, done = _FIRST_CHUNK, 0
     bar = tqdm(
         total=total,
         unit="it" if by_iteration else "steps",
-        desc=f"{type(learner).__name__} on {learner.problem.name}",
+        desc=f"{type(agent).__name__} on {agent.problem.name}",
         disable=not shown(progress_bar),
         delay=0.5,
         unit_scale=True,
     )
     with bar, watch:
         while done < limit:
-            learner.make_room(min((limit - done) * learner.steps_per_iteration, budget - learner.num_timesteps))
+            agent._make_room(min((limit - done) * agent.steps_per_iteration, budget - agent.num_timesteps))
             rows = records(int(min(chunk, limit - done)), ROW)
-            before, steps, start = learner.finished, learner.num_timesteps, time.perf_counter()
+            before, steps, start = agent._finished, agent.num_timesteps, time.perf_counter()
             try:
-                learner.iterate(rows, watch.pause(budget, steps + learner.steps_per_iteration))
+                agent._iterate(rows, watch.pause(budget, steps + agent.steps_per_iteration))
             finally:  # Ctrl-C is heard as the kernel returns; what it finished is in the agent, so in the history too
-                ran = learner.finished - before
+                ran = agent._finished - before
                 if ran:
                     history.append(rows[:ran])
             elapsed = time.perf_counter() - start
             done += ran
-            bar.update(ran if by_iteration else learner.num_timesteps - steps)
-            over = budget - learner.num_timesteps < learner.steps_per_iteration
-            goes_on = watch.call(budget if over else learner.num_timesteps) if ran else True
+            bar.update(ran if by_iteration else agent.num_timesteps - steps)
+            over = budget - agent.num_timesteps < agent.steps_per_iteration
+            goes_on = watch.call(budget if over else agent.num_timesteps) if ran else True
             if over or not goes_on:
                 break
             if ran == len(rows):

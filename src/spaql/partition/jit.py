@@ -120,9 +120,9 @@ def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
 
 if config.DISABLE_JIT:
 
-    def borrow(array):
-        """The array itself."""
-        return array
+    def unreferenced(value):
+        """Return the value itself."""
+        return value
 
     def floats_at(address):
         """Pointer to the float64 at an address."""
@@ -146,21 +146,33 @@ if config.DISABLE_JIT:
 
 else:
 
+    def _without_references(context, builder, kind, value):
+        if isinstance(kind, types.Array):
+            array = context.make_array(kind)(context, builder, value)
+            array.meminfo = ir.Constant(array.meminfo.type, None)
+            array.parent = ir.Constant(array.parent.type, None)
+            return array._getvalue()
+        if isinstance(kind, types.BaseTuple):
+            parts = (builder.extract_value(value, place) for place in range(len(kind)))
+            return context.make_tuple(
+                builder,
+                kind,
+                [_without_references(context, builder, *pair) for pair in zip(kind.types, parts, strict=True)],
+            )
+        return value
+
     @intrinsic
-    def borrow(typingctx, array):
-        """The same array without its reference count.
+    def unreferenced(typingctx, value):
+        """Return an array, or a tuple of arrays, without reference counts.
 
         Every alias of an array inside a kernel costs two atomic operations, more than a whole look-up.  The caller
         of the kernel keeps the array alive, so the kernel needs no count of its own.
         """
 
         def codegen(context, builder, signature, arguments):
-            lent = context.make_array(signature.args[0])(context, builder, arguments[0])
-            lent.meminfo = ir.Constant(lent.meminfo.type, None)
-            lent.parent = ir.Constant(lent.parent.type, None)
-            return lent._getvalue()
+            return _without_references(context, builder, signature.args[0], arguments[0])
 
-        return array(array), codegen
+        return value(value), codegen
 
     def _pointer_cast(element: Any) -> Any:
         def cast(typingctx, address):

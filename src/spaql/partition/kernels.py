@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.partition.jit import borrow, kernel
+from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.rng import uniform
 
 NONE = -1
@@ -85,23 +85,6 @@ class Forest(NamedTuple):
     path: NDArray[np.int32]  # scratch of `sample`: the nodes from root to leaf
     members: NDArray[np.int32]  # [cells] scratch of `sample`
     weights: NDArray[np.float64]  # [cells] scratch of `sample`
-
-
-@kernel(inline=True)
-def lend(f):
-    """The same forest without reference counts (see `spaql.partition.jit.borrow`)."""
-    return Forest(
-        borrow(f.used),
-        borrow(f.nodes),
-        borrow(f.links),
-        borrow(f.cells),
-        borrow(f.boxes),
-        borrow(f.grid),
-        borrow(f.stack),
-        borrow(f.path),
-        borrow(f.members),
-        borrow(f.weights),
-    )
 
 
 @kernel(inline=True)
@@ -502,7 +485,7 @@ def tidy(source, target):
     Nothing that can be asked of a forest changes; only the places of nodes and cells in the arrays do.  `source` stays
     whole but for its scratch.
     """
-    source, target = lend(source), lend(target)
+    source, target = unreferenced(source), unreferenced(target)
     roots = source.grid.shape[0]
     nodes = roots
     cells = 0
@@ -554,7 +537,7 @@ def tidy(source, target):
 @kernel()
 def choose(f, roots, points, cells):
     """The greedy cell of every row: `roots` [rows] names each row's partition; fills `cells` [rows]."""
-    f = lend(f)
+    f = unreferenced(f)
     for row in range(points.shape[0]):
         cells[row] = best(f, roots[row], points, row)
 

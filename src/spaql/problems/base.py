@@ -43,7 +43,7 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ProblemError
-from spaql.partition.jit import borrow, floats_at, kernel, words_at
+from spaql.partition.jit import floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.model import Travel
@@ -103,25 +103,6 @@ class Frame(NamedTuple):
 def failed(status):
     """Whether a move reported a fault: then no state of it may be looked up."""
     return (status & RAN) == 0 or (status & FAULTS) != 0
-
-
-@kernel(inline=True)
-def lend_world(world):
-    """The same world without reference counts, which threads that share a problem would fight over."""
-    return World(world.advance, world.begin, borrow(world.constants), world.copies)
-
-
-@kernel(inline=True)
-def lend_frame(frame):
-    """The same frame without reference counts (see `spaql.partition.jit.borrow`)."""
-    return Frame(
-        borrow(frame.states),
-        borrow(frame.points),
-        borrow(frame.actions),
-        borrow(frame.outcomes),
-        borrow(frame.returns),
-        borrow(frame.who),
-    )
 
 
 class Playable(ABC):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from spaql.agents import Agent, Diagnosis, Evaluation, Trained, resolve
+from spaql.agents import Agent, Diagnosis, Evaluation, PartitionAgent, resolve
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.files import AGENT
 from spaql.atomic_io import Content
@@ -208,7 +208,7 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
     """The partition of a one-state, one-action agent coloured by Q with its greedy actions; None for other shapes."""
     agent = result.agent
     spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
-    if spaces != (1, 1) or not isinstance(agent, Trained) or not isinstance(agent.problem.actions, Box):
+    if spaces != (1, 1) or not isinstance(agent, PartitionAgent) or not isinstance(agent.problem.actions, Box):
         return None
     cells = agent.cells().at(step)
     states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)

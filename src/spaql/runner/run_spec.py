@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql._version import __version__
-from spaql.agents import Agent, Trained, algorithms, resolve
+from spaql.agents import Agent, PartitionAgent, algorithms, resolve
 from spaql.errors import ParameterError
 from spaql.gym.resolve import resolve_problem
 from spaql.problems import PROBLEMS, Problem
@@ -312,9 +312,9 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
         spent, least = (
             (agent.training_steps + agent.selection_steps, 0) if agent.iterations else (0, agent.training_steps)
         )
-        if isinstance(agent, Trained) and budget - spent >= agent.steps_per_iteration + least:
+        if isinstance(agent, PartitionAgent) and budget - spent >= agent.steps_per_iteration + least:
             learn(total_timesteps=budget - spent)
-        ready = agent.iterations > 0 or not isinstance(agent, Trained)
+        ready = agent.iterations > 0 or not isinstance(agent, PartitionAgent)
         fresh.append(agent.evaluate(run.episodes).mean if ready else np.nan)
         arms.append(len(agent.cells()))
         steps.append(agent.training_steps + agent.selection_steps)
@@ -363,7 +363,10 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
 
 def _look(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """The partition of one time step, and the greedy policy as the cells played from each state on."""
-    if not isinstance(agent, Trained) or (agent.problem.states.dimensions, agent.problem.actions.dimensions) != (1, 1):
+    if not isinstance(agent, PartitionAgent) or (agent.problem.states.dimensions, agent.problem.actions.dimensions) != (
+        1,
+        1,
+    ):
         raise ParameterError("watch: only partitions of one state and one action dimension can be kept")
     cells = agent.cells().at(step)
     rows = np.zeros(len(cells), FRAME)
@@ -388,7 +391,7 @@ def prepare(runs: Iterable[Run], progress_bar: bool | None) -> None:
     """Compile or load what the runs need, once for each algorithm, before several ask for it at once."""
     for name, run in {run.algorithm: run for run in sorted(runs, key=lambda run: run.compiled)}.items():
         agent = agent_of(run if run.compiled else _stand_in(name)).prepare(progress_bar)
-        if isinstance(agent, Trained):
+        if isinstance(agent, PartitionAgent):
             agent.learn(iterations=1, progress_bar=False)
         agent.evaluate(2, progress_bar=progress_bar)
 

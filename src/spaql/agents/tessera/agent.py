@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import Trained, check_counts, within
+from spaql.agents.partition_agent import PartitionAgent, select_prefix
 from spaql.agents.registry import register
-from spaql.agents.rollouts import advance_all, begin_all
+from spaql.agents.rollouts import FINISHED, STATUS, TRAINING, advance_all, begin_all
 from spaql.agents.tessera.policy_extraction import merge
 from spaql.agents.tessera.policy_pins import pin
 from spaql.agents.tessera.replay import (
@@ -50,8 +50,6 @@ from spaql.agents.tessera.replay import (
     chain,
     check_memory,
     forget,
-    lend_ledger,
-    lend_memory,
     limit,
     longer_ledger,
     longer_memory,
@@ -63,15 +61,14 @@ from spaql.agents.tessera.replay import (
 )
 from spaql.agents.tessera.split_tests import revise
 from spaql.errors import ParameterError
-from spaql.partition.jit import borrow, kernel
-from spaql.partition.kernels import NONE, lend, locate, play
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import NONE, locate, play
 from spaql.partition.partition import Partition, fill
-from spaql.partition.rng import Purpose, stream, uniform
+from spaql.partition.rng import uniform
 from spaql.partition.spaces import Box, Discrete
-from spaql.problems.base import RAN, SOME_ENDED, failed, lend_frame, lend_world
+from spaql.problems.base import RAN, SOME_ENDED, failed
 from spaql.validation import check_number, check_whole
 
-TRAINING, STATUS, FINISHED = 0, 1, 2
 _FIRST_ROOM = 256
 MOST_REMEMBERED = 1_000_000_000
 
@@ -201,9 +198,9 @@ def train_episode(f, m, g, rule, conduct, world, frame, counts, agent_random, wo
 def live(f, m, g, rule, conduct, world, frame, counts, streams, rows, first, budget):
     """Episodes from row `first` on until a revision falls due or `iterate` has to stop; the next row."""
     # A kernel of its own, small enough for the compiler to keep what it needs at hand.
-    f, m, g, world, frame = lend(f), lend_memory(m), lend_ledger(g), lend_world(world), lend_frame(frame)
-    counts, agent_random, world_random = borrow(counts), borrow(streams[0]), borrow(streams[1])
-    rows = borrow(rows)
+    f, m, g, world, frame = unreferenced(f), unreferenced(m), unreferenced(g), unreferenced(world), unreferenced(frame)
+    counts, agent_random, world_random = unreferenced(counts), unreferenced(streams[0]), unreferenced(streams[1])
+    rows = unreferenced(rows)
     for k in range(first, rows.shape[0]):
         if counts[TRAINING] > budget - conduct.horizon or m.counts[USED] + conduct.horizon > m.facts.shape[0]:
             return k
@@ -247,7 +244,7 @@ def iterate(f, m, g, rule, conduct, world, frame, counts, streams, rows, budget)
 
 
 @register("tessera", label="Tessera", colour="#0072B2")
-class Tessera(Trained):
+class Tessera(PartitionAgent):
     """Single-partition adaptive Q-learning that remembers, plans and splits by what it has seen; nothing to tune.
 
     Parameters
@@ -345,32 +342,15 @@ class Tessera(Trained):
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
         self._memory = allocate(self._rule, 2 * problem.horizon)
         self._ledger = open_ledger(self._rule, *room)
-        self._counts = np.array([problem.warm_up_steps, RAN, 0])
-        self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:2]])
         self._frame = problem.frame(1)
         self._returned: Partition | None = None
-
-    @property
-    def training_steps(self) -> int:
-        """Environment steps spent on learning."""
-        return int(self._counts[TRAINING])
-
-    @property
-    def finished(self) -> int:
-        """Iterations, that is episodes, that the kernel has finished."""
-        return int(self._counts[FINISHED])
-
-    @property
-    def steps_per_iteration(self) -> int:
-        """The most steps that one episode can take."""
-        return self.problem.horizon
 
     @property
     def steps_to_split(self) -> int:
         """Enough experiences for each of the sides to be cut twice."""
         return 4 * self.min_samples * 2 * self._rule.sides
 
-    def make_room(self, steps: int) -> None:
+    def _make_room(self, steps: int) -> None:
         """Let memory, forest and ledger grow so that the next episode, or the revision that waits, can go on."""
         size, used = len(self._memory.facts), int(self._memory.counts[USED])
         waiting = bool(self._memory.counts[PENDING])
@@ -384,49 +364,41 @@ class Tessera(Trained):
                 self._memory.counts[NEXT] = min(used, int(self._memory.counts[NEXT]))  # nothing is forgotten unseen
         self._work, self._ledger = _roomier(self._work, self._ledger, waiting)
 
-    def iterate(self, rows: NDArray[np.void], budget: int) -> None:
-        """Run the kernel; see `spaql.agents.training.Learner`."""
-        self._counts[STATUS] = RAN
+    def _run(self, rows: NDArray[np.void], budget: int) -> None:
         if len(rows):
             self._returned = None  # even where no episode comes to its end
-        with self.problem.playing():
-            iterate(
-                self._work.forest,
-                self._memory,
-                self._ledger,
-                self._rule,
-                self._conduct,
-                self.problem.world,
-                self._frame,
-                self._counts,
-                self._streams,
-                rows,
-                budget,
-            )
-        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.finished + 1}")
+        iterate(
+            self._work.forest,
+            self._memory,
+            self._ledger,
+            self._rule,
+            self._conduct,
+            self.problem.world,
+            self._frame,
+            self._counts,
+            self._streams,
+            rows,
+            budget,
+        )
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        """The partition, the memory and its ledger, counters, streams, history."""
-        work, used = self._work.arrays(), int(self._memory.counts[USED])
+        arrays, used = super()._state(), int(self._memory.counts[USED])
         nodes, cells, _ = (int(n) for n in self._work.forest.used)
-        work["room"] = np.array([nodes, cells])  # as nothing is tidied here, room makes no difference
-        arrays = {f"work-{name}": array for name, array in work.items()}
+        arrays["work-room"] = np.array([nodes, cells])  # as nothing is tidied here, room makes no difference
         for name, array in self._memory._asdict().items():
             arrays[f"memory-{name}"] = array if name == "counts" else array[:used]
         for name, array in self._ledger._asdict().items():
             rows = nodes if name in PER_NODE else cells if name in PER_CELL else len(array)
             arrays[f"ledger-{name}"] = array[:rows]
-        return super()._state() | arrays | {"counts": self._counts, "streams": self._streams}
+        return arrays
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        """Become what `state` told; see `Agent.restore`."""
-        super()._restore(arrays, numbers)
+    def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         counts = np.zeros(5, np.int64)
         fill(counts, arrays["memory-counts"], "memory-counts")
         used = int(counts[USED])
         if len(arrays["memory-facts"]) != used:
             raise ValueError("a memory of another length")  # before room is made for it
-        self._work.restore(within(arrays, "work-"), ranked=not counts[PENDING])
+        self._work.restore(select_prefix(arrays, "work-"), ranked=not counts[PENDING])
         self._work.hold(_FIRST_ROOM, _FIRST_ROOM)
         room = len(self._work.forest.nodes), len(self._work.forest.cells)
         memory, ledger = allocate(self._rule, max(used, 2 * self.problem.horizon)), open_ledger(self._rule, *room)
@@ -439,11 +411,7 @@ class Tessera(Trained):
         check_memory(
             self._work.forest, memory, ledger, self._rule, self._conduct.choices, boxes=self._work.node_boxes()
         )
-        self._memory, self._ledger = memory, ledger
-        fill(self._counts, arrays["counts"], "counts")
-        fill(self._streams, arrays["streams"], "streams")
-        check_counts(self.finished, self.history, [self.training_steps], self._streams)
-        self._returned = None
+        self._memory, self._ledger, self._returned = memory, ledger, None
 
     def _policy(self) -> Partition:
         """A revision of everything remembered, merged; on copies, so that asking changes nothing."""

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.tessera.policy_pins import foremost
-from spaql.partition.jit import kernel
-from spaql.partition.kernels import NONE, file_cell, lend, refresh
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import NONE, file_cell, refresh
 
 
 class Chain(NamedTuple):
@@ -173,7 +173,7 @@ def mergeable(f, chain, visited, greedy, first, second):
 @kernel()
 def merge(f, visited):
     """Merge what can be; `visited` [nodes] tells of each leaf whether it was."""
-    f = lend(f)
+    f = unreferenced(f)
     nodes, cells = f.used[0], f.used[1]
     greedy = np.full(nodes, NONE, np.int32)
     chain = Chain(

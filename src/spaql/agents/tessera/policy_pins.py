@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spaql.agents.tessera.replay import USED, bend, choose, lend_ledger, lend_memory
-from spaql.partition.jit import kernel
-from spaql.partition.kernels import NONE, halve, lend, locate, rank, refresh
+from spaql.agents.tessera.replay import USED, bend, choose
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import NONE, halve, locate, rank, refresh
 
 
 @kernel(inline=True)
@@ -74,7 +74,7 @@ def seeming(f, g, leaf, cells, levels):
 @kernel()
 def pin(f, m, g, rule, first):
     """Make the largest Q of every leaf from `first` on its choice; the leaf that needs more room, or all nodes."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     room = min(f.cells.shape[0], g.ends.shape[0])
     cells = np.empty(f.cells.shape[0], np.int32)
     levels = np.empty(f.cells.shape[0])

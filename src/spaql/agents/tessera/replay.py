@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.partition.jit import borrow, kernel
-from spaql.partition.kernels import GRID, GRID_LEVELS, NONE, Forest, lend
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import GRID, GRID_LEVELS, NONE, Forest
 
 # experiences; when to revise; whether splitting waits for room; splits; and those of them that a history row tells of
 USED, NEXT, PENDING, SPLITS, TOLD = 0, 1, 2, 3, 4
@@ -222,32 +222,6 @@ def _prolonged(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 @kernel(inline=True)
-def lend_memory(m):
-    """The same memory without reference counts (see `spaql.partition.jit.borrow`)."""
-    return Memory(borrow(m.counts), borrow(m.facts), borrow(m.files), borrow(m.targets), borrow(m.rivals))
-
-
-@kernel(inline=True)
-def lend_ledger(g):
-    """The same ledger without reference counts."""
-    return Ledger(
-        borrow(g.ends),
-        borrow(g.tally),
-        borrow(g.duels),
-        borrow(g.squares),
-        borrow(g.planes),
-        borrow(g.drafts),
-        borrow(g.edges),
-        borrow(g.value),
-        borrow(g.greedy),
-        borrow(g.second),
-        borrow(g.marks),
-        borrow(g.spots),
-        borrow(g.scale),
-    )
-
-
-@kernel(inline=True)
 def quarter(x, low, high):
     """Which quarter of an interval x lies in, 0 to 3."""
     width = high - low  # without branches: which quarter it is cannot be foretold
@@ -308,7 +282,7 @@ def chain(f, m, g, rule, i, cell):
 @kernel()
 def sort(f, m):
     """Experiences in the order of their cells, and where in it each cell begins, `[cells + 1]`; as they are chained."""
-    f, m = lend(f), lend_memory(m)
+    f, m = unreferenced(f), unreferenced(m)
     starts = np.zeros(f.used[1] + 1, np.int64)
     for cell in range(f.used[1]):
         starts[cell + 1] = starts[cell] + f.cells[cell].visits
@@ -359,7 +333,7 @@ def bend(g, cell, points, row, first):
 @kernel()
 def mark(f, m, g):
     """Find the mean state of the experiences of every leaf, or its middle where there are none."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     states = g.edges.shape[2]
     count = np.zeros(f.used[0])
     for node in range(f.used[0]):
@@ -416,7 +390,7 @@ def limit(g, rule, reward, ended):
 @kernel()
 def survey(f, g):
     """V and greedy cell of every node, and where on the grid its leaves are; a child stands behind its parent."""
-    f, g = lend(f), lend_ledger(g)
+    f, g = unreferenced(f), unreferenced(g)
     g.scale[LOWEST] = np.inf
     g.scale[HIGHEST] = -np.inf
     for node in range(f.used[0]):
@@ -459,7 +433,7 @@ def frame_children(f, g, node, side):
 @kernel()
 def visited(f, m):
     """Which nodes are leaves that an experience began in, `[nodes]`."""
-    f, m = lend(f), lend_memory(m)
+    f, m = unreferenced(f), unreferenced(m)
     seen = np.zeros(f.used[0], np.bool_)
     for i in range(m.counts[USED]):
         seen[origin(f, m, i)] = True
@@ -469,7 +443,7 @@ def visited(f, m):
 @kernel()
 def forget(f, m, g, rule):
     """Forget every second experience, the older of each two, and file the others anew."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     kept = m.counts[USED] // 2
     for cell in range(f.used[1]):
         f.cells[cell].visits = 0

@@ -45,16 +45,14 @@ from spaql.agents.tessera.replay import (
     USED,
     chain,
     frame_children,
-    lend_ledger,
-    lend_memory,
     mark,
     origin,
     sort,
     survey,
 )
 from spaql.agents.tessera.value_iteration import adopt, measure, plan, scratch, sweep, worth
-from spaql.partition.jit import kernel
-from spaql.partition.kernels import MAX_DEPTH, NONE, halve, lend, refresh
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import MAX_DEPTH, NONE, halve, refresh
 
 _ROUNDING = 1e-12  # of Q; a smaller spread is none
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
@@ -131,7 +129,7 @@ def halves(g, cell, at, first, second, rule):
 @kernel()
 def strongest(f, m, g, rule, cell):
     """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     visits = f.cells[cell].visits
     if visits < 4 * rule.min_samples or not g.scale[SPREAD] > 0.0:
         return NONE
@@ -179,7 +177,7 @@ def strongest(f, m, g, rule, cell):
 @kernel()
 def promising(f, m, g, rule, cell):
     """Whether a few experiences of the cell reached at least the value of the state they began in."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     found = 0
     i = g.ends[cell, 0]
     while i >= 0:
@@ -194,7 +192,7 @@ def promising(f, m, g, rule, cell):
 @kernel()
 def part(f, m, g, rule, cell, side):
     """Cut a cell along a side and hand its experiences to the halves, with the targets of this revision."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     node = f.cells[cell].node
     fresh = side < rule.states and f.nodes[node].child < 0
     q = f.cells[cell].q
@@ -266,7 +264,7 @@ def refine(f, m, g, rule):
 @kernel()
 def revise(f, m, g, rule):
     """Plan, and split where the experiences say so; False where it has to be called again with more room."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     if m.counts[PENDING] == 0:
         starts, order = sort(f, m)
         if rule.planned:

@@ -47,13 +47,11 @@ from spaql.agents.tessera.replay import (
     bend,
     book,
     leaf,
-    lend_ledger,
-    lend_memory,
     origin,
     survey,
 )
-from spaql.partition.jit import kernel
-from spaql.partition.kernels import NONE, lend, refresh
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import NONE, refresh
 
 _ROUNDS = 30
 _SETTLED = 1e-2  # of the spread: a smaller change of Q is none
@@ -104,7 +102,7 @@ def rival(f, m, g, i):
 @kernel()
 def pair(f, m, g, rule, firsts, order):
     """Look up the leaf of every state that followed; the pairs of a cell and a leaf, as starts and leaves."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     cells = f.used[1]
     first = rule.states + rule.actions + 1
     starts = np.empty(cells + 1, np.int64)
@@ -130,7 +128,7 @@ def pair(f, m, g, rule, firsts, order):
 @kernel()
 def summarize(f, m, g, rule, firsts, order):
     """The model of all that is remembered; mean states of the planes are brought up to date."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     starts, leaves = pair(f, m, g, rule, firsts, order)
     cells, pairs, states = f.used[1], starts[-1], rule.states
     first = states + rule.actions + 1
@@ -257,7 +255,7 @@ def lean(f, g, cell, slope):
 @kernel()
 def plan(f, m, g, rule, firsts, order):
     """Iterate Q, slopes and the policy on the model of all that is remembered."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     model = summarize(f, m, g, rule, firsts, order)
     cells = f.used[1]
     q = np.empty(cells)
@@ -289,7 +287,7 @@ def possible(g, value):
 @kernel()
 def sweep(f, m, g, rule, firsts, order):
     """Give every experience its target and every cell their mean, their plane and their tallies."""
-    f, m, g = lend(f), lend_memory(m), lend_ledger(g)
+    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
     cells = f.used[1]
     changes = np.zeros(cells)
     moments = np.empty(scratch(rule))

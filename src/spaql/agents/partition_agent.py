@@ -1,0 +1,167 @@
+"""Base of all agents that learn a partition: counters, random streams, their state in a file, and learning itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.agents import training
+from spaql.agents.base import Agent
+from spaql.agents.callbacks import Callbacks
+from spaql.agents.rollouts import FINISHED, MONITORING, SELECTION, SPLIT_ITERATIONS, STATUS, TRAINING
+from spaql.errors import NotTrainedError
+from spaql.partition.partition import Partition, fill
+from spaql.partition.rng import Purpose, stream
+from spaql.partition.spaces import Floats
+from spaql.problems.base import RAN
+
+
+class PartitionAgent(Agent):
+    """An agent that learns a partition, and must learn before it can be asked.
+
+    A subclass has its own kernel, which `_run` calls, and the partition `_work` that the kernel trains.  The kernel
+    counts in `_counts` (see `spaql.agents.rollouts`) and draws from `_streams`: [agent and environment in training,
+    agent and environment in rollouts].
+    """
+
+    _work: Partition
+
+    def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
+        super().__init__(problem, seed=seed, **environment)
+        self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)
+        self._counts[TRAINING] = self.problem.warm_up_steps
+        self._counts[STATUS] = RAN
+        self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
+
+    @property
+    def training_steps(self) -> int:
+        """Environment steps spent on learning."""
+        return int(self._counts[TRAINING])
+
+    @property
+    def selection_steps(self) -> int:
+        """Environment steps spent on choosing which policy to keep."""
+        return int(self._counts[SELECTION])
+
+    @property
+    def monitoring_steps(self) -> int:
+        """Environment steps spent on the learning curve only."""
+        return int(self._counts[MONITORING])
+
+    @property
+    def min_timesteps(self) -> int:
+        """The least `total_timesteps` that `learn` accepts now."""
+        return self.steps_per_iteration + (0 if self.iterations else self.problem.warm_up_steps)
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most training and selection steps that one iteration can take."""
+        return self.problem.horizon
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    @property
+    def _finished(self) -> int:
+        """Iterations that the kernel has finished."""
+        return int(self._counts[FINISHED])
+
+    def _make_room(self, steps: int) -> None:
+        """Grow the arrays so that at least one iteration fits; at most `steps` steps are to come."""
+        raise NotImplementedError
+
+    def _run(self, rows: NDArray[np.void], budget: int) -> None:
+        """Call the kernel for up to `len(rows)` iterations, as many as room and budget allow, to fill their rows."""
+        raise NotImplementedError
+
+    def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
+        """Run the kernel; raise where the problem reports a fault."""
+        self._counts[STATUS] = RAN
+        with self.problem.playing():
+            self._run(rows, budget)
+        self.problem.check(int(self._counts[STATUS]), f"in iteration {self._finished + 1}")
+
+    def learn(
+        self,
+        total_timesteps: int | None = None,
+        *,
+        iterations: int | None = None,
+        callback: Callbacks | None = None,
+        progress_bar: bool | None = None,
+    ) -> Self:
+        """Learn for a number of environment steps or of iterations; see `Agent.learn`."""
+        training.learn(
+            self,
+            iterations=iterations,
+            total_timesteps=total_timesteps,
+            callback=callback,
+            progress_bar=progress_bar,
+            history=self._history,
+        )
+        return self
+
+    def prepare(self, progress_bar: bool | None = None) -> Self:
+        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        training.prepare(self, progress_bar)
+        return self
+
+    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
+        limit, budget = training.plan(self, iterations, total_timesteps)
+        if iterations is None:
+            limit = (budget - self.num_timesteps) // self.steps_per_iteration
+        return limit * self.problem.horizon
+
+    def _require_training(self) -> None:
+        if not self.iterations:
+            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
+
+    def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
+        """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
+        self._require_training()
+        points, _ = self.problem.observed(observations)
+        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
+        return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
+
+    # Files ----------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> dict[str, Partition]:
+        """Return the partitions that make up the agent's state, by name."""
+        return {"work": self._work}
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        arrays = super()._state() | {"counts": self._counts, "streams": self._streams}
+        for name, partition in self._partitions().items():
+            arrays |= {f"{name}-{part}": array for part, array in partition.arrays().items()}
+        return arrays
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        super()._restore(arrays, numbers)
+        self._restore_partitions(arrays)
+        fill(self._counts, arrays["counts"], "counts")
+        fill(self._streams, arrays["streams"], "streams")
+        self._check_counts()
+
+    def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, partition in self._partitions().items():
+            partition.restore(select_prefix(arrays, f"{name}-"))
+
+    def _check_counts(self) -> None:
+        """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
+        history, steps = self.history, self._counts[[TRAINING, SELECTION, MONITORING]]
+        recorded = sum(int(history[name][-1]) for name in training.STEPS) if len(history) else 0
+        possible = ((steps >= 0) & (steps < training.MOST_STEPS)).all()
+        if self._finished != len(history) or not possible or recorded > int(steps.sum()):
+            raise ValueError("counters that contradict the history")
+        for name in history.dtype.names or ():
+            column = history[name]
+            if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
+                raise ValueError(f"invalid history: {name}")
+        if not self._streams.any(axis=-1).all():
+            raise ValueError("a random stream of zeros")
+
+
+def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

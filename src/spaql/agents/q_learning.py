@@ -1,0 +1,270 @@
+"""Adaptive Q-learning on a partition: the episode and the iteration that SPAQL, SPAQL-TS and AQL share.
+
+A step of an episode in state x chooses a cell B among the relevant ones, plays an action inside it, and learns from the
+reward r and the next state x':
+
+    n(B) <- v = n(B) + 1,      alpha_v = (H + 1) / (H + v)                                        (eq. 7)
+    Q(B) <- (1 - alpha_v) Q(B) + alpha_v (r + w(x) V(x') + xi / sqrt(v))                          (eq. 6, 9)
+    V(x') = min(H, max Q over RELEVANT(x'))                                                       (eq. 8)
+    split B when n(B) >= (d_max / r(B))^2
+
+After the episode N greedy rollouts score the policy.  An algorithm is a `Rule`, which says
+
+* `per_step`: whether each time step has its own partition, with V = 0 after the last one, or all share one;
+* `boltzmann`: whether B is a Boltzmann sample or the cell of largest Q;
+* `keeps_best`: whether the rollouts decide which partition is kept (selection) or only draw the learning curve
+  (monitoring);
+* `radius`: of SPAQL-TS, w(x) = exp(-(|x - x_ref| / radius)^2) in the unit cube; 0 for w = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.agents.partition_agent import PartitionAgent
+from spaql.agents.rollouts import (
+    FINISHED,
+    MONITORING,
+    SELECTION,
+    SPLIT_ITERATIONS,
+    STARTED,
+    STATUS,
+    TRAINING,
+    advance_all,
+    begin_all,
+    rollouts,
+)
+from spaql.partition.jit import kernel, unreferenced
+from spaql.partition.kernels import NONE, best, play, sample, snapshot, update
+from spaql.partition.partition import Partition, fill
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
+from spaql.validation import check_number, check_whole
+
+MOST_ROLLOUTS = 1_000_000
+PATH_TO_QUARTERS = 1 + 4  # visits after which cells can be a quarter wide: one of depth k splits at 4^k
+TEMPERATURE, HEAT, BEST = 0, 1, 2
+
+
+class Rule(NamedTuple):
+    """Constants of a run; they make the algorithm."""
+
+    horizon: int  # H
+    rollouts: int  # N
+    scaling: float  # xi
+    per_step: bool
+    boltzmann: bool
+    keeps_best: bool
+    temperature_min: float = 0.0  # tau_min
+    temperature_max: float = 0.0  # tau_max
+    heat_decay: float = 1.0  # d
+    patience: int = 0  # iterations with splits and no improvement before a reset
+    radius: float = 0.0  # lambda of a terminal state
+
+
+@kernel(inline=True)
+def closeness(points, reference, radius):
+    """exp(-(|x - x_ref| / radius)^2) of the state in the first row."""
+    distance = 0.0
+    for d in range(reference.shape[0]):
+        distance += (points[0, d] - reference[d]) ** 2
+    return np.exp(-distance / (radius * radius))
+
+
+@kernel(inline=True)
+def train_episode(f, world, frame, rule, reference, temperature, counts, row, agent_random, world_random):
+    """Play and learn from one episode (algorithm 2, lines 6-16).
+
+    Fills the row's range of V, splits and score (the return); gives back the problem's status.
+    """
+    cap = float(rule.horizon)
+    status = begin_all(world, frame, 0, 1, world_random)
+    low = np.inf
+    high = -np.inf
+    total = 0.0
+    splits = 0
+    greedy = NONE
+    for h in range(rule.horizon):
+        if status != RAN:  # a fault: its state must not be looked up; or the episode's end
+            break
+        root = h if rule.per_step else 0
+        if rule.boltzmann:
+            cell = sample(f, root, frame.points, 0, temperature, agent_random)
+        elif rule.per_step and h > 0:
+            cell = greedy  # of the last step's V: this partition has not changed since
+        else:
+            cell = best(f, root, frame.points, 0)
+        play(f, cell, agent_random, frame.actions, 0)
+        weight = closeness(frame.points, reference, rule.radius) if rule.radius > 0.0 else 1.0
+        status = advance_all(world, frame, 1, world_random)
+        counts[TRAINING] += 1
+        if failed(status):
+            break
+        total += frame.outcomes[0, 0]
+        value = 0.0
+        if not status & SOME_ENDED and not (rule.per_step and h + 1 == rule.horizon):
+            greedy = best(f, h + 1 if rule.per_step else 0, frame.points, 0)
+            value = weight * min(cap, f.cells[greedy].q)
+        low = min(low, value)
+        high = max(high, value)
+        splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rule.scaling)
+    row.value_low = low
+    row.value_high = high
+    row.splits = splits
+    row.score = total
+    return status
+
+
+@kernel(inline=True)
+def score(f, world, frame, rule, counts, agent_random, world_random):
+    """Mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT)."""
+    count = rule.rollouts
+    status, steps = rollouts(f, world, frame, rule.horizon, count, False, agent_random, world_random)
+    counts[SELECTION if rule.keeps_best else MONITORING] += steps
+    counts[STATUS] = status
+    total = 0.0
+    for i in range(count):
+        total += frame.returns[i]
+    return total / count
+
+
+@kernel(inline=True)
+def adapt(work, kept, rule, annealing, counts, row):
+    """Keep, heat or reset after an iteration's score (algorithm 2, lines 18-26)."""
+    if row.splits > 0:
+        counts[SPLIT_ITERATIONS] += 1
+    if row.score >= annealing[BEST]:
+        annealing[BEST] = row.score
+        snapshot(work, kept)
+        annealing[TEMPERATURE] = rule.temperature_min
+        annealing[HEAT] = annealing[HEAT] ** rule.heat_decay
+        counts[SPLIT_ITERATIONS] = 0
+    elif counts[SPLIT_ITERATIONS] >= rule.patience:
+        snapshot(kept, work)
+        annealing[TEMPERATURE] = rule.temperature_min
+        counts[SPLIT_ITERATIONS] = 0
+        row.resets = 1
+    elif counts[SPLIT_ITERATIONS] > 0:
+        annealing[TEMPERATURE] = min(rule.temperature_max, annealing[TEMPERATURE] * annealing[HEAT])
+
+
+@kernel()
+def iterate(work, kept, world, frame, rule, reference, annealing, counts, streams, rows, budget, reserve):
+    """Run up to `len(rows)` iterations: an episode, its score, and what follows from it (algorithm 2).
+
+    Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
+    nodes and cells that one iteration can add), or at a fault of the problem, which `counts[STATUS]` then reports.
+    """
+    work, kept, world, frame = unreferenced(work), unreferenced(kept), unreferenced(world), unreferenced(frame)
+    annealing, counts = unreferenced(annealing), unreferenced(counts)
+    training_agent, training_world = unreferenced(streams[0]), unreferenced(streams[1])
+    rollout_agent, rollout_world = unreferenced(streams[2]), unreferenced(streams[3])
+    most = rule.horizon * (1 + rule.rollouts) if rule.keeps_best else rule.horizon
+    if rule.keeps_best and counts[STARTED] == 0 and rows.shape[0] > 0:
+        first = score(work, world, frame, rule, counts, rollout_agent, rollout_world)
+        if failed(counts[STATUS]):
+            return
+        annealing[BEST] = first
+        snapshot(work, kept)
+        counts[STARTED] = 1
+    for k in range(rows.shape[0]):
+        if failed(counts[STATUS]) or counts[TRAINING] + counts[SELECTION] > budget - most:
+            return
+        if work.used[0] + reserve[0] > work.nodes.shape[0] or work.used[1] + reserve[1] > work.cells.shape[0]:
+            return
+        row = rows[k]
+        temperature = annealing[TEMPERATURE]
+        row.temperature = temperature
+        row.heat = annealing[HEAT]
+        counts[STATUS] = train_episode(
+            work, world, frame, rule, reference, temperature, counts, row, training_agent, training_world
+        )
+        if failed(counts[STATUS]):
+            return
+        if rule.rollouts > 0:
+            row.score = score(work, world, frame, rule, counts, rollout_agent, rollout_world)
+            if failed(counts[STATUS]):
+                return
+        row.best = row.score
+        if rule.keeps_best:
+            adapt(work, kept, rule, annealing, counts, row)
+            row.best = annealing[BEST]
+        row.arms = kept.used[1]
+        row.training_steps = counts[TRAINING]
+        row.selection_steps = counts[SELECTION]
+        row.monitoring_steps = counts[MONITORING]
+        counts[FINISHED] += 1
+
+
+class QLearner(PartitionAgent):
+    """An agent that a `Rule` describes; subclasses check their other parameters and call `_begin` with the rule."""
+
+    needs_unit_rewards = True
+    _fewest_rollouts = 1
+
+    def __init__(self, problem: Any, *, scaling: float, rollouts: int, seed: int, **environment: Any) -> None:
+        super().__init__(problem, seed=seed, **environment)
+        self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
+        self.rollouts = check_whole(rollouts, "rollouts", self._fewest_rollouts, MOST_ROLLOUTS)
+
+    def _begin(self, rule: Rule, *, temperature: float = 0.0, heat: float = 0.0) -> None:
+        """Make the untrained partitions; those that are trained and kept are one where nothing is selected."""
+        horizon, problem = rule.horizon, self.problem
+        self._rule = rule
+        self._reference = np.zeros(problem.states.dimensions)
+        steps = horizon if rule.per_step else 1
+        self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)
+        self._kept = self._work.copy() if rule.keeps_best else self._work
+        self._annealing = np.array([temperature, heat, -np.inf if rule.keeps_best else 0.0])
+        self._frame = problem.frame(max(1, self.rollouts))
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """The most training and selection steps of an iteration; SPAQL's first also scores the untrained agent."""
+        if not self._rule.keeps_best:
+            return self.problem.horizon
+        return self.problem.horizon * (1 + self.rollouts + (0 if self._counts[STARTED] else self.rollouts))
+
+    @property
+    def steps_to_split(self) -> int:
+        """Steps of learning before cells can be a quarter of the space."""
+        return PATH_TO_QUARTERS * self._work.steps
+
+    def _policy(self) -> Partition:
+        return self._kept
+
+    def _partitions(self) -> dict[str, Partition]:
+        return {"work": self._work} | ({"kept": self._kept} if self._rule.keeps_best else {})
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        return super()._state() | {"annealing": self._annealing}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
+        super()._restore(arrays, numbers)
+        fill(self._annealing, arrays["annealing"], "annealing")
+        schedule = self._annealing[:BEST]
+        if self._rule.keeps_best and not ((schedule > 0.0) & np.isfinite(schedule)).all():
+            raise ValueError("invalid temperature or heat")
+
+    def _make_room(self, steps: int) -> None:
+        self._work.reserve(self.problem.horizon)
+        self._kept.match(self._work)
+
+    def _run(self, rows: NDArray[np.void], budget: int) -> None:
+        iterate(
+            self._work.forest,
+            self._kept.forest,
+            self.problem.world,
+            self._frame,
+            self._rule,
+            self._reference,
+            self._annealing,
+            self._counts,
+            self._streams,
+            rows,
+            budget,
+            self._work.growth(self.problem.horizon),
+        )
