@@ -1,4 +1,4 @@
-"""Pages of docs/ as tests run them: their blocks, and the commands in these."""
+"""Read the pages of docs/ and run their code blocks and commands."""
 
 from pathlib import Path
 
@@ -7,32 +7,32 @@ import matplotlib
 ROOT = Path(__file__).parents[1]
 
 
-def page(name):
-    """The text of a page."""
+def read_page(name):
+    """Return the text of a page."""
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-def blocks(text, language="python"):
-    """The blocks of a language, in order."""
+def find_blocks(text, language="python"):
+    """Return the code blocks of a language, in order."""
     return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
 
 
-def commands(text, language=""):
-    """Lines of shell in the blocks of a language, or those of spaql on the whole page."""
+def find_commands(text, language=""):
+    """Return the lines of the code blocks of a language, or all lines of the page that begin with `spaql`."""
     if language:
-        return [line for block in blocks(text, language) for line in block.splitlines()]
+        return [line for block in find_blocks(text, language) for line in block.splitlines()]
     return [line for line in text.splitlines() if line.startswith("spaql ")]
 
 
-def run(block, name, namespace):
-    """A block of Python, as part of a page."""
+def run_block(block, name, namespace):
+    """Run a block of Python; tracebacks name the page."""
     exec(compile(block, name, "exec"), namespace)
 
 
-def performed(name):
-    """Run every block of Python of a page, in order, in one namespace, which is returned."""
+def run_page(name):
+    """Run every block of Python of a page, in order, in one namespace, and return the namespace."""
     matplotlib.use("Agg")
     namespace: dict[str, object] = {}
-    for block in blocks(page(name)):
-        run(block, name, namespace)
+    for block in find_blocks(read_page(name)):
+        run_block(block, name, namespace)
     return namespace

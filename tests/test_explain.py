@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spaql
-from docs_for_tests import performed
+from docs_for_tests import run_page
 from problems_for_tests import box_world, finite_world
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
@@ -574,6 +574,6 @@ def test_the_command_line(oil, tmp_path, capsys):
 @pytest.mark.compiled_only
 def test_the_page_on_explaining_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    namespace = performed("explain.md")
+    namespace = run_page("explain.md")
     assert len(namespace["rules"]) >= 2
     assert "otherwise: " in capsys.readouterr().out

@@ -3,12 +3,12 @@
 import numpy as np
 
 import spaql
-from docs_for_tests import page, performed
+from docs_for_tests import read_page, run_page
 from spaql.agents.training import ROW
 
 
 def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
-    namespace = performed("format.md")
+    namespace = run_page("format.md")
     states = np.random.default_rng(0).random((200, 1))
     published = spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=100)
     read = namespace["read"](published.save(tmp_path / "published.spaql"))
@@ -23,7 +23,7 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
 
 
 def test_every_array_is_named_on_the_page(tmp_path):
-    text, read = page("format.md"), performed("format.md")["read"]
+    text, read = read_page("format.md"), run_page("format.md")["read"]
     for agent in (spaql.Tessera("oil"), spaql.SPAQL("oil", rollouts=1), spaql.AQL("oil", rollouts=0)):
         head, arrays = read(agent.learn(iterations=5).save(tmp_path / "agent.spaql"))
         for name in arrays:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import spaql
-from docs_for_tests import ROOT, blocks, commands, page, run
+from docs_for_tests import ROOT, find_blocks, find_commands, read_page, run_block
 from spaql.cli import main
 from test_export import read, states, trained
 
-SHIP = page("export.md")
+SHIP = read_page("export.md")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def printed(folder):
     told = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for command in commands(SHIP, "sh"):
+        for command in find_commands(SHIP, "sh"):
             words = shlex.split(command)
             if words[0] == "spaql":
                 assert main([*words[1:], *(["--quiet"] if words[1] == "train" else [])]) == 0, command
@@ -59,31 +59,31 @@ def test_the_programs_of_the_page_run(folder, printed, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     namespace: dict[str, object] = {}
-    *parts, last = blocks(SHIP)
+    *parts, last = find_blocks(SHIP)
     assert len(parts) == 3
     for block in parts:
-        run(block, "export.md", namespace)
+        run_block(block, "export.md", namespace)
     said = re.findall(r"-?\d+\.\d*", capsys.readouterr().out)
     assert len(said) == 3
     assert len({float(number) for number in said}) == 1
     for name in ("onnx", "onnxruntime"):
         pytest.importorskip(name, reason=f"{name} is missing")
-    run(last, "export.md", namespace)
+    run_block(last, "export.md", namespace)
     expected = namespace["agent"].predict([[-1.0, 0.0, 0.5], [1.0, 0.0, 0.0]])[0]
     np.testing.assert_array_equal(namespace["actions"], expected)
 
 
 def test_the_page_shows_the_example():
     example = (ROOT / "examples" / "pendulum.c").read_text()
-    [shown] = blocks(SHIP, "c")
+    [shown] = find_blocks(SHIP, "c")
     assert all(line in example for line in shown.splitlines())
 
 
 @pytest.mark.parametrize("kind", ["a Dict that comes round", "time steps"])
 def test_the_reader_of_the_page_reads_every_policy(kind, tmp_path):
     namespace: dict[str, object] = {}
-    reader = next(block for block in blocks(SHIP) if "def act" in block)
-    run(reader.split("\nwith open")[0], "export.md", namespace)
+    reader = next(block for block in find_blocks(SHIP) if "def act" in block)
+    run_block(reader.split("\nwith open")[0], "export.md", namespace)
     agent = trained(kind)
     policy = namespace["json"].loads(agent.export(tmp_path / "policy.json").read_text())
     rows, steps = states(agent, agent.tree(), 500)

@@ -1,4 +1,4 @@
-"""What docs/sweeps.md tells a new user to do works: the environment, the study, the commands, and the Python."""
+"""Run what docs/sweeps.md shows: the environment, the study, the commands and the Python."""
 
 import importlib
 import sys
@@ -6,38 +6,38 @@ import sys
 import gymnasium
 import pytest
 
-from docs_for_tests import blocks, commands, page, run
+from docs_for_tests import find_blocks, find_commands, read_page, run_block
 from spaql.agents import algorithms
 from spaql.cli import main
 from spaql.studies.sweep import description
 
-GUIDE = page("sweeps.md")
+GUIDE = read_page("sweeps.md")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with the two files that the guide has one save."""
+    """Write the two files of the guide into a folder and enter it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tank", raising=False)
-    (tmp_path / "tank.py").write_text(blocks(GUIDE)[0])
+    (tmp_path / "tank.py").write_text(find_blocks(GUIDE)[0])
     (tmp_path / "tank.toml").write_text(
-        blocks(GUIDE, "toml")[0].replace("6_000", "600").replace("seeds = 5", "seeds = 2")
+        find_blocks(GUIDE, "toml")[0].replace("6_000", "600").replace("seeds = 5", "seeds = 2")
     )
     yield tmp_path
     gymnasium.registry.pop("Tank-v0", None)
     sys.modules.pop("tank", None)
 
 
-def test_the_environment_keeps_gymnasiums_rules(folder):
+def test_environment_passes_check_env(folder):
     from gymnasium.utils.env_checker import check_env
 
     check_env(importlib.import_module("tank").Tank(), skip_render_check=True)
 
 
 @pytest.mark.compiled_only
-def test_the_commands_of_the_guide_run(folder, capsys):
-    lines = [line.split() for line in commands(GUIDE, "sh")]
+def test_commands_run(folder, capsys):
+    lines = [line.split() for line in find_commands(GUIDE, "sh")]
     assert [words[2] for words in lines] == [
         "tank.toml", "status", "watch", "table", "plot", "report", "export"
     ]  # fmt: skip
@@ -45,21 +45,21 @@ def test_the_commands_of_the_guide_run(folder, capsys):
         assert main(words[1:]) == 0, words
     printed = capsys.readouterr().out
     assert "20 of 20 runs done; over" in printed
-    assert printed.count("tank, price=0.9") == 3  # after the study, watched, and asked for
+    assert printed.count("tank, price=0.9") == 3  # after the study, by watch, and by table
     for name in ("report.html", "runs.csv", "figures/scores.png", "figures/by-scaling.svg"):
         assert (folder / "results" / "tank" / name).stat().st_size > 1000
 
 
-def test_the_python_of_the_guide_runs(tmp_path, monkeypatch, capsys):
+def test_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    run(blocks(GUIDE)[1], "sweeps.md", namespace)
+    run_block(find_blocks(GUIDE)[1], "sweeps.md", namespace)
     assert namespace["tally"].done == 16
     assert "| oil, sharpness=10 | random | 4 |" in capsys.readouterr().out
 
 
-def test_every_key_of_a_study_file_is_told():
-    told = GUIDE[GUIDE.index("## What a study file can say") : GUIDE.index("## Seeds")]
+def test_every_key_of_a_study_file_is_documented():
+    section = GUIDE[GUIDE.index("## Keys of a study file") : GUIDE.index("## Seeds")]
     keys = {*description._TOP, *description._PROBLEM, *description._ALGORITHM} - {"problems", "algorithms"}
-    assert not [key for key in sorted(keys) if f"`{key}`" not in told]
-    assert all(name in told for name in algorithms())
+    assert not [key for key in sorted(keys) if f"`{key}`" not in section]
+    assert all(name in section for name in algorithms())
