@@ -8,7 +8,7 @@ import pytest
 import spaql
 from spaql import cli
 from spaql.agents.tessera.agent import MECHANISMS
-from spaql.problems.random_travel import draw, wild_share
+from spaql.problems.random_travel import draw, random_travel_share
 from spaql.runner.run_spec import agent_of, execute
 from spaql.runner.store import Store
 from spaql.stats import mean_interval, welch
@@ -81,8 +81,8 @@ def test_published_agents_meet_random_problems_without_unit_and_zero():
         recipe.unit,
         recipe.zero,
     ]
-    assert wild_share(3.0, family=1, number=0, plain=True) == pytest.approx(
-        wild_share(3.0 * recipe.unit + recipe.horizon * recipe.zero, family=1, number=0)
+    assert random_travel_share(3.0, family=1, number=0, plain=True) == pytest.approx(
+        random_travel_share(3.0 * recipe.unit + recipe.horizon * recipe.zero, family=1, number=0)
     )
 
 
@@ -132,7 +132,7 @@ def test_what_nine_of_ten_reach():
 
 
 def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
-    task = Task("wild", {"family": 1, "number": 5}, draw(1, 5).horizon, 1000, 2, 20)
+    task = Task("random-travel", {"family": 1, "number": 5}, draw(1, 5).horizon, 1000, 2, 20)
     recipe = draw(1, 5)
     means = np.array([task.optimum * recipe.unit + recipe.horizon * recipe.zero])
     assert task.shares(means) == pytest.approx([1.0])

@@ -10,8 +10,7 @@ from numba.core import config
 import spaql
 from spaql import cli
 from spaql.errors import EnvironmentFault, ParameterError, ProblemError
-from spaql.problems import Box, Discrete, Problem, ambulance, oil
-from spaql.problems import random_travel as wild
+from spaql.problems import Box, Discrete, Problem, ambulance, oil, random_travel
 
 FEW = 40 if config.DISABLE_JIT else 300
 LEARNERS = {"SPAQL": spaql.Tessera, "published": spaql.SPAQL, "AQL": spaql.AQL}
@@ -121,7 +120,7 @@ def test_a_saturated_value():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_budget_too_small(name):
-    agent = LEARNERS[name](wild(family=1, number=3), seed=0)
+    agent = LEARNERS[name](random_travel(family=1, number=3), seed=0)
     assert "budget-too-small" not in ids(agent)  # nobody said how long
     assert "budget-too-small" in ids(agent, total_timesteps=agent.steps_per_iteration)
     assert "budget-too-small" not in ids(agent, iterations=1000)

@@ -763,7 +763,7 @@ def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("kind", ["tessera", "published"])
 def test_long_trained_agents_are_not_refused(tmp_path, kind):
-    for problem in ("wild", "cartpole", "pendulum"):
+    for problem in ("random-travel", "cartpole", "pendulum"):
         agent = MAKERS[kind](problem).learn(total_timesteps=30_000)
         again = spaql.load(agent.save(tmp_path / "agent.spaql"))
         assert len(again.cells()) == len(agent.cells())

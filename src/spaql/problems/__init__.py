@@ -5,7 +5,7 @@ from spaql.problems.ambulance import ambulance
 from spaql.problems.base import PROBLEMS, Problem
 from spaql.problems.control import acrobot, cartpole, mountaincar, mountaincar_continuous, pendulum
 from spaql.problems.oil import oil
-from spaql.problems.random_travel import wild, wild_optimum, wild_share
+from spaql.problems.random_travel import random_travel, random_travel_optimum, random_travel_share
 
 __all__ = [
     "PROBLEMS",
@@ -19,7 +19,7 @@ __all__ = [
     "mountaincar_continuous",
     "oil",
     "pendulum",
-    "wild",
-    "wild_optimum",
-    "wild_share",
+    "random_travel",
+    "random_travel_optimum",
+    "random_travel_share",
 ]

@@ -1,7 +1,7 @@
 """Random problems that nobody tuned an agent on, with their exact optimum.
 
 Description
-    `wild(family, number)` draws one travel problem on the line or in the plane.  Both numbers together fix it, so that
+    `random_travel(family, number)` draws one travel problem on the line or in the plane.  Both numbers together fix it, so that
     one family can serve to choose an agent's constants and another to judge it.
 Action space
     a in [0, 1]^D, D = 1 or 2: where to go.
@@ -135,8 +135,8 @@ def draw(family: int, number: int) -> Recipe:
     return Recipe(kind, horizon, cost, False, unit, zero, start, np.column_stack([shares, shapes]))
 
 
-@built_in("wild")
-def wild(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
+@built_in("random-travel")
+def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
     """A random problem.
 
     Parameters
@@ -152,7 +152,7 @@ def wild(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
     head = [recipe.dimensions, len(recipe.parts), recipe.cost, recipe.floored, recipe.unit, recipe.zero]
     cube = Box(np.zeros(recipe.dimensions), np.ones(recipe.dimensions))
     return Problem(
-        name=f"wild {family}-{number}{' plain' if plain else ''}, {recipe.kind}",
+        name=f"random-travel {family}-{number}{' plain' if plain else ''}, {recipe.kind}",
         step=_deposits if recipe.kind.startswith("deposits") else _arrivals,
         reset=_reset,
         states=cube,
@@ -163,8 +163,8 @@ def wild(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
     )
 
 
-def wild_optimum(*, family: int = 2, number: int = 0) -> float:
-    """The largest mean return of r alone that any policy can have, without unit and zero; see `wild_share`."""
+def random_travel_optimum(*, family: int = 2, number: int = 0) -> float:
+    """The largest mean return of r alone that any policy can have, without unit and zero; see `random_travel_share`."""
     return _optimum(family, number)
 
 
@@ -176,11 +176,11 @@ def _optimum(family: int, number: int) -> float:
     return sum(_best_of_arrivals(recipe, d) for d in range(recipe.dimensions)) / recipe.dimensions
 
 
-def wild_share(mean: float, *, family: int = 2, number: int = 0, plain: bool = False) -> float:
+def random_travel_share(mean: float, *, family: int = 2, number: int = 0, plain: bool = False) -> float:
     """The share of the optimum that a policy of this mean return earns, whatever the unit and the zero."""
     recipe = draw(family, number)
     earned = mean if plain else (mean - recipe.horizon * recipe.zero) / recipe.unit
-    return earned / wild_optimum(family=family, number=number)
+    return earned / random_travel_optimum(family=family, number=number)
 
 
 def _best_of_deposits(recipe: Recipe) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from spaql.problems import Problem
 from spaql.problems.optimum import optimum
-from spaql.problems.random_travel import KINDS, draw, wild_optimum, wild_share
+from spaql.problems.random_travel import KINDS, draw, random_travel_optimum, random_travel_share
 from spaql.runner.run_spec import Run, problem_of, seed_at
 from spaql.stats import Estimate, combination, mean_interval
 from spaql.studies.legacy import Floats, Sample, Study
@@ -38,15 +38,15 @@ class Task:
 
     def shares(self, means: Floats) -> Floats:
         """The share of the optimum that mean returns are."""
-        if self.problem == "wild":
-            return np.array([wild_share(float(mean), **self.arguments) for mean in means])
+        if self.problem == "random-travel":
+            return np.array([random_travel_share(float(mean), **self.arguments) for mean in means])
         return means / self.optimum
 
     @property
     def optimum(self) -> float:
         """The best mean return there is; for random problems without unit and zero."""
-        if self.problem == "wild":
-            return wild_optimum(family=self.arguments["family"], number=self.arguments["number"])
+        if self.problem == "random-travel":
+            return random_travel_optimum(family=self.arguments["family"], number=self.arguments["number"])
         return _optimum(problem_of(self.run("random", {}, 0, 0)))
 
     def run(self, algorithm: str, parameters: Mapping[str, Any], seed: int, iterations: int) -> Run:
@@ -212,7 +212,7 @@ class Contest:
                 played.run(
                     contender.algorithm,
                     parameters,
-                    seed_at(self.seed, "beyond", contender.algorithm, task.problem, *arguments, agent),
+                    seed_at(self.seed, "beyond", contender.algorithm, _seed_word(task.problem), *arguments, agent),
                     iterations,
                 )
                 for agent in range(task.agents)
@@ -220,9 +220,14 @@ class Contest:
         return self._groups[key]
 
 
+def _seed_word(problem: str) -> str:
+    """The word that a problem has in seeds; random travel problems keep the one that results were computed with."""
+    return "wild" if problem == "random-travel" else problem
+
+
 def _played(contender: Contender, task: Task) -> Task:
     """The task as this contender meets it."""
-    if not contender.plain or task.problem != "wild":
+    if not contender.plain or task.problem != "random-travel":
         return task
     return replace(task, arguments={**task.arguments, "plain": True})
 
@@ -255,7 +260,14 @@ def wild_columns(family: int, problems: int, steps: int, agents: int, episodes: 
     columns = []
     for first, kind in enumerate(KINDS):
         tasks = tuple(
-            Task("wild", {"family": family, "number": number}, draw(family, number).horizon, steps, agents, episodes)
+            Task(
+                "random-travel",
+                {"family": family, "number": number},
+                draw(family, number).horizon,
+                steps,
+                agents,
+                episodes,
+            )
             for number in range(first, problems, len(KINDS))
         )
         columns.append(Column(f"family-{family}-{kind.replace(' ', '-')}", kind, tasks))

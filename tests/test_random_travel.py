@@ -5,8 +5,7 @@ import pytest
 
 import spaql
 from spaql.errors import ParameterError
-from spaql.problems import random_travel as wild
-from spaql.problems import wild_optimum, wild_share
+from spaql.problems import random_travel, random_travel_optimum, random_travel_share
 from spaql.problems.random_travel import KINDS, draw
 
 NUMBERS = range(12)
@@ -14,10 +13,14 @@ NUMBERS = range(12)
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_numbers_fix_the_problem(number):
-    one, same, other = wild(family=3, number=number), wild(family=3, number=number), wild(family=4, number=number)
+    one, same, other = (
+        random_travel(family=3, number=number),
+        random_travel(family=3, number=number),
+        random_travel(family=4, number=number),
+    )
     np.testing.assert_array_equal(one.parameters, same.parameters)
     assert not np.array_equal(one.parameters, other.parameters)
-    assert wild(**one.arguments).name == one.name
+    assert random_travel(**one.arguments).name == one.name
     assert KINDS[number % 4] in one.name
 
 
@@ -37,7 +40,7 @@ def test_families_are_as_various_as_promised():
 @pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("deposits")])
 def test_no_grid_of_places_is_better_than_the_optimum_of_deposits(number):
     """The same programme on a grid through the deposits and the start: never better, and as good."""
-    recipe, problem = draw(5, number), wild(family=5, number=number)
+    recipe, problem = draw(5, number), random_travel(family=5, number=number)
     count = 400 if recipe.dimensions == 1 else 14
     lines = [
         np.unique([*np.linspace(0.0, 1.0, count), recipe.start[d], *recipe.parts[:, 2 + d]])
@@ -57,33 +60,33 @@ def test_no_grid_of_places_is_better_than_the_optimum_of_deposits(number):
     for _ in range(recipe.horizon):
         value = (reward + value).max(axis=1)
     best = float(value[(places == recipe.start).all(axis=1)][0])
-    assert wild_optimum(family=5, number=number) == pytest.approx(best, rel=1e-9)
+    assert random_travel_optimum(family=5, number=number) == pytest.approx(best, rel=1e-9)
 
 
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("arrivals")])
 def test_no_policy_passes_the_optimum_of_arrivals(number):
-    recipe, problem = draw(6, number), wild(family=6, number=number)
+    recipe, problem = draw(6, number), random_travel(family=6, number=number)
     agents = [spaql.NoMovement(problem, seed=1), spaql.Tessera(problem, seed=1).learn(total_timesteps=20_000)]
     for agent in agents:
         fresh = agent.evaluate(4000)
-        low, high = (wild_share(bound, family=6, number=number) for bound in fresh.interval)
+        low, high = (random_travel_share(bound, family=6, number=number) for bound in fresh.interval)
         assert 0.0 < low <= high
         assert low <= 1.0 + 1e-9
     assert high > 0.95
     if recipe.cost == 1.0:
-        assert wild_share(agents[0].evaluate(10).mean, family=6, number=number) == pytest.approx(1.0, abs=1e-9)
+        assert random_travel_share(agents[0].evaluate(10).mean, family=6, number=number) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("bad", [{"family": -1}, {"number": 0.5}, {"number": 2**40}])
 def test_bad_numbers_are_refused(bad):
     with pytest.raises(ParameterError, match=f"^{next(iter(bad))}: expected"):
-        wild(**bad)
+        random_travel(**bad)
 
 
 @pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("deposits")])
 def test_a_step_between_deposits_pays_what_the_programme_says(number):
-    recipe, problem = draw(5, number), wild(family=5, number=number)
+    recipe, problem = draw(5, number), random_travel(family=5, number=number)
     random, following = np.random.default_rng(number), np.empty(recipe.dimensions)
     for _ in range(50):
         x, a = random.random((2, recipe.dimensions))
@@ -116,4 +119,4 @@ def test_the_optimum_of_arrivals_is_what_drawn_calls_say(number):
 
         some = calls[:: calls.size // 2000]
         total += best(recipe.start[d : d + 1])[0] + (recipe.horizon - 1) * best(some).mean()
-    assert wild_optimum(family=5, number=number) == pytest.approx(total / recipe.dimensions, rel=1e-3)
+    assert random_travel_optimum(family=5, number=number) == pytest.approx(total / recipe.dimensions, rel=1e-3)
