@@ -18,7 +18,7 @@ from benchmarks.partitions import along_policy, dense, large_agent
 from benchmarks.timing import Bar, Part, ratio, seconds
 from spaql.agents import SPAQL, Tessera, files
 from spaql.export import to_c
-from spaql.export.compiled import compiled, compiler
+from spaql.export.compiler import compile_policy, find_compiler
 from spaql.partition.partition import Partition
 
 SHIPPED = ("ambulance", "cartpole", "pendulum")
@@ -38,15 +38,15 @@ def shipped(bar: Bar) -> list[dict[str, Any]]:
         policy = agent.to_policy()
         row: dict[str, Any] = {
             "problem": name,
-            "table_bytes": to_c.table_bytes(policy),
-            "file_bytes": len(to_c.source(policy, "policy", header=False)),
+            "table_bytes": to_c.count_bytes(policy),
+            "file_bytes": len(to_c.make_source(policy, "policy", header=False)),
             "nodes": len(policy.tree.dims),
             "depth": policy.tree.depth,
             "ns_per_decision": None,
             "ratio_to_predict": None,
         }
-        if compiler() is not None:
-            decide = compiled(policy)
+        if find_compiler() is not None:
+            decide = compile_policy(policy)
             points = np.random.default_rng(0).random((_SHIPPED_STATES, policy.tree.states.dimensions))
             states, steps = policy.tree.states.from_unit(points), np.zeros(_SHIPPED_STATES, np.intc)
             work = partial(decide, states, steps)

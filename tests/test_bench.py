@@ -58,7 +58,7 @@ def test_simulation_plays_as_many_steps_as_training():
 def test_without_a_compiler_exports_are_not_timed(monkeypatch):
     monkeypatch.setattr(learning, "CONTROL", (("pendulum", "Pendulum-v1", 400),))
     monkeypatch.setattr(shipping, "SHIPPED", ("pendulum",))
-    monkeypatch.setattr(shipping, "compiler", lambda: None)
+    monkeypatch.setattr(shipping, "find_compiler", lambda: None)
     [row] = shipping.shipped(lambda what: None)
     tree = Tessera("pendulum").learn(total_timesteps=400).tree()
     assert (row["nodes"], row["depth"]) == (len(tree.dims), tree.depth)

@@ -22,15 +22,15 @@ from problems_for_tests import box_world, finite_world
 from spaql import export as exporting
 from spaql.cli import main
 from spaql.errors import NotTrainedError, OutputError, ParameterError
-from spaql.export import compiled, to_c, to_json
-from spaql.export.policy import identifier, plain
+from spaql.export import compiler, to_c, to_json
+from spaql.export.policy import make_identifier, to_comment
 from test_tree import Weather
 
 DOCS = Path(__file__).parents[1] / "docs"
 STATES = 2_000 if config.DISABLE_JIT else 100_000
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
-needs_compiler = pytest.mark.skipif(compiled.compiler() is None, reason="there is no C compiler")
+needs_compiler = pytest.mark.skipif(compiler.find_compiler() is None, reason="there is no C compiler")
 
 
 class Reach(gymnasium.Env):
@@ -61,9 +61,7 @@ AGENTS = {
     "finite actions": lambda: spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200),
     "time steps": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=300),
     "cart and pole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=3_000),
-    "a Dict that comes round": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(
-        iterations=200
-    ),
+    "a periodic Dict": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=200),
     "float32": lambda: spaql.Tessera(lambda: Reach(np.float32), seed=1, horizon=5).learn(iterations=200),
     "int16": lambda: spaql.Tessera(lambda: Reach(np.int16), seed=1, horizon=5).learn(iterations=200),
     "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float64), seed=1, horizon=3, rollouts=0).learn(
@@ -200,7 +198,7 @@ def session(path):
 
 
 def onnx_decides(path, policy, rows, steps):
-    given = {"observation": rows} | ({"step": steps} if policy.timed else {})
+    given = {"observation": rows} | ({"step": steps} if policy.time_variant else {})
     return session(path).run(["action"], given)[0]
 
 
@@ -219,7 +217,7 @@ def test_the_states_are_hard_ones(case):
 @pytest.mark.parametrize("header", [False, True])
 def test_c_decides_as_predict(case, header):
     _, policy, rows, steps, expected = case
-    agree(compiled.compiled(policy, *STRICT, header=header)(rows, steps), expected)
+    agree(compiler.compile_policy(policy, *STRICT, header=header)(rows, steps), expected)
 
 
 def test_python_decides_as_predict(case, tmp_path):
@@ -227,10 +225,10 @@ def test_python_decides_as_predict(case, tmp_path):
     namespace = python(agent.export(tmp_path / "policy.py"))
     chosen = np.random.default_rng(0).permutation(len(rows))[: STATES // 10]
     act = namespace["act"]
-    found = [act(rows[i].tolist(), int(steps[i])) if policy.timed else act(rows[i].tolist()) for i in chosen]
+    found = [act(rows[i].tolist(), int(steps[i])) if policy.time_variant else act(rows[i].tolist()) for i in chosen]
     agree(np.array(found, expected.dtype), expected[chosen])
     assert isinstance(found[0], tuple if policy.shape else int)
-    assert list(namespace["OBSERVATION"]) == policy.words.states
+    assert list(namespace["OBSERVATION"]) == [one.name for one in policy.observation]
 
 
 def test_json_decides_as_predict(case, tmp_path):
@@ -263,9 +261,10 @@ def test_what_predict_refuses_is_defined(case, tmp_path):
     agree(read(agent.export(tmp_path / "policy.json").read_text(), odd, beyond), expected)
     act = python(agent.export(tmp_path / "policy.py"))["act"]
     pairs = zip(odd.tolist(), beyond.tolist(), strict=True)
-    agree(np.array([act(row, step) if policy.timed else act(row) for row, step in pairs], expected.dtype), expected)
-    if compiled.compiler() is not None:
-        agree(compiled.compiled(policy)(odd, beyond), expected)
+    actions = [act(row, step) if policy.time_variant else act(row) for row, step in pairs]
+    agree(np.array(actions, expected.dtype), expected)
+    if compiler.find_compiler() is not None:
+        agree(compiler.compile_policy(policy)(odd, beyond), expected)
     if HAS_ONNX:
         agree(onnx_decides(agent.export(tmp_path / "policy.onnx"), policy, odd, beyond), expected)
 
@@ -295,9 +294,9 @@ def test_files_compile_without_a_word(agent, tmp_path):
     includes = '#include "2nd policy.h"\n#include "2nd policy.h"\n'  # twice must do no harm, nor being unused
     (tmp_path / "main.c").write_text(f"{includes}int main(void) {{ return 0; }}\n")
     (tmp_path / "main.cpp").write_text(f"{includes}int main() {{ return 0; }}\n")
-    calls = [[compiled.compiler(), "-std=c99", *words] for words in (("-O0", "policy.c"), ("-O2", "main.c"))]
-    if compiler := shutil.which("g++"):
-        calls.append([compiler, "-std=c++17", "-O2", "main.cpp"])
+    calls = [[compiler.find_compiler(), "-std=c99", *words] for words in (("-O0", "policy.c"), ("-O2", "main.c"))]
+    if plus := shutil.which("g++"):
+        calls.append([plus, "-std=c++17", "-O2", "main.cpp"])
     for call in calls:
         done = subprocess.run([*call, *STRICT, "-S", "-o", "/dev/null"], cwd=tmp_path, capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")
@@ -311,7 +310,7 @@ def test_tables_are_as_small_as_they_are_said_to_be(case, tmp_path):
     for _, rows, row, entries in found:
         assert len(re.findall(r"[^\s{},]+", entries)) == int(rows) * int(row or 1)
     size = sum(sizes[kind] * int(rows) * int(row or 1) for kind, rows, row, _ in found)
-    assert size == to_c.table_bytes(policy)
+    assert size == to_c.count_bytes(policy)
     assert f"Its tables take {size:,} bytes" in text
     assert not re.search(r"malloc|math\.h|floor", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
 
@@ -336,7 +335,7 @@ def test_c_holds_every_number_of_every_type(small, kind):
     actions = np.resize(np.array(KINDS[kind], kind), len(policy.tree.actions))
     changed = dataclasses.replace(policy, tree=dataclasses.replace(policy.tree, actions=actions))
     points = np.linspace(0.0, 1.0, 1001)[:, None]
-    found = compiled.compiled(changed, *STRICT)(points, np.zeros(1001, np.intc))
+    found = compiler.compile_policy(changed, *STRICT)(points, np.zeros(1001, np.intc))
     np.testing.assert_array_equal(found, actions[policy.tree.decide(points)])
     assert len(np.unique(found)) == 2
 
@@ -355,8 +354,8 @@ def test_json_keeps_to_its_schema(case):
     _, policy, _, _, _ = case
     schema = json.loads((DOCS / "policy.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    document = json.loads(to_json.document(policy))
-    assert document == json.loads(json.dumps(to_json.contents(policy)))
+    document = json.loads(to_json.make_document(policy))
+    assert document == json.loads(json.dumps(to_json.to_dict(policy)))
     jsonschema.validate(document, schema)
     for name in document.keys() & set(schema["required"]):
         with pytest.raises(jsonschema.ValidationError):
@@ -385,17 +384,17 @@ def test_words_stay_words(small, word, tmp_path):
     assert json.loads(small.export(tmp_path / "policy.json", **words).read_text())["observation"][0]["name"] == word
     text = small.export(tmp_path / "policy.c", **words).read_bytes()
     assert "evil" not in re.sub(r"/\*.*?\*/", "", text.decode("ascii"), flags=re.DOTALL)
-    if compiled.compiler() is not None:
-        call = [compiled.compiler(), "-std=c99", *STRICT, "-S", "-o", "/dev/null", "policy.c"]
+    if compiler.find_compiler() is not None:
+        call = [compiler.find_compiler(), "-std=c99", *STRICT, "-S", "-o", "/dev/null", "policy.c"]
         subprocess.run(call, check=True, cwd=tmp_path)
     if HAS_ONNX:
         assert session(small.export(tmp_path / "policy.onnx", **words)).get_inputs()[0].name == "observation"
 
 
 def test_plain_words_are_left_alone():
-    assert plain("speed [m/s], cos(angle)") == "speed [m/s], cos(angle)"
-    assert plain("é") == "U+00E9"
-    assert len(plain("x" * 500)) == 60
+    assert to_comment("speed [m/s], cos(angle)") == "speed [m/s], cos(angle)"
+    assert to_comment("é") == "U+00E9"
+    assert len(to_comment("x" * 500)) == 60
 
 
 @pytest.mark.parametrize(
@@ -403,7 +402,7 @@ def test_plain_words_are_left_alone():
     [("policy", "policy"), ("my-policy 2", "my_policy_2"), ("2nd", "policy_2nd"), ("__x__", "x"), ("é", "policy")],
 )
 def test_functions_are_called_by_the_file(stem, name, small, tmp_path):
-    assert identifier(stem) == name
+    assert make_identifier(stem) == name
     assert f"double {name}_act(const double observation[1])\n" in small.export(tmp_path / f"{stem}.c").read_text()
 
 
@@ -412,13 +411,13 @@ def test_a_name_of_ones_own(small, tmp_path):
     for name in ("2x", "a b", "", "é", "x;", "_x", 3):
         with pytest.raises(ParameterError, match="name: expected letters"):
             small.export(tmp_path / "policy.h", name=name)
-    with pytest.raises(ParameterError, match="only C has names"):
+    with pytest.raises(ParameterError, match="only C has function names"):
         small.export(tmp_path / "policy.py", name="drive")
 
 
 def test_the_comment_tells_what_goes_in_and_out(tmp_path):
-    text = trained("a Dict that comes round").export(tmp_path / "policy.c").read_text()
-    assert "[0] angle: from -3 to 3, and comes round" in text
+    text = trained("a periodic Dict").export(tmp_path / "policy.c").read_text()
+    assert "[0] angle: from -3 to 3, periodic" in text
     assert "void policy_act(const double observation[4], int action[2])" in text
     assert "0, 1: action (0, 1)" in text
     text = trained("time steps").export(tmp_path / "policy.c").read_text()
@@ -435,7 +434,7 @@ def test_the_comment_tells_what_goes_in_and_out(tmp_path):
 @pytest.mark.parametrize("path", ["policy.txt", "policy", "policy.spaql", "", "c"])
 def test_an_unknown_suffix_is_one_sentence(small, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ParameterError, match=r"export: .* are \.c, \.h, \.py, \.json, \.onnx$"):
+    with pytest.raises(ParameterError, match=r"export: .* supported are \.c, \.h, \.py, \.json, \.onnx$"):
         small.export(path)
     assert not list(tmp_path.iterdir())
 
@@ -471,13 +470,13 @@ def test_without_onnx_the_extra_is_named(small, tmp_path, monkeypatch):
 def test_the_command_tells_what_it_wrote(small, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small.save("agent.spaql")
-    size, tree = to_c.table_bytes(small.to_policy()), small.tree()
+    size, tree = to_c.count_bytes(small.to_policy()), small.tree()
     assert main(["export", "agent.spaql", "policy.h", "--name", "drive", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["file"], told["bytes"]) == ("policy.h", (tmp_path / "policy.h").stat().st_size)
     assert (told["table_bytes"], told["nodes"], told["depth"]) == (size, len(tree.dims), tree.depth)
-    assert (told["nanoseconds"] is None) == (compiled.compiler() is None)
-    monkeypatch.setattr(compiled.shutil, "which", lambda name: None)
+    assert (told["nanoseconds"] is None) == (compiler.find_compiler() is None)
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
     assert main(["export", "agent.spaql", "policy.c"]) == 0
     said = capsys.readouterr().out
     assert f"policy.c: {(tmp_path / 'policy.c').stat().st_size:,} bytes, {size:,} bytes of tables" in said
@@ -485,12 +484,12 @@ def test_the_command_tells_what_it_wrote(small, tmp_path, capsys, monkeypatch):
     assert main(["export", "agent.spaql", "policy.py"]) == 0
     assert "time per decision not measured: only C is" in capsys.readouterr().out
     assert main(["export", "agent.spaql", "policy.exe"]) == 2
-    assert capsys.readouterr().err.startswith("spaql: export: 'policy.exe' has the suffix '.exe'; those")
+    assert capsys.readouterr().err.startswith("spaql: export: 'policy.exe' has the suffix '.exe'; supported")
 
 
 @needs_compiler
 def test_time_per_decision_is_a_number(small):
-    assert 0.0 < compiled.nanoseconds(small.to_policy()) < 1e6
+    assert 0.0 < compiler.measure_nanoseconds(small.to_policy()) < 1e6
 
 
 def test_the_example_of_the_method_runs():

@@ -79,7 +79,7 @@ def test_the_page_shows_the_example():
     assert all(line in example for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("kind", ["a Dict that comes round", "time steps"])
+@pytest.mark.parametrize("kind", ["a periodic Dict", "time steps"])
 def test_the_reader_of_the_page_reads_every_policy(kind, tmp_path):
     namespace: dict[str, object] = {}
     reader = next(block for block in find_blocks(SHIP) if "def act" in block)

@@ -147,7 +147,7 @@ def _export(options: argparse.Namespace) -> int:
     from spaql.agents.files import load
     from spaql.export import export
 
-    told = export(load(options.agent, env=options.env).to_policy(), options.file, name=options.name).figures()
+    told = export(load(options.agent, env=options.env).to_policy(), options.file, name=options.name).measure()
     if options.json:
         print(json.dumps(told, indent=2, allow_nan=False))
         return 0

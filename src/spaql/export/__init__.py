@@ -1,18 +1,19 @@
-"""A trained policy as a file that runs without spaql: C, plain Python, JSON or ONNX, by the suffix of its name.
+"""Trained policies as files that run without spaql: C, plain Python, JSON or ONNX, by the suffix of the file.
 
-All of them are the same decision tree (`spaql.partition.tree`): what `predict` does, and nothing else.  Thresholds are exact, so
-that every target decides as `predict` does, to the last bit, at the borders too.  What `predict` refuses is defined
-here: a number that is NaN counts as below every threshold, an infinite one as the border of its range (as the low end,
-where the number comes round), and a time step outside the episode as the nearest one.
+All targets hold the same decision tree (`spaql.partition.tree`) with exact thresholds, so each decides as `predict`,
+to the last bit, at borders too.  Inputs that `predict` refuses are defined here: NaN is below every threshold, an
+infinite number is the nearer end of its range (the low end of a periodic one), and a time step outside the episode is
+the nearest one.  The same agent gives the same bytes.
 
-The same agent makes the same bytes.
-
-    policy      what is shipped, and how it is told to people
+    policy      the policy as lists, its labels, and the description at the top of a file
     to_c        .c and .h
     to_python   .py
-    to_json     .json; its schema is docs/policy.schema.json
+    to_json     .json; docs/policy.schema.json is its schema
     to_onnx     .onnx; needs the extra spaql[onnx]
-    compiled    an exported C file, compiled and called from here: to check it, and to time it
+    compiler    compile exported C and call it from Python: to check it and to time it
+
+May import `problems`, `partition` and the leaf modules; it knows no agent.  Public seam: `make_policy`, `export`.
+A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
 """
 
 from __future__ import annotations
@@ -26,30 +27,34 @@ from typing import Any
 from spaql import atomic_io
 from spaql.errors import ParameterError
 from spaql.export import to_c, to_json, to_onnx, to_python
-from spaql.export.compiled import nanoseconds
-from spaql.export.policy import Policy, identifier
+from spaql.export.compiler import measure_nanoseconds
+from spaql.export.policy import Policy, make_identifier, make_policy
 
-_C: dict[str, bool] = {".c": False, ".h": True}  # whether it is a header
-_OTHERS: dict[str, Callable[[Policy], str | bytes]] = {
-    ".py": to_python.source,
-    ".json": to_json.document,
-    ".onnx": to_onnx.model,
+__all__ = ["SUFFIXES", "Exported", "Policy", "export", "make_policy"]
+
+_TARGETS: dict[str, Callable[[Policy, str], str | bytes]] = {
+    ".c": lambda policy, name: to_c.make_source(policy, name, header=False),
+    ".h": lambda policy, name: to_c.make_source(policy, name, header=True),
+    ".py": lambda policy, _: to_python.make_source(policy),
+    ".json": lambda policy, _: to_json.make_document(policy),
+    ".onnx": lambda policy, _: to_onnx.make_model(policy),
 }
-SUFFIXES = (*_C, *_OTHERS)
+_C = (".c", ".h")
+SUFFIXES = tuple(_TARGETS)
 
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """What was written.
+    """A written file.
 
     Attributes
     ----------
     path, bytes
         The file and its size.
     policy
-        What it decides.
+        The policy in it.
     table_bytes
-        Memory that its constant tables take, of C; None for others.
+        Memory of the constant tables of C; None for other targets.
     """
 
     path: Path
@@ -57,42 +62,38 @@ class Exported:
     policy: Policy
     table_bytes: int | None
 
-    def figures(self) -> dict[str, Any]:
-        """Sizes, and for C the time per decision on this machine; None for others, or where it cannot be compiled."""
+    def measure(self) -> dict[str, Any]:
+        """Return sizes, and for C the time per decision on this machine (None for others or without a compiler)."""
         return {
             "file": str(self.path),
             "bytes": self.bytes,
             "table_bytes": self.table_bytes,
-            "nodes": len(self.policy.tree.dims),
+            "nodes": len(self.policy.nodes),
             "depth": self.policy.tree.depth,
-            "nanoseconds": None if self.table_bytes is None else nanoseconds(self.policy),
+            "nanoseconds": None if self.table_bytes is None else measure_nanoseconds(self.policy),
         }
 
 
 def export(policy: Policy, path: str | os.PathLike[str], *, name: str | None = None) -> Exported:
-    """Write a policy to a file; `Agent.to_policy` makes one, and `Agent.export` describes the parameters."""
-    target = _target(path)
+    """Write a policy to a file; `Agent.to_policy` makes one, `Agent.export` describes the parameters."""
+    target = _check_target(path)
     suffix = target.suffix.lower()
     if name is not None and suffix not in _C:
-        raise ParameterError(f"name: only C has names of functions to choose, not {target.name!r}; leave it out")
-    if suffix in _C:
-        chosen = identifier(target.stem) if name is None else name
-        content: str | bytes = to_c.source(policy, chosen, header=_C[suffix])
-    else:
-        content = _OTHERS[suffix](policy)
+        raise ParameterError(f"name: only C has function names to choose, not {target.name!r}; leave it out")
+    content = _TARGETS[suffix](policy, make_identifier(target.stem) if name is None else name)
     data = content.encode("ascii") if isinstance(content, str) else content
     atomic_io.write_file(target, data)
-    return Exported(target, len(data), policy, to_c.table_bytes(policy) if suffix in _C else None)
+    return Exported(target, len(data), policy, to_c.count_bytes(policy) if suffix in _C else None)
 
 
-def _target(path: object) -> Path:
+def _check_target(path: object) -> Path:
     try:
         target = Path(os.fspath(path))  # type: ignore[call-overload]
         if "\0" in str(target):
-            raise TypeError("no name of a file")
+            raise TypeError("not a file name")
     except TypeError:
         raise ParameterError(f"export: expected the path of a file, got {path!r:.80}") from None
     if target.suffix.lower() not in SUFFIXES:
-        has = f"the suffix {target.suffix!r}" if target.suffix else "no suffix"
-        raise ParameterError(f"export: {str(target)!r} has {has}; those that can be written are {', '.join(SUFFIXES)}")
+        suffix = f"the suffix {target.suffix!r}" if target.suffix else "no suffix"
+        raise ParameterError(f"export: {str(target)!r} has {suffix}; supported are {', '.join(SUFFIXES)}")
     return target

@@ -1,7 +1,7 @@
-"""What is shipped: an agent's decision tree, the words for its numbers, and a page about it for the top of a file.
+"""The policy that every target exports: a decision tree as plain lists, labels, and a description for readers.
 
-Words come from environments and users, and end up in comments of programs: `plain` leaves nothing in them that could
-end a comment or a line, or look like something else than it is.
+Labels come from environments and users and end up in comments of programs: `to_comment` leaves nothing in them that
+could end a comment or a line.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,61 +22,92 @@ from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
 from spaql.problems.labels import Words, words
 
-_LETTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
+_SAFE = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
 _LONGEST = 60
-_MOST_LISTED = 40  # finite actions that are told one by one
+_MOST_LISTED = 40  # discrete actions that a description lists one by one
+
+
+class Node(NamedTuple):
+    """A comparison; `below` and `above` are references as in `spaql.partition.tree`: ~k ends with action k."""
+
+    number: int  # place of the observed number
+    threshold: float
+    below: int  # where the number is less than the threshold, or NaN
+    above: int
+
+
+class Observed(NamedTuple):
+    """An observed number and its range; `width` is high - low in double precision, as `predict` divides by it."""
+
+    name: str
+    low: float
+    high: float
+    width: float
+    periodic: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A policy to be shipped.
+    """A policy to export.
 
     Attributes
     ----------
-    agent, problem
-        Names of the algorithm and of what it learned on.
+    algorithm, problem
+        Names of the algorithm and of the problem it learned on.
     origin
-        How much it learned, and from which seed.
+        Length of training, and the seed.
     tree
-        What it decides.
-    words
-        Names of the observed numbers and of the actions, as they are; see `plain`.
-    numbers
-        Where an action is one of a numbered set: that number for each choice of the tree; else None.
+        The decision tree.
+    labels
+        Names of the observed numbers and of the actions, unescaped; see `to_comment`.
+    discrete
+        For discrete actions: the number of the action of each choice of the tree; else None.
     box
-        Range of actions otherwise.
-    timed
+        Range of the actions otherwise.
+    time_variant
         Whether it changes with the time step.
     """
 
-    agent: str
+    algorithm: str
     problem: str
     origin: str
     tree: Tree
-    words: Words
-    numbers: list[int] | None
+    labels: Words
+    discrete: list[int] | None
     box: Box | None
-    timed: bool
+    time_variant: bool
 
-    @property
-    def version(self) -> str:
-        """Of spaql, which wrote it."""
-        return __version__
+    version = __version__
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of an action."""
+        """Shape of an action."""
         return tuple(self.tree.actions.shape[1:])
 
-    @property
-    def rounds(self) -> list[int]:
-        """Places of the numbers that come round and are looked at."""
-        return sorted(set(self.tree.periodic) & set(self.tree.dims.tolist()))
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """Inner nodes of the tree; a child stands behind its parent."""
+        tree = self.tree
+        columns = tree.dims.tolist(), tree.thresholds.tolist(), *tree.children.T.tolist()
+        return [Node(*row) for row in zip(*columns, strict=True)]
 
-    def widths(self) -> list[float]:
-        """Of the ranges of the observed numbers, as `predict` divides by them."""
-        found: list[float] = (self.tree.states.high - self.tree.states.low).tolist()
-        return found
+    @property
+    def roots(self) -> list[int]:
+        """Reference at which each time step begins."""
+        return [int(root) for root in self.tree.roots]
+
+    @cached_property
+    def observation(self) -> list[Observed]:
+        """The observed numbers."""
+        low, high = self.tree.states.low, self.tree.states.high
+        columns = self.labels.states, low.tolist(), high.tolist(), (high - low).tolist()
+        return [Observed(*row, place in self.tree.periodic) for place, row in enumerate(zip(*columns, strict=True))]
+
+    @property
+    def wrapped(self) -> list[tuple[int, float, float]]:
+        """Place, low end and width of every periodic number that some node compares."""
+        compared = {node.number for node in self.nodes}
+        return [(at, one.low, one.width) for at, one in enumerate(self.observation) if one.periodic and at in compared]
 
 
 def make_policy(
@@ -88,77 +120,75 @@ def make_policy(
     names: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
 ) -> Policy:
-    """Gather what an exported file holds; `names` and `actions` replace the usual labels of `spaql.problems.labels`."""
-    finite = isinstance(problem.actions, Discrete)
+    """Gather what a file holds; `names` and `actions` replace the usual labels of `spaql.problems.labels`."""
     return Policy(
-        agent=algorithm,
+        algorithm=algorithm,
         problem=problem.name,
         origin=origin,
         tree=tree,
-        words=words(problem, names, actions),
-        numbers=[int(number) for number in tree.boxes[:, 0, 0]] if finite else None,
+        labels=words(problem, names, actions),
+        discrete=[int(number) for number in tree.boxes[:, 0, 0]] if isinstance(problem.actions, Discrete) else None,
         box=problem.actions if isinstance(problem.actions, Box) else None,
-        timed=time_variant,
+        time_variant=time_variant,
     )
 
 
-def plain(word: str) -> str:
-    """A word as one line of ASCII that can stand in a comment of any language."""
-    safe = "".join(letter if letter in _LETTERS else f"U+{ord(letter):04X}" for letter in word[: 2 * _LONGEST])
+def to_comment(label: str) -> str:
+    """Return a label as one line of ASCII that may stand in a comment of any language."""
+    safe = "".join(letter if letter in _SAFE else f"U+{ord(letter):04X}" for letter in label[: 2 * _LONGEST])
     safe = re.sub(r"\?(?=\?)", "? ", safe)  # no trigraphs
     safe = re.sub(r"\*(?=/)", "* ", re.sub(r"/(?=[*/])", "/ ", safe))
     return safe if len(safe) <= _LONGEST else f"{safe[: _LONGEST - 3]}..."
 
 
-def identifier(stem: str) -> str:
-    """What the functions of a file of this name are called: a C identifier that no header has reserved."""
+def make_identifier(stem: str) -> str:
+    """Return a C identifier for the functions of a file of this name, one that no header has reserved."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", stem, flags=re.ASCII).strip("_")
     return name if name[:1].isalpha() else f"policy_{name}".rstrip("_")
 
 
 def check_identifier(name: Any) -> str:
-    """A name that a user chose for functions of C."""
+    """Check a name that a user chose for functions of C."""
     if isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, flags=re.ASCII):
         return name
     raise ParameterError(f"name: expected letters, digits and underscores, a letter first, got {name!r:.80}")
 
 
-def about(policy: Policy) -> list[str]:
-    """Lines for the top of a file: what it is, what goes in, what comes out, what happens at the edges."""
-    tree = policy.tree
+def describe(policy: Policy) -> list[str]:
+    """Return lines for the top of a file: inputs, outputs, and how inputs outside the ranges are treated."""
     lines = [
-        f"The policy of {plain(policy.agent)} on {plain(policy.problem)}, exported by spaql {policy.version}.",
+        f"The policy of {to_comment(policy.algorithm)} on {to_comment(policy.problem)}, "
+        f"exported by spaql {policy.version}.",
         f"Learned in {policy.origin}.",
-        f"{len(tree.dims):,} comparisons, of which a decision takes at most {tree.depth}.",
+        f"{len(policy.nodes):,} comparisons, of which a decision takes at most {policy.tree.depth}.",
         "",
-        "The observation, in this order, with the range of each number (what is outside is taken for the border):",
+        "The observation, in this order, with the range of each number (numbers outside are clipped to it):",
     ]
-    ends = zip(policy.words.states, tree.states.low.tolist(), tree.states.high.tolist(), strict=True)
-    for place, (word, low, high) in enumerate(ends):
-        comes_round = ", and comes round" if place in tree.periodic else ""
-        lines.append(f"  [{place}] {plain(word)}: from {low:.9g} to {high:.9g}{comes_round}")
-    lines += ["", *_actions(policy), ""]
-    lines += ["NaN counts as below every threshold, an infinite number as the border of its range."]
-    if tree.periodic:
-        lines += ["For a number that comes round, NaN and infinite are its low end."]
-    if policy.timed:
-        lines += [f"The time step is from 0 to {len(tree.roots) - 1}; another is taken for the nearest of these."]
+    for place, one in enumerate(policy.observation):
+        lines.append(_describe_range(place, one.name, one.low, one.high) + (", periodic" if one.periodic else ""))
+    lines += ["", *_describe_actions(policy), ""]
+    lines += ["NaN is below every threshold; an infinite number is the nearer end of its range."]
+    if policy.tree.periodic:
+        lines += ["For a periodic number, NaN and infinite are its low end."]
+    if policy.time_variant:
+        lines += [f"The time step is from 0 to {len(policy.roots) - 1}; others are clipped to this range."]
     return lines
 
 
-def _actions(policy: Policy) -> list[str]:
-    """What comes out."""
-    tree = policy.tree
-    if policy.numbers is not None:
-        lines = [f"The action, one of {len(tree.actions):,} that are ever taken:"]
-        told = sorted(range(len(tree.actions)), key=lambda choice: tree.actions[choice].tolist())
-        for choice in told[:_MOST_LISTED]:
-            value = ", ".join(str(number) for number in np.ravel(tree.actions[choice]))
-            lines.append(f"  {value}: {plain(policy.words.actions[policy.numbers[choice]])}")
-        return lines if len(told) <= _MOST_LISTED else [*lines, f"  and {len(told) - _MOST_LISTED:,} more"]
-    assert policy.box is not None
-    lines = [f"The action, of which {len(tree.actions):,} are ever taken:"]
-    ends = zip(policy.words.actions, policy.box.low.tolist(), policy.box.high.tolist(), strict=True)
-    for place, (word, low, high) in enumerate(ends):
-        lines.append(f"  [{place}] {plain(word)}: from {low:.9g} to {high:.9g}")
-    return lines
+def _describe_range(place: int, label: str, low: float, high: float) -> str:
+    return f"  [{place}] {to_comment(label)}: from {low:.9g} to {high:.9g}"
+
+
+def _describe_actions(policy: Policy) -> list[str]:
+    actions = policy.tree.actions
+    if policy.discrete is None:
+        assert policy.box is not None
+        ranges = zip(policy.labels.actions, policy.box.low.tolist(), policy.box.high.tolist(), strict=True)
+        head = f"The action, of which {len(actions):,} values occur:"
+        return [head, *(_describe_range(place, *each) for place, each in enumerate(ranges))]
+    choices = sorted(range(len(actions)), key=lambda choice: actions[choice].tolist())
+    lines = [f"The action, one of {len(actions):,} that occur:"]
+    for choice in choices[:_MOST_LISTED]:
+        value = ", ".join(str(number) for number in np.ravel(actions[choice]))
+        lines.append(f"  {value}: {to_comment(policy.labels.actions[policy.discrete[choice]])}")
+    return lines if len(choices) <= _MOST_LISTED else [*lines, f"  and {len(choices) - _MOST_LISTED:,} more"]

@@ -1,4 +1,4 @@
-"""A policy as JSON, for whoever writes a reader in another language; docs/policy.schema.json says what is in it.
+"""A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema.
 
 Numbers are written with as many digits as bring back the same double.
 """
@@ -8,57 +8,42 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spaql.export.policy import Policy
+from spaql.export.policy import Node, Policy
 
 FORMAT = "spaql-policy"
 VERSION = 1
 
 
-def document(policy: Policy) -> str:
-    """The text of a .json file."""
-    parts = contents(policy)
-    lines = [f"  {json.dumps(key)}: {_told(value)}" for key, value in parts.items()]
+def make_document(policy: Policy) -> str:
+    """Return the text of a .json file."""
+    lines = [f"  {json.dumps(key)}: {_format(value)}" for key, value in to_dict(policy).items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def contents(policy: Policy) -> dict[str, Any]:
-    """What it holds."""
-    tree = policy.tree
-    ends = zip(policy.words.states, tree.states.low.tolist(), tree.states.high.tolist(), policy.widths(), strict=True)
-    below, above = tree.children.T.tolist()
+def to_dict(policy: Policy) -> dict[str, Any]:
+    """Return the contents of the file."""
+    columns = zip(*policy.nodes, strict=True) if policy.nodes else ([],) * len(Node._fields)
+    names = policy.labels.actions
+    if policy.discrete is not None:
+        names = [names[number] for number in policy.discrete]
     return {
         "format": FORMAT,
         "version": VERSION,
         "spaql": policy.version,
-        "agent": policy.agent,
+        "algorithm": policy.algorithm,
         "problem": policy.problem,
         "learned": policy.origin,
-        "observation": [
-            {"name": word, "low": low, "high": high, "width": width, "periodic": place in tree.periodic}
-            for place, (word, low, high, width) in enumerate(ends)
-        ],
-        "action": {"type": tree.actions.dtype.name, "shape": list(policy.shape), "names": _names(policy)},
-        "timed": policy.timed,
-        "roots": tree.roots.tolist(),
-        "nodes": {
-            "number": tree.dims.tolist(),
-            "threshold": tree.thresholds.tolist(),
-            "below": below,
-            "above": above,
-        },
-        "actions": tree.actions.tolist(),
+        "observation": [one._asdict() for one in policy.observation],
+        "action": {"type": policy.tree.actions.dtype.name, "shape": list(policy.shape), "names": names},
+        "timed": policy.time_variant,
+        "roots": policy.roots,
+        "nodes": {name: list(column) for name, column in zip(Node._fields, columns, strict=True)},
+        "actions": policy.tree.actions.tolist(),
     }
 
 
-def _names(policy: Policy) -> list[str]:
-    """Of the actions, one for each that is ever taken; of the numbers of an action where there is no end of them."""
-    if policy.numbers is None:
-        return policy.words.actions
-    return [policy.words.actions[number] for number in policy.numbers]
-
-
-def _told(value: Any) -> str:
-    """On one line, or with one part on each."""
+def _format(value: Any) -> str:
+    """Return JSON on one line, or with one part on each."""
     if isinstance(value, dict):
         rows = [f"    {json.dumps(key)}: {json.dumps(part, allow_nan=False)}" for key, part in value.items()]
         return "{\n" + ",\n".join(rows) + "\n  }"

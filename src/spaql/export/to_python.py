@@ -2,58 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from spaql.export.policy import Policy, about
+from spaql.export.policy import Policy, describe
 
-_TURN = """
+_WRAP = """
     seen = [float(number) for number in observation]
-    for number, low, width in ROUND:
+    for number, low, width in PERIODIC:
         turns = (seen[number] - low) / width
-        seen[number] = turns - turns // 1.0  # not a number, and so below every threshold, where it is infinite
+        seen[number] = turns - turns // 1.0  # NaN, and so below every threshold, where it is infinite
 """
 
 
-def source(policy: Policy) -> str:
-    """The text of a .py file."""
-    tree = policy.tree
-    low, width = tree.states.low.tolist(), policy.widths()
-    nodes = zip(tree.dims.tolist(), tree.thresholds.tolist(), *tree.children.T.tolist(), strict=True)
-    lines = [f"# {line}".rstrip() for line in about(policy)]
-    lines += ["", f"OBSERVATION = {_listed(ascii(word) for word in policy.words.states)}"]
-    lines += ["# number of the observation, threshold, what follows below it, what follows from it on;"]
-    lines += ["# what follows is another of these, or below zero an action: -1 is the first"]
-    lines += [f"NODES = {_listed(nodes)}"]
-    if policy.rounds:
-        rounds = [(place, low[place], width[place]) for place in policy.rounds]
-        lines += [f"ROUND = {_listed(rounds)}  # numbers that come round: where from, and how far"]
-    if policy.timed:
-        lines += [f"ROOTS = {_listed(tree.roots.tolist())}  # where to begin at each time step"]
-    lines += [f"ACTIONS = {_listed(_frozen(action) for action in tree.actions.tolist())}"]
-    return "\n".join(lines) + "\n\n\n" + _function(policy)
+def make_source(policy: Policy) -> str:
+    """Return the text of a .py file."""
+    lines = [f"# {line}".rstrip() for line in describe(policy)]
+    lines += ["", f"OBSERVATION = {_format(ascii(one.name) for one in policy.observation)}"]
+    lines += ["# number of the observation, threshold, next node below it, next node from it on;"]
+    lines += ["# a next node less than zero ends with an action: -1 is the first"]
+    lines += [f"NODES = {_format(map(repr, map(tuple, policy.nodes)))}"]
+    if policy.wrapped:
+        lines += [f"PERIODIC = {_format(map(repr, policy.wrapped))}  # place, low end and width"]
+    if policy.time_variant:
+        lines += [f"ROOTS = {_format(map(repr, policy.roots))}  # first node of each time step"]
+    lines += [f"ACTIONS = {_format(repr(_to_tuple(action)) for action in policy.tree.actions.tolist())}"]
+    return "\n".join(lines) + "\n\n\n" + _make_function(policy)
 
 
-def _function(policy: Policy) -> str:
-    start = "ROOTS[min(max(step, 0), len(ROOTS) - 1)]" if policy.timed else str(int(policy.tree.roots[0]))
-    look = "seen[number]" if policy.rounds else "float(observation[number])"
+def _make_function(policy: Policy) -> str:
+    start = "ROOTS[min(max(step, 0), len(ROOTS) - 1)]" if policy.time_variant else str(policy.roots[0])
+    value = "seen[number]" if policy.wrapped else "float(observation[number])"
     return (
-        f"def act(observation{', step' if policy.timed else ''}):\n"
-        '    """The action for an observation, a sequence of numbers in the order told above."""'
-        f"{_TURN if policy.rounds else chr(10)}"
+        f"def act(observation{', step' if policy.time_variant else ''}):\n"
+        '    """Return the action for an observation, a sequence of numbers in the order above."""'
+        f"{_WRAP if policy.wrapped else chr(10)}"
         f"    at = {start}\n"
         "    while at >= 0:\n"
         "        number, threshold, below, above = NODES[at]\n"
-        f"        at = above if {look} >= threshold else below\n"
+        f"        at = above if {value} >= threshold else below\n"
         "    return ACTIONS[-1 - at]\n"
     )
 
 
-def _listed(entries: Any) -> str:
-    """A tuple, with one entry on a line."""
-    rows = [entry if isinstance(entry, str) else repr(entry) for entry in entries]
-    return "(\n" + "".join(f"    {row},\n" for row in rows) + ")"
+def _format(entries: Iterable[str]) -> str:
+    """Return a tuple with one entry on each line."""
+    return "(\n" + "".join(f"    {entry},\n" for entry in entries) + ")"
 
 
-def _frozen(action: Any) -> Any:
-    """Lists as tuples, whatever is in them."""
-    return tuple(_frozen(part) for part in action) if isinstance(action, list) else action
+def _to_tuple(action: Any) -> Any:
+    return tuple(map(_to_tuple, action)) if isinstance(action, list) else action

@@ -1,0 +1,98 @@
+"""Exported C, compiled by the C compiler of this machine and called from Python: to check it and to time it."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.export import to_c
+from spaql.export.policy import Policy
+from spaql.partition.spaces import Floats
+
+_STATES = 100_000
+_REPEATS = 5
+_DTYPES: dict[str, Any] = {"float": np.float32, "double": np.float64, "int": np.intc}
+Decide = Callable[[Floats, "NDArray[np.intc]"], NDArray[Any]]
+
+
+def find_compiler() -> str | None:
+    """Return the path of the C compiler, or None."""
+    return shutil.which("gcc") or shutil.which("cc")
+
+
+def compile_policy(policy: Policy, *flags: str, header: bool = False) -> Decide:
+    """Compile a policy: a function of observations `[n, numbers]` and time steps `[n]` that returns actions `[n, ...]`.
+
+    Parameters
+    ----------
+    policy
+        The policy to compile.
+    flags
+        For the compiler, after `-std=c99 -O2`.
+    header
+        Whether to compile the .h instead of the .c.
+
+    Raises
+    ------
+    OSError, subprocess.SubprocessError
+        If there is no compiler, it fails, or its output cannot be loaded.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise FileNotFoundError("there is no C compiler")
+    kind, size = to_c.find_action_type(policy)
+    dtype, numbers = np.dtype(_DTYPES.get(kind) or kind.removesuffix("_t")), len(policy.observation)
+    with tempfile.TemporaryDirectory() as folder:
+        source = to_c.make_source(policy, "policy", header=header) + _make_loop(policy)
+        (Path(folder) / "policy.c").write_text(source, encoding="ascii")
+        call = [compiler, "-std=c99", "-O2", *flags, "-shared", "-fPIC", "policy.c", "-o", "policy.so"]
+        subprocess.run(call, check=True, capture_output=True, cwd=folder)
+        loop = ctypes.CDLL(str(Path(folder) / "policy.so")).policy_many
+    loop.restype = None
+    loop.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+
+    def decide(observations: Floats, steps: NDArray[np.intc]) -> NDArray[Any]:
+        rows = np.ascontiguousarray(observations, np.float64).reshape(-1, numbers)
+        times = np.ascontiguousarray(steps, np.intc)
+        actions = np.empty((len(rows), size), dtype)
+        loop(rows.ctypes.data, times.ctypes.data, len(rows), actions.ctypes.data)
+        return actions.reshape(-1, *policy.shape)
+
+    return decide
+
+
+def measure_nanoseconds(policy: Policy) -> float | None:
+    """Return the time per decision in a batch of random states, the least of a few; None without a compiler."""
+    try:
+        decide = compile_policy(policy)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    random = np.random.default_rng(0)
+    observations = policy.tree.states.from_unit(random.random((_STATES, len(policy.observation))))
+    steps = random.integers(len(policy.roots), size=_STATES).astype(np.intc)
+
+    def measure() -> float:
+        start = time.perf_counter()
+        decide(observations, steps)
+        return time.perf_counter() - start
+
+    return 1e9 * min(measure() for _ in range(_REPEATS)) / _STATES
+
+
+def _make_loop(policy: Policy) -> str:
+    """Return a loop over many observations, in C."""
+    kind, size = to_c.find_action_type(policy)
+    step = ", steps[i]" if policy.time_variant else ""
+    row = f"observations + {len(policy.observation)} * i"
+    call = f"actions[i] = policy_act({row}{step});" if size == 1 else f"policy_act({row}{step}, actions + {size} * i);"
+    loop = f"void policy_many(const double *observations, const int *steps, int64_t count, {kind} *actions)"
+    return f"\n{loop};\n{loop}\n{{\n    (void)steps;\n    for (int64_t i = 0; i < count; i++)\n        {call}\n}}\n"
