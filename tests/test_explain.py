@@ -12,9 +12,9 @@ from docs_for_tests import run_page
 from problems_for_tests import box_world, finite_world
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.explain.decision_list import cover, ordered
-from spaql.explain.explanation import member
-from spaql.explain.rules import Rules, visited
+from spaql.explain.decision_list import make_decision_list, sort_by_weight
+from spaql.explain.explanation import make_observation
+from spaql.explain.rules import Rules, count_visits
 from spaql.formatting import numerals
 from spaql.partition.tree import Tree
 from spaql.problems import Box, Discrete, Problem
@@ -161,7 +161,7 @@ def test_what_is_said_of_borders_is_what_is_done_there(agent):
         for row in numbers_of(agent, 12, step, seed=7):
             told = agent.explain(agent.problem.member(row), step=step)
             same(told.action, done(agent, row[None], step)[0])
-            for d, seen in enumerate(told.seen):
+            for d, seen in enumerate(told.observation):
                 assert seen.value == row[d]
                 periodic = d in tree.periodic
                 for border, side, end in (
@@ -221,8 +221,8 @@ def test_an_explanation_is_text_and_json(agent):
         told = agent.explain(agent.problem.member(row), step=step)
         assert json.loads(json.dumps(told.to_dict(), allow_nan=False)) == told.to_dict()
         text = str(told)
-        assert told.words in text
-        assert all(seen.name in text for seen in told.seen)
+        assert told.label in text
+        assert all(seen.name in text for seen in told.observation)
         assert all(len(line) == len(line.rstrip()) for line in text.splitlines())
 
 
@@ -240,7 +240,7 @@ def decided(told, rows):
     """What the rules of a JSON object say at rows of numbers, by nothing but the object."""
 
     def fits(one, row):
-        number, value = told["numbers"][one["number"]], row[one["number"]]
+        number, value = told["observation"][one["number"]], row[one["number"]]
         low, high = one["low"], one["high"]
         if number["periodic"]:
             turns = (value - number["low"]) / (number["high"] - number["low"])
@@ -259,7 +259,7 @@ def test_shares_are_of_the_visits(agent):
     shares = [rule.share for rule in rules]
     assert sum(shares) == pytest.approx(1.0)
     assert min(shares) >= 0.0
-    _, weights = visited(agent._policy(), 0, False)
+    _, weights = count_visits(agent._policy(), 0, False)
     assert weights.sum() == pytest.approx(agent.cells().at(0).visits.sum())
 
 
@@ -268,13 +268,13 @@ def test_shares_are_what_points_drawn_from_the_cells_say():
     rules, cells, random = agent.rules(), agent.cells(), np.random.default_rng(0)
     chosen = random.choice(len(cells), 5000, p=cells.visits / cells.visits.sum())
     points = cells.state_low[chosen] + random.random((5000, 1)) * (cells.state_high - cells.state_low)[chosen]
-    found = np.bincount(rules._first(points), minlength=len(rules)) / 5000
+    found = np.bincount(rules._match(points), minlength=len(rules)) / 5000
     np.testing.assert_allclose(found, [rule.share for rule in rules], atol=0.03)
 
 
 def test_inherited_visits_are_shared_out():
     agent = spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=50)
-    _, weights = visited(agent._policy(), 0, True)
+    _, weights = count_visits(agent._policy(), 0, True)
     assert weights.sum() == pytest.approx(50)  # one visit in every episode
     assert agent.cells().at(0).visits.sum() > 100
 
@@ -369,7 +369,7 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_have_as_few_rules_as_can_be(name):
     states, nested, least = PICTURES[name]
-    found = cover(tree_of(plain(states), nested), 0, NO_WHOLE[states])
+    found = make_decision_list(tree_of(plain(states), nested), 0, NO_WHOLE[states])
     assert len(found.choices) + 1 == least
 
 
@@ -378,7 +378,7 @@ def test_lines_have_hardly_more_rules_than_must_be():
     random, more = np.random.default_rng(0), []
     for _ in range(200):
         colours = random.integers(3, size=16).tolist()
-        found = cover(tree_of(plain(1), striped(colours)), 0, NO_WHOLE[1])
+        found = make_decision_list(tree_of(plain(1), striped(colours)), 0, NO_WHOLE[1])
         more.append(len(found.choices) + 1 - fewest(colours))
     assert min(more) == 0
     assert max(more) <= 2
@@ -392,7 +392,7 @@ def test_a_number_that_comes_round_has_an_interval_that_does():
         "if (angle >= 0.875 or angle < 0.125): action 1",
         "otherwise: action 0",
     ]
-    assert "comes round, from 0 to 1." in Rules(problem, tree, words(problem, names=["angle"])).told()
+    assert "angle is periodic, from 0 to 1." in Rules(problem, tree, words(problem, names=["angle"])).describe()
 
 
 def test_whole_numbers_are_told_as_such():
@@ -438,8 +438,8 @@ def test_a_small_policy_reads_as_expected():
     ]
     assert [(rule.choice, rule.action, rule.share) for rule in rules] == [(1, 1, None), (2, 2, None), (0, 0, None)]
     assert repr(rules) == "Rules(3 for 'plain')"
-    assert rules.told().startswith("plain: the first line that fits decides.\n\nif position")
-    assert rules.told().endswith("3 rules for 5 leaves of the decision tree, from 0 cells.")
+    assert rules.describe().startswith("plain: the first rule that matches decides.\n\nif position")
+    assert rules.describe().endswith("3 rules for 5 leaves of the decision tree, from 0 cells.")
 
 
 def test_steps_along_a_line_need_one_border_each():
@@ -449,15 +449,15 @@ def test_steps_along_a_line_need_one_border_each():
 
 
 def test_weighty_boxes_come_first_where_that_changes_nothing():
-    found = cover(tree_of(plain(1), striped([B, A, A, C, B, A, A, A])), 0, NO_WHOLE[1])
+    found = make_decision_list(tree_of(plain(1), striped([B, A, A, C, B, A, A, A])), 0, NO_WHOLE[1])
     for weights in np.random.default_rng(0).random((20, len(found.choices))):
-        other = ordered(found, weights)
+        other = sort_by_weight(found, weights)
         points = np.linspace(0, 1, 64, endpoint=False)
         for point in points:
             decided = []
             for one in (found, other):
                 held = np.flatnonzero((one.low[:, 0] <= point) & (point < one.high[:, 0]))
-                decided.append(one.choices[held[0]] if len(held) else one.otherwise)
+                decided.append(one.choices[held[0]] if len(held) else one.default)
             assert decided[0] == decided[1]
         free = [k for k in range(len(found.choices)) if (found.choices == found.choices[k]).all()]
         assert not free or other.choices[0] == found.choices[np.argmax(weights)]
@@ -487,13 +487,13 @@ def test_bad_input_is_one_sentence(oil):
     for ask in (lambda: spaql.Random("oil").explain([0.5]), lambda: spaql.Random("oil").rules()):
         with pytest.raises(ParameterError, match="Random has no partition"):
             ask()
-    with pytest.raises(ParameterError, match=r"^observation: expected one to explain, got 2; explain them one by one$"):
+    with pytest.raises(ParameterError, match=r"^observation: expected one, got 2; explain them one by one$"):
         oil.explain([[0.1], [0.2]])
     with pytest.raises(ParameterError, match="outside the space"):
         oil.explain([1.5])
     with pytest.raises(ParameterError, match="outside the space"):
         oil.explain([np.nan])
-    with pytest.raises(ParameterError, match=r"^step: SPAQL decides alike in every step; leave it out$"):
+    with pytest.raises(ParameterError, match=r"^step: Tessera decides alike in every step; leave it out$"):
         oil.rules(step=2)
     with pytest.raises(ParameterError, match="step: expected a whole number"):
         oil.explain([0.5], step=5)
@@ -504,14 +504,14 @@ def test_bad_input_is_one_sentence(oil):
     with pytest.raises(ParameterError, match="actions: expected 1 words"):
         oil.rules(actions="go")
     with pytest.raises(ParameterError, match=r"^observation: expected 1 numbers \(position\), got 2$"):
-        member(oil.problem, [0.1, 0.2])
+        make_observation(oil.problem, [0.1, 0.2])
 
 
 def test_far_outside_is_said():
     agent = spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(iterations=5)
     told = agent.explain([100.0, 0.0, 0.0, 0.0])
-    assert [seen.outside for seen in told.seen] == [True, False, False, False]
-    assert "position is outside its range, and is taken for the end of it." in str(told)
+    assert [seen.outside for seen in told.observation] == [True, False, False, False]
+    assert "position is outside its range and clipped to it." in str(told)
     assert told.action == agent.predict([100.0, 0.0, 0.0, 0.0])[0]
     with pytest.raises(ParameterError, match="finite numbers"):
         agent.explain([np.inf, 0.0, 0.0, 0.0])
@@ -521,15 +521,15 @@ def test_actions_are_called_as_the_environment_takes_them():
     assert words(spaql.GymnasiumProblem(Weather, periodic=["angle"], horizon=10)).actions[3] == "action (1, 1)"
     agent = AGENTS["published on days"]()
     told = agent.explain([3, 2])
-    assert told.words == f"action {told.action[0]}"
+    assert told.label == f"action {told.action[0]}"
     assert told.action.dtype == np.int32
 
 
 def test_the_users_own_words_are_used(oil):
     assert "x < " in str(oil.rules(names=["x"])) or "x >= " in str(oil.rules(names=["x"]))
     told = oil.explain([0.5], names=["x"], actions=["go to"])
-    assert told.seen[0].name == "x"
-    assert told.words.startswith("go to ")
+    assert told.observation[0].name == "x"
+    assert told.label.startswith("go to ")
 
 
 def test_the_command_line(oil, tmp_path, capsys):
@@ -542,7 +542,7 @@ def test_the_command_line(oil, tmp_path, capsys):
     assert run("explain", path, 0.5)[1] == f"{oil.explain([0.5])}\n"
     code, out, _ = run("explain", path, 0.5, "--json", "--names", "x")
     assert (code, json.loads(out)) == (0, oil.explain([0.5], names=["x"]).to_dict())
-    assert run("rules", path)[1] == f"{oil.rules().told()}\n"
+    assert run("rules", path)[1] == f"{oil.rules().describe()}\n"
     assert (
         run("rules", path, "--format", "markdown", "--actions", "go to")[1]
         == f"{oil.rules(actions=['go to']).markdown()}\n"

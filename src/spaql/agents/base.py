@@ -491,13 +491,13 @@ class Agent:
         >>> why.action == agent.predict([0.0])[0]
         array([ True])
         """
-        from spaql.explain.explanation import explained
+        from spaql.explain.explanation import explain
 
         tree, at = self.tree(), self._time(step)
         count = check_whole(runners_up, "runners_up", 0)
         scaling = self.get_params().get("scaling")
         called = {"names": names, "actions": actions}
-        return explained(
+        return explain(
             self.problem, self._policy(), tree, observation, step=at, scaling=scaling, runners_up=count, **called
         )
 
@@ -518,13 +518,13 @@ class Agent:
         >>> rules[-1].conditions  # of what is done otherwise
         ()
         """
-        from spaql.explain.rules import rules_of
+        from spaql.explain.rules import make_rules
 
         tree, at = self.tree(), self._time(step)
         inherits = "scaling" in self.get_params()  # the published agents, who split as published
         called = {"names": names, "actions": actions}
         with training.announced("rules", None):
-            return rules_of(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
+            return make_rules(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
 
     def _time(self, step: Any) -> int | None:
         """A time step, checked, or None where it makes no difference."""

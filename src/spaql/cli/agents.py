@@ -164,10 +164,10 @@ def _export(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from spaql.agents.files import load
-    from spaql.explain.explanation import member
+    from spaql.explain.explanation import make_observation
 
     agent = load(options.agent, env=options.env)
-    observation = member(agent.problem, options.numbers)
+    observation = make_observation(agent.problem, options.numbers)
     told = agent.explain(observation, step=options.step, runners_up=options.runners_up, **_called(options))
     print(json.dumps(told.to_dict(), indent=2, allow_nan=False) if options.json else told)
     return 0
@@ -180,7 +180,7 @@ def _rules(options: argparse.Namespace) -> int:
 
     agent = load(options.agent, env=options.env)
     rules = agent.rules(step=options.step, **_called(options))
-    text = {"text": rules.told, "markdown": rules.markdown, "json": rules.json}[options.format]()
+    text = {"text": rules.describe, "markdown": rules.markdown, "json": rules.json}[options.format]()
     if options.out is None:
         print(text)
         return 0
