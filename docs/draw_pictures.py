@@ -1,4 +1,4 @@
-"""Draw the pictures of inspect.md: `make docs-pictures`.  The one of the page needs chromium, and is left as it is without."""
+"""Draw the pictures of inspect.md: `make docs-pictures`.  That of the page needs chromium."""
 
 import shutil
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 import spaql
+from spaql.agents.inspection import write_page
 from spaql.viz import figures
-from spaql.viz import inspector as showing
 
 HERE = Path(__file__).parent
 
@@ -24,7 +24,7 @@ def main() -> None:
     if chromium is None:
         return
     with tempfile.TemporaryDirectory() as folder:
-        page, picture = showing.show([agent], Path(folder) / "cartpole.html"), Path(folder) / "page.png"
+        page, picture = write_page([agent], Path(folder) / "cartpole.html"), Path(folder) / "page.png"
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}"]
         words += ["--window-size=1100,1480", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
         subprocess.run([chromium, *words], check=True, capture_output=True)

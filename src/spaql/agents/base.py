@@ -416,30 +416,30 @@ class Agent:
         step: int = 0,
         *,
         projection: bool = False,
-        number: int = 0,
+        action_dim: int = 0,
         names: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
     ) -> Figure:
-        """The policy over two observed numbers as a figure to print; for one of them, over states and actions.
+        """Draw the policy over two observed dimensions; where there is only one, over states and actions.
 
-        The views are those of `spaql show`; see `spaql.viz.policy_view` for what they mean.
+        The views are those of `spaql show`; see `spaql.viz.policy_view`.
 
         Parameters
         ----------
         dims
-            The two observed numbers across and upwards, by place or name; None takes those that matter most.
+            The two observed dimensions across and upwards, by index or name; None takes those with most influence.
         at
-            Where the others are fixed: values by place or name, or a whole state; None takes the middle of the visits.
+            Values of the others, by index or name, or a whole state; None takes the median of the visits.
         layer
             What colours show: policy, q, visits, depth or uncertainty.
         step
             Time step of a policy that changes with it, from 0.
         projection
-            Look through all values of the other numbers, weighted by visits, instead of fixing them.
-        number
-            Which number of an action that has several.
+            Average over the other dimensions, weighted by visits, instead of fixing them.
+        action_dim
+            Dimension of the action to show, where it has several.
         names, actions
-            Your own words for the observed numbers, and for the actions or their numbers.
+            Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
 
         Examples
         --------
@@ -447,18 +447,12 @@ class Agent:
         >>> spaql.Tessera("oil").learn(iterations=50).plot(layer="visits").axes[0].get_xlabel()
         'position'
         """
-        from spaql.viz.policy_plot import portray  # it knows all agents, and brings all of matplotlib
+        from spaql.agents.inspection import view_policy  # it brings all of matplotlib
+        from spaql.viz.policy_plot import plot_policy
 
-        return portray(
-            self,
-            dims=dims,
-            at=at,
-            layer=layer,
-            step=step,
-            projection=projection,
-            number=number,
-            names=names,
-            actions=actions,
+        view = view_policy(self, "plot", names, actions)
+        return plot_policy(
+            view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim
         )
 
     def explain(

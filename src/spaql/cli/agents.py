@@ -124,16 +124,16 @@ def _show(options: argparse.Namespace) -> int:
 def _record(options: argparse.Namespace, agent: Any) -> int:
     from spaql.viz import recording
 
-    target = options.record or recording.beside(options.agent[0])
+    target = options.record or recording.recording_beside(options.agent[0])
     path, total, steps = recording.record(agent, target, seed=options.seed)
     print(f"an episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
     return 0
 
 
 def _page(options: argparse.Namespace, agents: list[Any]) -> int:
-    from spaql.viz import inspector as showing
+    from spaql.agents.inspection import page_beside, write_page
 
-    path = showing.show(agents, options.out or showing.beside(*options.agent), seed=options.seed)
+    path = write_page(agents, options.out or page_beside(*options.agent), seed=options.seed)
     print(f"wrote {path}")
     if not options.no_open and sys.stdout.isatty():
         import webbrowser

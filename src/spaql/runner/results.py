@@ -27,6 +27,8 @@ from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
 from spaql.problems.optimum import Optimum, optimum
 from spaql.viz import figures
+from spaql.viz.learning_curves import make_learning_chart
+from spaql.viz.policy_plot import plot_cells
 
 FRESH_EPISODES = 10_000
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
@@ -191,12 +193,14 @@ def curves_figure(results: Iterable[Result], title: str) -> Figure:
     # Without rollouts of its own an agent has seen only its training episodes, in which it also explores.
     exploring = [label(result.name) for result in kept if result.agent.selection_score is None]
     aside = f" ({' and '.join(exploring)}: while exploring)" if exploring else ""
-    return figures.learning_curves(
+    chart = make_learning_chart(
         curves,
         title=title,
         optimum=None if known is None else known.value,
         y_label=f"return of the current policy{aside}",
+        colours={label(result.name): resolve(result.name).colour or "" for result in results},
     )
+    return figures.chart(chart)
 
 
 def label(name: str) -> str:
@@ -212,18 +216,20 @@ def partition_figure(result: Result, step: int = 0) -> Figure | None:
         return None
     cells = agent.cells().at(step)
     states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
+    edges = agent.problem.states.from_unit(np.arange(513)[:, None] / 512)[:, 0]
     low, high = agent.greedy_boxes(states, step)
-    overlay = None
+    lines = None
     if result.optimum is not None:
-        overlay = {"optimal action": (states[:, 0], result.optimum.policy(states[:, 0], step=step))}
+        lines = {"optimal action": (states[:, 0], result.optimum.policy(states[:, 0], step=step))}
     which = f", time step {step + 1}" if agent.time_variant else ""
-    return figures.partition_picture(
+    return plot_cells(
         np.hstack([cells.state_low, cells.action_low]),
         np.hstack([cells.state_high, cells.action_high]),
         cells.q,
         title=f"{label(result.name)} on {agent.problem.name}{which}",
-        policy=(states[:, 0], low[:, 0], high[:, 0]),
-        overlay=overlay,
+        note=f"{len(cells):,} cells",
+        policy=(edges, low[:, 0], high[:, 0]),
+        lines=lines,
     )
 
 

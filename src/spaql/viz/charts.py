@@ -1,53 +1,27 @@
-"""What a chart shows, apart from who draws it.
+"""Charts as plain data, apart from who draws them.
 
-`spaql.viz.figures` draws this plain data with matplotlib for print, and `spaql.viz.report` hands it to the page, so that a
-figure and the report can never disagree.
-
-A `Chart` has series over one x axis; a `Mosaic` is a partition of the plane.  Both turn into plain lists for JSON.
+`spaql.viz.figures` draws a `Chart` with matplotlib for print and `spaql.viz.plotly_figure` turns it into a figure for
+pages; both use the same placed points and the same looks, so that they cannot disagree.  A `Mosaic` is a partition of
+the plane.
 """
 
 from __future__ import annotations
 
 import math
-import zlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Okabe and Ito's colours, safe for colour-blind readers, without their yellow, which vanishes on white.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-GREY = "#7F7F7F"
-INK = "#222222"
-KNOWN = {
-    "tessera": PALETTE[0],
-    "aql": PALETTE[1],
-    "spaql published": PALETTE[2],
-    "spaql beyond": PALETTE[3],
-    "random": GREY,
-    "optimum": INK,
-}
+from spaql.viz.style import INK, Look, make_looks
 
+Floats = NDArray[np.float64]
 
-def colours(looks: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """A colour for every look, and how many looks had that colour before it.
-
-    Fixed for the looks we know; others choose by a hash of their name, so that pictures agree, and take the colour of
-    a known look only when no other is left.  The order of the looks does not matter.
-    """
-    uses: Counter[str] = Counter()
-    reserved = set(KNOWN.values())
-    found: dict[str, tuple[str, int]] = {}
-    for look in sorted(set(looks), key=lambda look: (look.casefold() not in KNOWN, look)):
-        start = zlib.crc32(look.encode())
-        ring = [PALETTE[(start + step) % len(PALETTE)] for step in range(len(PALETTE))]
-        colour = KNOWN.get(look.casefold()) or min(ring, key=lambda colour: (uses[colour], colour in reserved))
-        found[look] = colour, uses[colour]
-        uses[colour] += 1
-    return found
+# Points at one x stand this share of the axis apart, or of the gap to the next x where that is narrower.
+_DODGE = 0.026
+_CROWDED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +31,15 @@ class Series:
     Attributes
     ----------
     name
-        What the legend says.
+        Text of the legend.
     x, y
-        Where; `x` holds category names where the chart's scale is "category".  Both `[n]`.
+        Points, both `[n]`; `x` holds category names where the chart's scale is "category".
     low, high
         Ends of the interval at each point, `[n]`: a band around a line, error bars on points; None for neither.
     look
-        What it is a series of, such as "SPAQL": the same look has the same colour everywhere.
+        Key of the colour: series and levels with one key share it.  The name, unless given.
     style
-        A solid or dashed line, or points that nothing joins.
+        A solid, dashed or thin line, or points that nothing joins.
     colour
         Of everything with this look, such as "#0072B2"; chosen by a hash of the look unless given.
     """
@@ -76,7 +50,7 @@ class Series:
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
     look: str = ""
-    style: Literal["line", "dashed", "points"] = "line"
+    style: Literal["line", "dashed", "thin", "points"] = "line"
     colour: str = ""
 
     def __post_init__(self) -> None:
@@ -110,7 +84,7 @@ class Chart:
     x_label, y_label
         Names of the axes.
     series, levels
-        What is drawn; later ones above earlier ones.
+        The data; later ones are drawn above earlier ones.
     x_scale
         "linear", "log", or "category": `x` are names, in the order of their first appearance.
     note
@@ -125,37 +99,158 @@ class Chart:
     x_scale: Literal["linear", "log", "category"] = "linear"
     note: str = ""
 
+    @property
+    def parts(self) -> list[Series | Level]:
+        """Series and levels."""
+        return [*self.series, *self.levels]
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, ready for JSON; a number that is not finite becomes None."""
+        """Return plain lists and numbers, ready for JSON; a number that is not finite becomes None."""
+        keys = ("name", "look", "style", "x", "y", "low", "high")
         return {
-            "title": self.title,
-            "note": self.note,
-            "x_label": self.x_label,
-            "y_label": self.y_label,
-            "x_scale": self.x_scale,
-            "series": [
-                {
-                    "name": series.name,
-                    "look": series.look,
-                    "style": series.style,
-                    "x": [x if isinstance(x, str) else _plain(x) for x in series.x],
-                    "y": [_plain(y) for y in series.y],
-                    "low": None if series.low is None else [_plain(y) for y in series.low],
-                    "high": None if series.high is None else [_plain(y) for y in series.high],
-                }
-                for series in self.series
-            ],
+            **{key: getattr(self, key) for key in ("title", "note", "x_label", "y_label", "x_scale")},
+            "series": [{key: to_plain(getattr(series, key)) for key in keys} for series in self.series],
             "levels": [
-                {
-                    "name": level.name,
-                    "look": level.look,
-                    "y": _plain(level.y),
-                    "low": None if level.low is None else _plain(level.low),
-                    "high": None if level.high is None else _plain(level.high),
-                }
+                {key: to_plain(getattr(level, key)) for key in keys if key not in ("style", "x")}
                 for level in self.levels
             ],
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """A series as it is drawn: numbers along x, moved aside where points of several series would meet."""
+
+    series: Series
+    x: Floats
+    y: Floats
+    low: Floats | None
+    high: Floats | None
+    labels: Sequence[Any]  # of x: the names or numbers of the series
+
+
+def look_key(part: Series | Level) -> str:
+    """Return the key of a part's colour."""
+    return part.look or part.name
+
+
+def looks_of(charts: Iterable[Chart]) -> dict[str, Look]:
+    """Choose the looks of all series and levels of some charts."""
+    parts = [part for chart in charts for part in chart.parts]
+    names = {look_key(part): "" for part in parts} | {look_key(part): part.colour for part in parts if part.colour}
+    for name in names:
+        if name.casefold() == "optimum":
+            names[name] = names[name] or INK
+    return make_looks(names)
+
+
+def categories_of(chart: Chart) -> tuple[str, ...]:
+    """Return the names along x in the order of their first appearance; none where x is numbers."""
+    if chart.x_scale != "category":
+        return ()
+    return tuple(dict.fromkeys(str(x) for series in chart.series for x in series.x))
+
+
+def place(chart: Chart) -> list[Trace]:
+    """Check a chart and place its points.
+
+    Raises
+    ------
+    ValueError
+        When there is nothing to draw, or when an axis or an interval makes no sense.
+    """
+    if chart.x_scale not in ("linear", "log", "category"):
+        raise ValueError(f"chart '{chart.title}' has the x scale '{chart.x_scale}', not linear, log or category.")
+    if not any(len(series.x) for series in chart.series):
+        raise ValueError(f"chart '{chart.title}' is empty; at least one point is needed.")
+    for level in chart.levels:
+        _check_level(chart, level)
+    names = {name: float(i) for i, name in enumerate(categories_of(chart))}
+    return _dodge([_trace(chart, series, names) for series in chart.series], chart.x_scale)
+
+
+def _trace(chart: Chart, series: Series, names: dict[str, float]) -> Trace:
+    if series.style not in ("line", "dashed", "thin", "points"):
+        raise ValueError(f"series '{series.name}' has the style '{series.style}', not line, dashed, thin or points.")
+    x = np.array([names[str(v)] for v in series.x]) if names else _numbers_along_x(chart, series)
+    order = np.argsort(x, kind="stable") if names else np.arange(len(x))  # a line joins names in the axis's order
+    if series.style != "points" and not (np.diff(x[order]) > 0).all():
+        raise ValueError(f"series '{series.name}' is a line and needs an increasing x.")
+    y, low, high = (
+        None if values is None else np.array(values, dtype=np.float64)[order]
+        for values in (series.y, series.low, series.high)
+    )
+    assert y is not None
+    if low is not None and high is not None and (low > high).any():
+        raise ValueError(f"series '{series.name}' needs intervals with low <= high.")
+    return Trace(series, x[order], y, low, high, [series.x[i] for i in order])
+
+
+def _numbers_along_x(chart: Chart, series: Series) -> Floats:
+    if any(isinstance(x, str) for x in series.x):
+        raise ValueError(f"series '{series.name}' has names along x; they need a chart whose x scale is category.")
+    x = np.array(series.x, dtype=np.float64)
+    if not np.isfinite(x).all():
+        raise ValueError(f"series '{series.name}' needs a finite x.")
+    if chart.x_scale == "log" and not (x > 0).all():
+        raise ValueError(f"series '{series.name}' needs an x above 0 for a log scale.")
+    return x
+
+
+def _check_level(chart: Chart, level: Level) -> None:
+    if (level.low is None) != (level.high is None):
+        raise ValueError(f"level '{level.name}' of chart '{chart.title}' needs both low and high, or neither.")
+    if level.low is not None and level.high is not None and level.low > level.high:
+        raise ValueError(f"level '{level.name}' of chart '{chart.title}' needs low <= high.")
+
+
+def _dodge(traces: list[Trace], scale: str) -> list[Trace]:
+    """Move points of several series at one x sideways, by equal steps as the eye sees them, also on a log axis."""
+    aside = [trace for trace in traces if trace.series.style == "points" and trace.x.size]
+    places = [np.unique(trace.x) for trace in aside]
+    every = np.unique(np.concatenate(places)) if places else np.empty(0)
+    if sum(map(len, places)) == len(every):
+        return traces  # nothing meets
+    log = scale == "log"
+    seen = np.log10(every) if log else every
+    extent = len(seen) if scale == "category" else float(np.ptp(seen))
+    gap = float(np.diff(seen).min()) if len(seen) > 1 else 1.0
+    step = min(_DODGE * extent if extent else _DODGE, _CROWDED * gap / len(aside))
+    moved = {}
+    for i, trace in enumerate(aside):
+        shift = step * (i - (len(aside) - 1) / 2)
+        moved[id(trace)] = replace(trace, x=trace.x * 10.0**shift if log else trace.x + shift)
+    return [moved.get(id(trace), trace) for trace in traces]
+
+
+def x_limits(chart: Chart, traces: Sequence[Trace]) -> tuple[float, float]:
+    """Return the range of the x axis."""
+    if chart.x_scale == "category":
+        return -0.6, len(categories_of(chart)) - 0.4
+    x = np.concatenate([trace.x for trace in traces])
+    margin = 0.03 if any(trace.series.style == "points" for trace in traces) else 0.0
+    if chart.x_scale == "linear":
+        return pad(x, margin)
+    low, high = pad(np.log10(x), margin)
+    return 10.0**low, 10.0**high
+
+
+def y_limits(chart: Chart, traces: Sequence[Trace]) -> tuple[float, float]:
+    """Return the range of the y axis, with some room so that no line lies on the frame."""
+    columns = [v for trace in traces for v in (trace.y, trace.low, trace.high) if v is not None]
+    levels = [v for level in chart.levels for v in (level.y, level.low, level.high) if v is not None]
+    return pad(np.concatenate([*columns, np.array(levels, dtype=np.float64)]), 0.05)
+
+
+def pad(values: Floats, margin: float) -> tuple[float, float]:
+    """Return the range of the finite values with a margin on both sides, as a share of it; never empty."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    largest = max(abs(low), abs(high))
+    room = margin * (high - low) if high - low > 1e-9 * largest else 0.1 * largest or 1.0
+    return low - room, high + room
 
 
 class Mosaic:
@@ -168,7 +263,7 @@ class Mosaic:
     q
         Value of each cell, `[n]`.
     visits, depth
-        How often it was updated and how often it was halved, `[n]`.
+        Number of updates and of halvings of each cell, `[n]`.
     policy
         The greedy policy as a step function: `edges` `[m + 1]` increasing states and the cell played between each
         two of them, `[m]` indices into the cells.
@@ -183,12 +278,9 @@ class Mosaic:
         depth: ArrayLike,
         policy: tuple[ArrayLike, ArrayLike],
     ) -> None:
-        self.low: NDArray[np.float64] = np.asarray(low, np.float64)
-        self.high: NDArray[np.float64] = np.asarray(high, np.float64)
-        self.q: NDArray[np.float64] = np.asarray(q, np.float64)
-        self.visits: NDArray[np.int64] = np.asarray(visits, np.int64)
-        self.depth: NDArray[np.int64] = np.asarray(depth, np.int64)
-        self.edges: NDArray[np.float64] = np.asarray(policy[0], np.float64)
+        self.low, self.high, self.q = (np.asarray(values, np.float64) for values in (low, high, q))
+        self.visits, self.depth = (np.asarray(values, np.int64) for values in (visits, depth))
+        self.edges: Floats = np.asarray(policy[0], np.float64)
         self.played: NDArray[np.int64] = np.asarray(policy[1], np.int64)
         n = len(self.q)
         if self.low.shape != (n, 2) or self.high.shape != (n, 2) or {len(self.visits), len(self.depth)} != {n}:
@@ -197,20 +289,17 @@ class Mosaic:
             raise ValueError("the policy of a mosaic needs one edge more than cells played")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, ready for JSON."""
-        return {
-            "low": self.low.tolist(),  # exact: halving once more is what the last digit tells
-            "high": self.high.tolist(),
-            "q": [_plain(v) for v in self.q.tolist()],
-            "visits": self.visits.tolist(),
-            "depth": self.depth.tolist(),
-            "edges": self.edges.tolist(),
-            "played": self.played.tolist(),
-        }
+        """Return plain lists, ready for JSON; corners are exact, because their last digit is one more halving."""
+        exact = ("low", "high", "visits", "depth", "edges", "played")
+        return {**{name: getattr(self, name).tolist() for name in exact}, "q": to_plain(self.q)}
 
 
-def _plain(value: float) -> float | None:
-    """Six significant digits, which no screen exceeds."""
+def to_plain(value: Any) -> Any:
+    """Return JSON-ready data: numbers with six significant digits, None for one that is not finite."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, np.ndarray | list | tuple | range):
+        return [to_plain(item) for item in value]
     number = float(value)
     if not math.isfinite(number):
         return None

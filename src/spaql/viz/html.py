@@ -1,10 +1,11 @@
-"""What every page that we write has in common: one HTML file that needs no network and no server.
+"""Pages: one HTML file that needs no network and no server.
 
-A page is a *body* of static words and tables, which can be read without JavaScript, *data* as JSON, and scripts from
-``assets`` that draw it.  All of it is inside the file, and its content security policy allows those very scripts and
-forbids every request: the page looks the same in ten years, and opens from a mail attachment.
+A page is a title and sections of static text and tables, which can be read without JavaScript, and charts, which travel
+as plotly figures in JSON.  The template and the scripts are in ``assets``; plotly.js is the copy that plotly brings
+along.  All of it is inside the file, and its content security policy allows those very scripts and forbids every
+request: the page looks the same in ten years, and opens from a mail attachment.
 
-Every string is plain text until `filled` or `document` puts it in its place, escaped.
+Every string is plain text; the template escapes it.  The same content gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,41 +13,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
+import importlib.util
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from typing import Any
 
-from spaql.viz.charts import GREY, INK, PALETTE, Chart, Mosaic, colours
+import jinja2
 
-# Each colour with a lighter one for the dark page, and with its symbol.
-_COLOURS = (*PALETTE, GREY, INK)
-LIGHTER = dict(
-    zip(
-        _COLOURS,
-        ("#4FA8E3", "#F58B45", "#2FC49B", "#E3A3C8", "#A5DBFF", "#F3BF52", "#A3A7AC", "#E8E6E3"),
-        strict=True,
-    )
-)
-_SYMBOLS = dict(
-    zip(
-        _COLOURS,
-        ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "pentagon", "x"),
-        strict=True,
-    )
-)
-_DASHES = ("solid", "dash", "dot", "dashdot")
+from spaql.viz.charts import Chart, Mosaic, looks_of
+from spaql.viz.plotly_figure import make_template, to_plotly
+from spaql.viz.style import Look, darken
 
+_THEMES = {
+    "light": make_template("#ffffff", "#1d1f21", "#565b61", "#e4e4e1", "#85898e"),
+    "dark": make_template("#16181b", "#e8e6e3", "#a9adb3", "#30343a", "#7d828a"),
+}
 # Inside a script element these would end it, or begin a comment in it; in JSON they may always be written like this.
 _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """A partition at several moments of training."""
+    """A partition at several moments of training: a frame for each of the iterations."""
 
     label: str
     note: str
@@ -77,7 +68,8 @@ class Section:
         Plain text, below it.
     tables
         Mappings of caption, note, columns and rows.  A row is ``{"section": text}`` or has "head" and "cells"; a cell
-        is a text, or has "text", "bold" and "title", a tooltip.
+        is a text, or has "text", "bold" and "title", a tooltip.  The first column may be that of the heads, or that of
+        the first cells.
     charts
         Side by side in pairs.
     notes
@@ -85,11 +77,17 @@ class Section:
     id
         For links; a slug of the title unless given.
     highlight
-        A number in large type, and what it means.
+        A number in large type, and its meaning.
     parts
         Sections below this one.
     cases
         Problems to go through one at a time.
+    items
+        Plain text, as a list.
+    style
+        A class of the style sheets: "lead" for large type, "warnings".
+    mount
+        Id of an empty element that a script of the page fills.
     """
 
     title: str
@@ -101,82 +99,165 @@ class Section:
     highlight: tuple[str, str] | None = None
     parts: Sequence[Section] = ()
     cases: Sequence[Case] = ()
+    items: Sequence[str] = ()
+    style: str = ""
+    mount: str = ""
+
+    @property
+    def slug(self) -> str:
+        """The id, or the title in small letters, digits and hyphens."""
+        return self.id or re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+    @property
+    def needs_js(self) -> bool:
+        """Whether nothing of it can be read without JavaScript."""
+        static = self.paragraphs or self.tables or self.parts or self.items
+        return bool(self.mount or self.cases or (self.charts and not static))
 
 
-def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """Return a page of sections as one HTML document, to be written as UTF-8; the same content gives the same bytes."""
-    from spaql.viz import report
-
-    parts = [
-        report.Section(
-            section.id or slug(section.title),
-            section.title,
-            section.paragraphs,
-            section.tables,
-            [chart.to_dict() for chart in section.charts],
-            section.notes,
-        )
-        for section in sections
-    ]
-    return report.sections_page(title, subtitle, parts)
-
-
-def slug(text: str) -> str:
-    """Return text as an id: small letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def document(title: str, body: str, data: Any, *, styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """A page as one HTML document, to be written as UTF-8; the same content gives the same bytes.
+def render_page(
+    title: str,
+    sections: Sequence[Section],
+    subtitle: str = "",
+    *,
+    data: Mapping[str, Any] | None = None,
+    scripts: Sequence[str] | None = None,
+    styles: Sequence[str] = ("page.css",),
+) -> str:
+    """Return a page of sections as one HTML document, to be written as UTF-8.
 
     Parameters
     ----------
-    title
-        Plain text.
-    body
-        HTML, made by `filled` and the like.
+    title, subtitle
+        Heading of the page, and the line below it.
+    sections
+        Its content.
     data
-        What the scripts read, ready for JSON; a number that is not finite is a ValueError.
-    styles
-        Names of style sheets in ``assets``, joined in this order.
-    scripts
-        JavaScript, each one an element of its own, as `program` and `script` return it.
+        More for the scripts to read, ready for JSON.
+    scripts, styles
+        Names of files in ``assets``, for a page that draws by itself; charts are then not drawn.
+
+    Raises
+    ------
+    ValueError
+        When a row of a table does not fit its columns, a chart cannot be drawn, or a number is not finite.
+
+    Examples
+    --------
+    >>> from spaql.viz.html import Section, render_page
+    >>> page = render_page("Oil", [Section("In short", ["It works."])])
+    >>> "<p>It works.</p>" in page
+    True
     """
-    return filled(
-        asset("document.html"),
-        policy=_policy(scripts),
-        title=escape(title),
-        style="\n".join(asset(name) for name in styles),
-        body=body,
-        data=_json(data),
-        scripts="\n".join(f"<script>{source}</script>" for source in scripts),
+    for table in (table for section in _flatten(sections) for table in section.tables):
+        _check_table(table)
+    cases = [case for section in sections for case in section.cases]
+    charts = [chart for section in _flatten(sections) for chart in section.charts]
+    looks = looks_of([*charts, *(chart for case in cases for group in case.charts.values() for chart in group)])
+    drawing = bool(charts or cases) and scripts is None
+    names = scripts or ["base.js", "charts.js", *(["partitions.js", "cases.js"] if cases else []), "page.js"]
+    sources = [*([_plotly()] if drawing else []), _program(names)]
+    content = {
+        "charts": [to_plotly(chart, looks) for chart in charts],
+        "cases": [_case_data(case, looks) for case in cases],
+        "themes": _THEMES,
+        "dark": {look.colour: darken(look.colour) for look in looks.values()},
+    }
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            subtitle=subtitle,
+            sections=sections,
+            policy=_policy(sources),
+            style="\n".join(_asset(name) for name in styles),
+            data=_to_json({**(content if scripts is None else {}), **(data or {})}),
+            scripts=sources,
+            width_of=_width,
+        )
     )
 
 
-def filled(template: str, **parts: str) -> str:
-    """The template with each ``{{name}}`` replaced, in one pass: what is put in is never searched again."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+def _flatten(sections: Iterable[Section]) -> Iterator[Section]:
+    """Each section before its parts, as the template numbers their charts."""
+    for section in sections:
+        yield section
+        yield from _flatten(section.parts)
+
+
+def _case_data(case: Case, looks: Mapping[str, Look]) -> dict[str, Any]:
+    return {
+        "id": case.id,
+        "title": case.title,
+        "summary": case.summary,
+        "charts": {unit: [to_plotly(chart, looks) for chart in charts] for unit, charts in case.charts.items()},
+        "growth": [
+            {
+                "label": growth.label,
+                "note": growth.note,
+                "iterations": list(growth.iterations),
+                "frames": [frame.to_dict() for frame in growth.frames],
+            }
+            for growth in case.growth
+        ],
+    }
+
+
+def _width(table: Mapping[str, Any]) -> int:
+    """Return the number of columns of a table, that of the heads included."""
+    return 1 + max((len(row["cells"]) for row in table["rows"] if "cells" in row), default=len(table["columns"]))
+
+
+def _check_table(table: Mapping[str, Any]) -> None:
+    columns = len(table["columns"])
+    cells = {len(row["cells"]) for row in table["rows"] if "cells" in row}
+    if not cells <= {columns} and not cells <= {columns - 1}:
+        raise ValueError(f"table {table['caption']!r}: {columns} columns, but rows of {sorted(cells)} cells")
+
+
+# Files of the package ------------------------------------------------------------------------------------------------
 
 
 @cache
-def asset(name: str) -> str:
-    """The text of a file in ``assets``."""
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+@cache
+def _asset(name: str) -> str:
     return (importlib.resources.files("spaql.viz") / "assets" / name).read_text("utf-8")
 
 
-def program(*names: str) -> str:
-    """Our own scripts of these names joined inside one function, so that none of their names is global."""
-    parts = "\n".join(asset(name) for name in names)
-    return script(f'(() => {{\n"use strict";\n{parts}}})();\n')
+@cache
+def _plotly() -> str:
+    """Read plotly.js beside the package without running it: importing plotly takes longer than the whole page."""
+    spec = importlib.util.find_spec("plotly")
+    if spec is None:
+        raise ModuleNotFoundError("a page with charts needs the package plotly, for the plotly.js in it", name="plotly")
+    package = importlib.resources.files(importlib.util.module_from_spec(spec))
+    return to_script((package / "package_data" / "plotly.min.js").read_text("utf-8"))
 
 
-def script(source: str) -> str:
-    """JavaScript as it may stand in a script element: nothing in it ends the element or opens a comment."""
+def _program(names: Iterable[str]) -> str:
+    """Join our own scripts inside one function, so that none of their names is global."""
+    parts = "\n".join(_asset(name) for name in names)
+    return to_script(f'(() => {{\n"use strict";\n{parts}}})();\n')
+
+
+def to_script(source: str) -> str:
+    """Return JavaScript as it may stand in a script element: nothing in it ends the element or opens a comment."""
     return re.sub(r"<(?=/script|!--)", r"<\\", source, flags=re.IGNORECASE)
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """A content security policy that allows these very scripts, and no request at all."""
+    """Return a content security policy that allows these very scripts, and no request at all."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     # Plotly sets style attributes, and turns a chart into a picture through data: and blob: addresses.
@@ -186,68 +267,6 @@ def _policy(scripts: Iterable[str]) -> str:
     )
 
 
-def _json(value: Any) -> str:
-    """JSON in ASCII that can stand in a script element."""
+def _to_json(value: Any) -> str:
+    """Return JSON in ASCII that can stand in a script element."""
     return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":")).translate(_JSON_ESCAPES)
-
-
-def dressed(chart: Mapping[str, Any]) -> dict[str, Any]:
-    """The chart with a colour, a symbol and a dash for every look, as in the figures.
-
-    A series or level that does not say its look has its name for one.
-    """
-    parts = [*chart["series"], *chart["levels"]]
-    looks = {
-        look: {
-            "light": colour,
-            "dark": LIGHTER[colour],
-            "symbol": _SYMBOLS[colour],
-            "dash": _DASHES[before % len(_DASHES)],
-        }
-        for look, (colour, before) in colours(part["look"] or part["name"] for part in parts).items()
-    }
-    dressed = {
-        kind: [{**part, "look": looks[part["look"] or part["name"]]} for part in chart[kind]]
-        for kind in ("series", "levels")
-    }
-    return {**chart, **dressed}
-
-
-def paragraphs(texts: Sequence[str]) -> str:
-    """Each text as a paragraph."""
-    return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
-
-
-def table(table: Mapping[str, Any]) -> str:
-    """A table in a box that scrolls by itself, so that on a phone the page does not."""
-    caption, columns = escape(table["caption"]), table["columns"]
-    cells = {len(row["cells"]) for row in table["rows"] if "section" not in row}
-    if not cells <= {len(columns)} and not cells <= {len(columns) - 1}:
-        raise ValueError(f"table {table['caption']!r}: {len(columns)} columns, but rows of {sorted(cells)} cells")
-    width = 1 + max(cells, default=len(columns))
-    corner = "<td></td>" if width > len(columns) else ""
-    head = corner + "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
-    rows = "".join(_row(row, width) for row in table["rows"])
-    note = f'<p class="note">{escape(table["note"])}</p>\n' if table["note"] else ""
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">\n'
-        f"<table>\n<caption><span>{caption}</span></caption>\n<thead>\n<tr>{head}</tr>\n</thead>\n"
-        f"<tbody>\n{rows}</tbody>\n</table>\n</div>\n{note}"
-    )
-
-
-def _row(row: Mapping[str, Any], width: int) -> str:
-    """A row; one with a section opens a new group of rows."""
-    if "section" in row:
-        heading = f'<th scope="rowgroup" colspan="{width}"><span>{escape(row["section"])}</span></th>'
-        return f'</tbody>\n<tbody>\n<tr class="section">{heading}</tr>\n'
-    cells = "".join(_cell(cell) for cell in row["cells"])
-    return f'<tr><th scope="row">{escape(row["head"])}</th>{cells}</tr>\n'
-
-
-def _cell(cell: Mapping[str, Any] | str) -> str:
-    if isinstance(cell, str):
-        return f"<td>{escape(cell)}</td>"
-    text = escape(cell["text"])
-    title = f' title="{escape(cell["title"])}"' if cell["title"] else ""
-    return f"<td{title}><strong>{text}</strong></td>" if cell["bold"] else f"<td{title}>{text}</td>"

@@ -1,4 +1,4 @@
-"""An agent's policy as a matplotlib figure: what `agent.plot` returns.  What is shown is what `spaql.viz.policy_view` says."""
+"""A policy as a matplotlib figure: what `agent.plot` returns; see `spaql.viz.policy_view` for the views."""
 
 from __future__ import annotations
 
@@ -7,170 +7,229 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from spaql.agents import Agent
 from spaql.errors import ParameterError
-from spaql.partition.spaces import Box, Discrete, Floats
-from spaql.problems.labels import Words, words
+from spaql.partition.spaces import Box, Floats
 from spaql.validation import check_number, check_whole
-from spaql.viz import figures
-from spaql.viz.policy_view import LAYERS, Sight, Tiles
+from spaql.viz.figures import draw_title, make_figure, settle
+from spaql.viz.partition_plot import check_cells, draw_cells, draw_policy, make_colours
+from spaql.viz.policy_view import LAYERS, PolicyView, Tiles
+from spaql.viz.style import EMPTY, LINES
+
+_MOST_NAMES = 24  # in a legend or along an axis
 
 
-def portray(
-    agent: Agent,
+def plot_policy(
+    view: PolicyView,
     *,
-    dims: Any,
-    at: Any,
-    layer: str,
-    step: int,
-    projection: bool,
-    number: int,
-    names: Sequence[str] | None,
-    actions: Sequence[str] | None,
+    dims: Any = None,
+    at: Any = None,
+    layer: str = "policy",
+    step: int = 0,
+    projection: bool = False,
+    action_dim: int = 0,
 ) -> Figure:
-    """The figure of a policy; the parameters are those of `Agent.plot`."""
-    sight, named = sight_of(agent, "plot"), words(agent.problem, names, actions)
+    """Draw a policy; the parameters are those of `Agent.plot`."""
     if layer not in LAYERS:
         raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
-    step = check_whole(step, "step", 0, sight.partition.steps - 1)
-    number = check_whole(number, "number", 0, agent.problem.actions.dimensions - 1)
-    when = f", time step {step + 1}" if agent.time_variant else ""
-    title = f"{type(agent).__name__} on {agent.problem.name}{when}"
-    if agent.problem.states.dimensions == 1:
-        return _states_and_actions(sight, named, layer, step, number, title)
-    across, up = _dims(dims, sight, named)
-    plane = across, up
+    step = check_whole(step, "step", 0, view.partition.steps - 1)
+    action_dim = check_whole(action_dim, "action_dim", 0, view.problem.actions.dimensions - 1)
+    title = view.title + (f", time step {step + 1}" if view.partition.steps > 1 else "")
+    if view.problem.states.dimensions == 1:
+        return _plot_states_and_actions(view, layer, step, action_dim, title)
+    names, states, actions = view.labels.states, view.problem.states, view.problem.actions
+    plane = _check_dims(dims, view)
+    hidden = [d for d in range(len(names)) if d not in plane]
     if projection:
-        tiles = sight.projection(plane, layer, step=step, number=number)
-        hidden = [name for d, name in enumerate(named.states) if d not in plane]
-        note = f"over all of {', '.join(hidden)}, by visits" if hidden else ""
+        tiles = view.projection(plane, layer, step=step, action_dim=action_dim)
+        note = f"over all of {', '.join(names[d] for d in hidden)}, by visits" if hidden else ""
     else:
-        values = _at(at, sight, named)
-        box = agent.problem.states
-        unit = box.to_unit(np.clip(values, box.low, box.high))
-        tiles, _ = sight.slice(plane, unit, layer, step=step, number=number)
-        fixed = [f"{name} = {values[d]:.3g}" for d, name in enumerate(named.states) if d not in plane]
-        note = (
-            "at " + ", ".join(fixed)
-            if fixed
-            else f"{len(tiles.values):,} boxes of states, {len(agent.cells()):,} cells"
-        )
-    finite = isinstance(agent.problem.actions, Discrete) and layer == "policy"
+        values = _check_at(at, view)
+        unit = states.to_unit(np.clip(values, states.low, states.high))
+        tiles, _ = view.slice(plane, unit, layer, step=step, action_dim=action_dim)
+        note = f"{len(tiles.values):,} boxes of states, {len(view.partition):,} cells"
+        if hidden:
+            note = "at " + ", ".join(f"{names[d]} = {values[d]:.3g}" for d in hidden)
     limits = None
-    if layer == "policy" and isinstance(agent.problem.actions, Box):
-        limits = float(agent.problem.actions.low[number]), float(agent.problem.actions.high[number])
-    low, high = (_scaled(corner, agent.problem.states, plane) for corner in (tiles.low, tiles.high))
-    return figures.plane_picture(
+    if layer == "policy" and isinstance(actions, Box):
+        limits = float(actions.low[action_dim]), float(actions.high[action_dim])
+    scale = (states.high - states.low)[list(plane)]
+    low, high = (states.low[list(plane)] + corner * scale for corner in (tiles.low, tiles.high))
+    return plot_cells(
         low,
         high,
         tiles.values,
         title=title,
         note=note,
-        labels=(named.states[across], named.states[up]),
-        value_label=label_of(sight, named, layer, number, cells="that decides"),
+        labels=(names[plane[0]], names[plane[1]]),
+        value_label=_name_layer(view, layer, action_dim, "that decides"),
         limits=limits,
-        names=named.actions if finite else None,
+        names=view.labels.actions if view.discrete and layer == "policy" else None,
         log=layer == "visits",
         borders=not projection,
     )
 
 
-def sight_of(agent: Agent, what: str) -> Sight:
-    """What can be seen of an agent, or a sentence about why there is nothing."""
-    agent._require_training()
-    if not len(agent.cells()):
-        raise ParameterError(f"{what}: {type(agent).__name__} has no partition to look at; SPAQL and AQL do")
-    return Sight(agent.problem, agent._policy(), getattr(agent, "scaling", None))
+def plot_cells(
+    low: Floats,
+    high: Floats,
+    values: Floats,
+    *,
+    title: str,
+    note: str = "",
+    labels: tuple[str, str] = ("state", "action"),
+    value_label: str = "Q",
+    limits: tuple[float, float] | None = None,
+    names: Sequence[str] | None = None,
+    log: bool = False,
+    rows: Sequence[str] | None = None,
+    policy: tuple[Floats, Floats, Floats] | None = None,
+    lines: Mapping[str, tuple[Any, Any]] | None = None,
+    borders: bool = True,
+) -> Figure:
+    """Draw coloured boxes of a plane.
+
+    Parameters
+    ----------
+    low, high
+        Corners, `[n, 2]`.  Smaller boxes are drawn over larger ones.
+    values
+        Of every box, `[n]`; NaN is grey.
+    title, note
+        Heading, and the line below it in small type.
+    labels
+        Names of the axes.
+    value_label
+        Name of the colours.
+    limits
+        Ends of the colour scale; None takes them from the values.
+    names
+        Where values are numbers of names: the names, each with a colour of its own.
+    log
+        Whether the colour scale is logarithmic.
+    rows
+        Names along y, each from half below to half above its number.
+    policy
+        ``(edges, low, high)`` of the greedy actions, outlined: `edges` [m + 1] increasing, `low` and `high` [m].
+    lines
+        Name to ``(x, y)``, each `[k]`: lines to compare with, such as the optimal policy.
+    borders
+        Whether to draw the borders of the boxes.
+
+    Returns
+    -------
+    Figure
+        Of 7 by 5.2 inches.
+    """
+    low, high, values = (np.asarray(array, dtype=np.float64) for array in (low, high, values))
+    check_cells(low, high, values, "a picture of cells")
+    figure = make_figure(7.0, 5.2)
+    axes = figure.add_subplot()
+    colours = make_colours(values, limits, names, log)
+    cells = draw_cells(axes, low, high, values, colours, borders=0.8 if borders else 0)
+    if policy is not None:
+        draw_policy(axes, "greedy action", *policy)
+    for index, (name, line) in enumerate((lines or {}).items()):
+        axes.plot(*line, color="black", linestyle=LINES[(index + 1) % len(LINES)], linewidth=1.4, zorder=4, label=name)
+    handles: list[Any] = axes.get_legend_handles_labels()[0][1:]
+    if names is None:
+        bar: Any = figure.colorbar(cells, ax=axes, pad=0.02, fraction=0.05, label=value_label)
+        bar.outline.set_visible(False)
+    else:
+        present = [k for k in range(len(names)) if (values == k).any()][:_MOST_NAMES]
+        handles += [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
+    if np.isnan(values).any():
+        handles.append(Patch(color=EMPTY, label="never visited"))
+    if handles:
+        heading = value_label if names is not None else None
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, title=heading)
+    if rows is not None:
+        stride = -(-len(rows) // _MOST_NAMES)
+        axes.set_yticks(range(0, len(rows), stride), rows[::stride])
+    draw_title(axes, title, note)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    return settle(figure)
 
 
-def label_of(sight: Sight, named: Words, layer: str, number: int, *, cells: str) -> str:
-    """What the colours of a layer mean."""
-    if layer == "policy":
-        return "what is done" if isinstance(sight.problem.actions, Discrete) else named.actions[number]
-    bonus = "1" if sight.bonus is None else f"{sight.bonus:g}"
-    return {
-        "q": f"Q of the cell {cells}",
-        "visits": "visits relative to an even spread",
-        "depth": f"depth of the cell {cells}",
-        "uncertainty": f"{bonus} / sqrt(visits) of the cell {cells}",
-    }[layer]
-
-
-def _states_and_actions(sight: Sight, named: Words, layer: str, step: int, number: int, title: str) -> Figure:
-    """One observed number: states across, actions upwards, and what is played outlined."""
-    cells, played = sight.plane(layer, step=step, number=number)
+def _plot_states_and_actions(view: PolicyView, layer: str, step: int, action_dim: int, title: str) -> Figure:
+    """Draw one observed dimension: states across, actions upwards, and the greedy policy outlined."""
+    cells, played = view.state_action_tiles(layer, step=step, action_dim=action_dim)
     tiles = cells if len(cells.values) else played
-    space = sight.problem.actions
-    finite = isinstance(space, Discrete)
+    space = view.problem.actions
 
-    def placed(part: Tiles) -> tuple[Floats, Floats]:
+    def place(part: Tiles) -> tuple[Floats, Floats]:
         ends = []
         for corner in (part.low, part.high):
-            x = sight.problem.states.from_unit(corner[:, :1])[:, 0]
-            y = corner[:, 1]
+            x, y = view.problem.states.from_unit(corner[:, :1])[:, 0], corner[:, 1]
             if isinstance(space, Box):
-                y = space.low[number] + y * (space.high[number] - space.low[number])
+                y = space.low[action_dim] + y * (space.high[action_dim] - space.low[action_dim])
             ends.append(np.stack([x, y], axis=1))
         return ends[0], ends[1]
 
-    low, high = placed(tiles)
-    first, last = placed(played)
-    edges = np.append(first[:, 0], last[-1, 0])
-    return figures.plane_picture(
-        low,
-        high,
+    first, last = place(played)
+    return plot_cells(
+        *place(tiles),
         tiles.values,
         title=title,
-        note=f"{len(tiles.values):,} cells; outlined: what is played",
-        labels=(named.states[0], "" if finite else named.actions[number]),
-        value_label=label_of(sight, named, "q" if layer == "policy" else layer, number, cells="itself"),
+        note=f"{len(tiles.values):,} cells; outlined: the greedy policy",
+        labels=(view.labels.states[0], "" if view.discrete else view.labels.actions[action_dim]),
+        value_label=_name_layer(view, "q" if layer == "policy" else layer, action_dim, "itself"),
         log=layer == "visits",
-        rows=named.actions if finite else None,
-        played=(edges, first[:, 1], last[:, 1]),
+        rows=view.labels.actions if view.discrete else None,
+        policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
     )
 
 
-def _scaled(corners: Floats, states: Box, dims: tuple[int, int]) -> Floats:
-    plane = list(dims)
-    return states.low[plane] + corners * (states.high - states.low)[plane]
+def _name_layer(view: PolicyView, layer: str, action_dim: int, cell: str) -> str:
+    """Return the meaning of the colours of a layer."""
+    if layer == "policy":
+        return "greedy action" if view.discrete else view.labels.actions[action_dim]
+    bonus = "1" if view.scaling is None else f"{view.scaling:g}"
+    return {
+        "q": f"Q of the cell {cell}",
+        "visits": "visits relative to an even spread",
+        "depth": f"depth of the cell {cell}",
+        "uncertainty": f"{bonus} / sqrt(visits) of the cell {cell}",
+    }[layer]
 
 
-def _place(name: Any, named: Words, what: str) -> int:
-    """The place of an observed number, by its name or place."""
-    if isinstance(name, str) and name in named.states:
-        return named.states.index(name)
-    if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(named.states):
+def _find_dim(name: Any, view: PolicyView, what: str) -> int:
+    """Return the index of an observed dimension, by its name or index."""
+    names = view.labels.states
+    if isinstance(name, str) and name in names:
+        return names.index(name)
+    if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(names):
         return int(name)
-    known = ", ".join(named.states)
     raise ParameterError(
-        f"{what}: expected a place from 0 to {len(named.states) - 1} or one of {known}, got {name!r:.80}"
+        f"{what}: expected an index from 0 to {len(names) - 1} or one of {', '.join(names)}, got {name!r:.80}"
     )
 
 
-def _dims(dims: Any, sight: Sight, named: Words) -> tuple[int, int]:
+def _check_dims(dims: Any, view: PolicyView) -> tuple[int, int]:
     if dims is None:
-        across, up = sight.telling()
+        across, up = view.main_dims()
         return across, up
     if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) != 2:
-        raise ParameterError(f"dims: expected two observed numbers, by place or name, got {dims!r:.80}")
-    across, up = (_place(name, named, "dims") for name in dims)
+        raise ParameterError(f"dims: expected two observed dimensions, by index or name, got {dims!r:.80}")
+    across, up = (_find_dim(name, view, "dims") for name in dims)
     if across == up:
-        raise ParameterError(f"dims: expected two different observed numbers, got {dims!r:.80}")
+        raise ParameterError(f"dims: expected two different observed dimensions, got {dims!r:.80}")
     return across, up
 
 
-def _at(at: Any, sight: Sight, named: Words) -> Floats:
-    """A state in the observed numbers' own units."""
-    values = sight.problem.states.from_unit(sight.usual())
+def _check_at(at: Any, view: PolicyView) -> Floats:
+    """Return a state in the problem's units: the median of the visits, but for the values given."""
+    values = view.problem.states.from_unit(view.median_state())
     if at is None:
         return values
     if isinstance(at, Mapping):
-        given = {_place(name, named, "at"): value for name, value in at.items()}
+        given = {_find_dim(name, view, "at"): value for name, value in at.items()}
     elif not isinstance(at, str) and np.ndim(at) == 1 and len(at) == len(values):
         given = dict(enumerate(at))
     else:
-        raise ParameterError(f"at: expected {len(values)} numbers, or some of them by place or name, got {at!r:.80}")
+        raise ParameterError(f"at: expected {len(values)} numbers, or some of them by index or name, got {at!r:.80}")
     for d, value in given.items():
-        values[d] = check_number(value, f"at {named.states[d]}")
+        values[d] = check_number(value, f"at {view.labels.states[d]}")
     return values

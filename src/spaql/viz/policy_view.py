@@ -1,21 +1,23 @@
-"""What a picture of a policy shows, apart from who draws it.
+"""Views of a policy on a plane, apart from who draws them.
 
-The leaves of the state tree are boxes in which the same cell decides.  A `Sight` holds them with what can be coloured,
-and answers the two ways to see many dimensions on a plane:
+The leaves of the state tree are boxes in which one cell decides.  A `PolicyView` holds them with the values that can be
+coloured, and offers two views of many dimensions:
 
 - a *slice* cuts through the leaves at fixed values of the other dimensions: exact, but only there;
-- a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a place on the
-  plane shows the mean over what lies behind it, weighted by these visits, or for finite actions the one with most.
+- a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a bin of the
+  plane shows the mean over all leaves behind it, weighted by these visits, or the most visited of discrete actions.
 
-The layers are `policy`, what is done; `q`, the value of the cell that decides; `visits`, how many there were relative
-to an even spread over the whole space, so that 1 is the average; `depth`, how often that cell was halved; and
+The layers are `policy`, the greedy action; `q`, the value of the cell that decides; `visits`, their number relative to
+an even spread over the whole space, so that 1 is the average; `depth`, how often that cell was halved; and
 `uncertainty`, the bonus scaling / sqrt(visits) of agents that have one, else 1 / sqrt(visits).
 
-`spaql.viz.policy_plot` draws this with matplotlib; the page of `spaql.viz.inspector` does the same sums in the browser.
+`spaql.viz.policy_plot` draws the views with matplotlib; the page of `spaql.viz.inspector` computes the same sums in the
+browser.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,35 +29,51 @@ from spaql.partition.partition import Partition, by_level
 from spaql.partition.spaces import Discrete, Floats
 from spaql.partition.tree import chosen_cells
 from spaql.problems.base import Playable
+from spaql.problems.labels import words
 
 LAYERS = ("policy", "q", "visits", "depth", "uncertainty")
 BINS = 64  # of a projection, along each side
-_SHUFFLED = 2000  # states that tell how much each number matters
+_SHUFFLED = 2000  # states from which the influence of each dimension is estimated
 
 
 class Tiles(NamedTuple):
-    """Boxes of a plane, with the place in the unit cube of their corners and what they show."""
+    """Boxes of a plane: their corners in the unit cube, and their values."""
 
     low: Floats  # [n, 2]
     high: Floats  # [n, 2]
-    values: Floats  # [n] numbers of finite actions, or values; NaN where there is nothing to show
+    values: Floats  # [n]; for discrete actions the action's number; NaN for no value
 
 
-class Sight:
-    """A partition as pictures need it.
+class PolicyView:
+    """A policy as pictures and pages need it.
 
     Parameters
     ----------
     problem, partition
-        What to look at.
-    bonus
-        The agent's `scaling`, or None where it has no bonus.
+        The problem, and the partition that decides.
+    algorithm
+        Label of the algorithm.
+    scaling
+        That of its bonus, or None where it has no bonus.
+    names, actions
+        Names of the observed dimensions, and of the actions or their dimensions; None for the usual ones.
     """
 
-    def __init__(self, problem: Playable, partition: Partition, bonus: float | None) -> None:
-        self.problem = problem
-        self.partition = partition
-        self.bonus = bonus
+    def __init__(
+        self,
+        problem: Playable,
+        partition: Partition,
+        *,
+        algorithm: str,
+        scaling: float | None = None,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> None:
+        self.problem, self.partition, self.scaling = problem, partition, scaling
+        self.algorithm = algorithm
+        self.title = f"{algorithm} on {problem.name}"
+        self.labels = words(problem, names, actions)
+        self.discrete = isinstance(problem.actions, Discrete)
         nodes, cells, _ = (int(n) for n in partition.forest.used)
         self._nodes, self._cells = partition.forest.nodes[:nodes], partition.forest.cells[:cells]
         self._parents = partition.forest.links["parent"][:nodes]
@@ -90,10 +108,10 @@ class Sight:
 
     @cached_property
     def influence(self) -> Floats:
-        """How much what is done depends on each observed number, `[states]`, from 0 to 1.
+        """Influence of each observed dimension on the action, `[states]`, from 0 to 1.
 
-        States are drawn as they were visited, and one number of each is exchanged for that of another state: the share
-        of decisions that then differ, or for continuous actions the mean change as a share of their range.
+        States are drawn as they were visited, and one dimension of each is exchanged for that of another state: the
+        share of decisions that then differ, or for continuous actions the mean change as a share of their range.
         """
         random = np.random.default_rng(0)
         total = self._mass.sum()
@@ -101,30 +119,26 @@ class Sight:
         leaves = self._leaves[random.choice(len(shares), _SHUFFLED, p=shares)]
         points = self._low[leaves] + random.random((_SHUFFLED, self._low.shape[1])) * (self._high - self._low)[leaves]
         roots, order = self._roots[leaves], random.permutation(_SHUFFLED)
-        found = np.zeros(points.shape[1])
+        influence = np.zeros(points.shape[1])
         before = self._middles(points, roots)
         for d in range(points.shape[1]):
             mixed = points.copy()
             mixed[:, d] = points[order, d]
             after = self._middles(mixed, roots)
-            finite = isinstance(self.problem.actions, Discrete)
-            found[d] = float(np.mean(before != after) if finite else np.mean(np.abs(before - after)))
-        return found
+            influence[d] = np.mean(before != after) if self.discrete else np.mean(np.abs(before - after))
+        return influence
 
     def _middles(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
-        """What is done at points, as unit coordinates or numbers of finite actions, `[n, actions]`."""
+        """Return the actions at points, as unit coordinates or numbers of discrete actions, `[n, actions]`."""
         middles: Floats = self.partition.forest.boxes[self.partition.greedy(points, steps)].mean(axis=1)
         return middles
 
-    def telling(self) -> list[int]:
-        """The two observed numbers on which it depends most, in order; or the only one."""
+    def main_dims(self) -> list[int]:
+        """Return the two observed dimensions with most influence, in order; or the only one."""
         return sorted(np.argsort(-self.influence, kind="stable")[:2].tolist())
 
-    def usual(self) -> Floats:
-        """The middle of where it has been: the median of each observed number over the visits, in the unit cube.
-
-        Of whole numbers, the nearest that can be.
-        """
+    def median_state(self) -> Floats:
+        """Return the median of each observed dimension over the visits, in the unit cube; of integers, the nearest."""
         low, high = self._low[self._leaves], self._high[self._leaves]
         middle = np.full(low.shape[1], 0.5)
         if self._mass.sum() > 0.0:
@@ -134,25 +148,25 @@ class Sight:
         nearest = states.to_unit(np.clip(np.rint(states.from_unit(middle)), least, most))
         return np.where(whole, nearest, middle)
 
-    def of_cells(self, layer: str, cells: NDArray[np.integer], number: int = 0) -> Floats:
-        """What a layer shows of cells, `[n]`; not `visits`, which belongs to places.
+    def cell_values(self, layer: str, cells: NDArray[np.integer], action_dim: int = 0) -> Floats:
+        """Return the values of cells in a layer, `[n]`; not for `visits`, which belong to places.
 
-        `number` is which number of an action `policy` shows; finite actions have one, their own number.
+        `action_dim` is the dimension of the action that `policy` shows; discrete actions have one, their number.
         """
         rows = self._cells[cells]
         if layer == "policy":
             boxes = self.partition.forest.boxes[cells]
             middles = self.problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
-            return np.asarray(middles[:, number], np.float64)
+            return np.asarray(middles[:, action_dim], np.float64)
         if layer == "uncertainty":
             visits = np.where(rows["visits"] > 0, rows["visits"], np.nan)
-            return np.asarray((1.0 if self.bonus is None else self.bonus) / np.sqrt(visits))
+            return np.asarray((1.0 if self.scaling is None else self.scaling) / np.sqrt(visits))
         return np.array(rows["q" if layer == "q" else "depth"], np.float64)
 
     def slice(
-        self, dims: tuple[int, int], at: Floats, layer: str, *, step: int = 0, number: int = 0
+        self, dims: tuple[int, int], at: Floats, layer: str, *, step: int = 0, action_dim: int = 0
     ) -> tuple[Tiles, NDArray[np.int32]]:
-        """The leaves at the point `at` [states] of the unit cube, but for `dims`; and the cells that decide there."""
+        """Return the leaves at the point `at` [states] of the unit cube, but for `dims`, and the cells that decide."""
         leaves = self._leaves[self._roots[self._leaves] == step]
         hidden = [d for d in range(len(at)) if d not in dims]
         low, high = self._low[leaves][:, hidden], self._high[leaves][:, hidden]
@@ -161,17 +175,17 @@ class Sight:
         if layer == "visits":
             values = self._relative(self.density[leaves], step)
         else:
-            values = self.of_cells(layer, self.chosen[leaves], number)
+            values = self.cell_values(layer, self.chosen[leaves], action_dim)
         plane = list(dims)
         return Tiles(self._low[leaves][:, plane], self._high[leaves][:, plane], values), self.chosen[leaves]
 
     def _relative(self, density: Floats, step: int) -> Floats:
-        """Density relative to the mean; NaN where nobody was."""
+        """Return density relative to the mean; NaN where nothing was visited."""
         mean = self._mass[self._roots[self._leaves] == step].sum()
         return np.where(density > 0.0, density / mean, np.nan) if mean > 0.0 else np.full(density.shape, np.nan)
 
-    def projection(self, dims: tuple[int, int], layer: str, *, step: int = 0, number: int = 0) -> Tiles:
-        """The plane of `dims` in `BINS` by `BINS` tiles, each of what lies behind it."""
+    def projection(self, dims: tuple[int, int], layer: str, *, step: int = 0, action_dim: int = 0) -> Tiles:
+        """Return the plane of `dims` in `BINS` by `BINS` tiles, each over all leaves behind it."""
         leaves = self._leaves[self._roots[self._leaves] == step]
         hidden = [d for d in range(self._low.shape[1]) if d not in dims]
         behind = self.density[leaves] * np.prod((self._high - self._low)[leaves][:, hidden], axis=1)
@@ -179,55 +193,61 @@ class Sight:
         total = _spread(low, high, behind)
         if layer == "visits":
             values = self._relative(total, step)
-        elif layer == "policy" and isinstance(self.problem.actions, Discrete):
+        elif layer == "policy" and self.discrete:
             most, values = np.zeros_like(total), np.full(total.shape, np.nan)
-            actions = self.of_cells("policy", self.chosen[leaves])
+            actions = self.cell_values("policy", self.chosen[leaves])
             for action in np.unique(actions):
                 mine = actions == action
                 weight = _spread(low[mine], high[mine], behind[mine])
                 values = np.where(weight > most, action, values)
                 most = np.maximum(most, weight)
         else:
-            shown = self.of_cells(layer, self.chosen[leaves], number)
-            known = ~np.isnan(shown)
+            known_values = self.cell_values(layer, self.chosen[leaves], action_dim)
+            known = ~np.isnan(known_values)
             weight = _spread(low[known], high[known], behind[known])
             with np.errstate(invalid="ignore", divide="ignore"):
-                values = _spread(low[known], high[known], (behind * shown)[known]) / weight
+                values = _spread(low[known], high[known], (behind * known_values)[known]) / weight
         x, y = np.meshgrid(np.arange(BINS), np.arange(BINS), indexing="ij")
         corners = np.stack([x.ravel(), y.ravel()], axis=1) / BINS
         return Tiles(corners, corners + 1 / BINS, values.ravel())
 
-    def plane(self, layer: str, *, step: int = 0, number: int = 0) -> tuple[Tiles, Tiles]:
-        """States along x and actions along y, for one observed number: all cells, and the parts that are played.
+    def state_action_tiles(self, layer: str, *, step: int = 0, action_dim: int = 0) -> tuple[Tiles, Tiles]:
+        """Return tiles over states and actions, for one observed dimension: all cells, and the greedy policy.
 
-        Discrete actions are as high as 1 around their number.  Where an action has several numbers, cells lie over each
-        other, and only what is played is shown.
+        Discrete actions are as high as 1 around their number.  Where an action has several dimensions, cells lie over
+        each other, and only the greedy policy is shown.
         """
         mine = np.flatnonzero(self._cells["root"] == step)
         if self.partition.forest.boxes.shape[2] > 1:
             mine = np.zeros(0, np.int64)
         nodes = self._cells["node"][mine]
-        values = np.zeros(0) if layer == "visits" else self.of_cells("q" if layer == "policy" else layer, mine, number)
+        values = (
+            np.zeros(0)
+            if layer == "visits"
+            else self.cell_values("q" if layer == "policy" else layer, mine, action_dim)
+        )
         if layer == "visits":
             boxes = self.partition.forest.boxes[mine, :, 0]
-            thick = np.ones(len(mine)) if isinstance(self.problem.actions, Discrete) else boxes[:, 1] - boxes[:, 0]
+            thick = np.ones(len(mine)) if self.discrete else boxes[:, 1] - boxes[:, 0]
             density = self._cells["visits"][mine] / ((self._high - self._low)[nodes, 0] * thick)
             values = self._relative(density, step)
         leaves = self._leaves[self._roots[self._leaves] == step]
         leaves = leaves[np.argsort(self._low[leaves, 0])]
-        played = self.of_cells("q" if layer in ("policy", "visits") else layer, self.chosen[leaves], number)
-        return self._tiles(nodes, mine, values, number), self._tiles(leaves, self.chosen[leaves], played, number)
+        played = self.cell_values("q" if layer in ("policy", "visits") else layer, self.chosen[leaves], action_dim)
+        return self._tiles(nodes, mine, values, action_dim), self._tiles(
+            leaves, self.chosen[leaves], played, action_dim
+        )
 
-    def _tiles(self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, number: int) -> Tiles:
-        boxes = self.partition.forest.boxes[cells, :, number]
-        if isinstance(self.problem.actions, Discrete):
+    def _tiles(self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, action_dim: int) -> Tiles:
+        boxes = self.partition.forest.boxes[cells, :, action_dim]
+        if self.discrete:
             boxes = boxes + np.array([-0.5, 0.5])
         low = np.stack([self._low[nodes, 0], boxes[:, 0]], axis=1)
         return Tiles(low, np.stack([self._high[nodes, 0], boxes[:, 1]], axis=1), values)
 
 
 def _median(low: Floats, high: Floats, mass: Floats) -> float:
-    """Where half of the mass is below, each part of it evenly spread from its low to its high."""
+    """Return where half of the mass is below, each part of it evenly spread from its low to its high."""
     edges, at = np.unique(np.concatenate([low, high]), return_inverse=True)
     slope = np.cumsum(np.bincount(at.reshape(-1), np.tile(mass / (high - low), 2) * np.repeat([1, -1], len(low))))
     below = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(edges))])
@@ -235,7 +255,7 @@ def _median(low: Floats, high: Floats, mass: Floats) -> float:
 
 
 def _spread(low: Floats, high: Floats, density: Floats) -> Floats:
-    """Boxes [n, 2] of given density, added up on a grid: the mean density of each tile, `[BINS, BINS]`."""
+    """Add boxes [n, 2] of given density up on a grid: the mean density of each tile, `[BINS, BINS]`."""
     grid = np.zeros((BINS, BINS))
     first = np.minimum((low * BINS).astype(np.int64), BINS - 1)
     count = np.maximum(np.ceil(high * BINS).astype(np.int64) - first, 1)

@@ -1,16 +1,15 @@
-"""An episode of a trained agent as a moving picture, drawn by the environment itself."""
+"""An episode as an animation, drawn by the environment itself."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
-from spaql.agents import Agent
 from spaql.atomic_io import check_folder
 from spaql.errors import OutputError, ParameterError, SpaqlError
 from spaql.gym.problem import GymnasiumProblem
@@ -23,22 +22,33 @@ _NAMES = {"gravity": "g"}  # arguments of compiled problems as Gymnasium calls t
 _RANGES = ("velocities", "horizon")  # those that are not physics
 
 
-def beside(agent: str | os.PathLike[str]) -> Path:
-    """Where a recording goes unless told: next to the agent."""
+class Player(Protocol):
+    """An agent, as far as it is needed to play an episode."""
+
+    @property
+    def problem(self) -> Any:
+        """The problem it is trained on."""
+
+    def predict(self, observation: Any, state: Any = None) -> tuple[Any, Any]:
+        """Return the action, and the state for the next call."""
+
+
+def recording_beside(agent: str | os.PathLike[str]) -> Path:
+    """Return the usual path of a recording: next to the agent."""
     path = Path(agent)
     return (path if path.is_dir() else path.parent) / "episode.gif"
 
 
-def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tuple[Path, float, int]:
-    """Play one episode and write it as .gif or .mp4; the path, the return and the number of steps."""
+def record(agent: Player, target: str | os.PathLike[str], *, seed: int = 0) -> tuple[Path, float, int]:
+    """Play one episode and write it as .gif or .mp4; return the path, the return and the number of steps."""
     path = Path(target)
     if path.suffix.lower() not in KINDS:
-        raise OutputError(f"{path}: an episode can be kept as {' or '.join(KINDS)}")
+        raise OutputError(f"{path}: an episode is recorded as {' or '.join(KINDS)}")
     check_folder(path.parent)
-    environment = _drawing(agent)
+    environment = _make_environment(agent.problem)
     frames: list[Any] = []
     total, step = 0.0, 0
-    for _, reward, _ in steps_of(agent, environment, seed):
+    for _, reward, _ in play(agent, environment, seed):
         if reward is not None:
             total, step = total + reward, step + 1
         if len(frames) < _MOST_FRAMES:
@@ -51,10 +61,10 @@ def record(agent: Agent, target: str | os.PathLike[str], *, seed: int = 0) -> tu
     return path, total, step
 
 
-def steps_of(agent: Agent, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
-    """Play one episode of the greedy policy: each observation, the reward before it, and whether it was the end.
+def play(agent: Player, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
+    """Play one episode of the greedy policy: yield each observation, the reward before it, and whether it terminated.
 
-    The first observation has no reward.  At the horizon the episode is broken off, which is no end.
+    The first observation has no reward.  At the horizon the episode is truncated.
     """
     observation, _ = environment.reset(seed=seed)
     yield observation, None, False
@@ -67,35 +77,36 @@ def steps_of(agent: Agent, environment: Any, seed: int) -> Iterator[tuple[Any, f
         yield observation, float(reward), bool(terminated)
 
 
-def _drawing(agent: Agent) -> Any:
-    """The agent's environment with pictures as arrays."""
-    problem = agent.problem
+def _make_environment(problem: Any) -> Any:
+    """Make the environment of a problem, rendering to arrays."""
     made, arguments = (problem.env.spec, {}) if isinstance(problem, GymnasiumProblem) else _counterpart(problem)
     if made is None:
-        raise ParameterError(f"record: {problem.name!r} has no environment that can draw it")
+        raise ParameterError(f"record: {problem.name!r} has no environment that can render it")
     try:
         environment = gymnasium.make(made, render_mode="rgb_array", **arguments)
         environment.reset(seed=0)
         if environment.render() is None:
-            raise ParameterError(f"record: {problem.name!r} draws nothing")
+            raise ParameterError(f"record: {problem.name!r} renders nothing")
     except gymnasium.error.DependencyNotInstalled as error:
         raise ParameterError(f"record: {error}; install spaql[record]") from None
     except (gymnasium.error.Error, TypeError, ValueError, NotImplementedError) as error:
         if isinstance(error, SpaqlError):
             raise
-        raise ParameterError(f"record: {problem.name!r} cannot be drawn: {error}") from None
+        raise ParameterError(f"record: {problem.name!r} cannot be rendered: {error}") from None
     return environment
 
 
 def _counterpart(problem: Any) -> tuple[str | None, dict[str, Any]]:
-    """Id and arguments of Gymnasium's own environment of a compiled problem, with the same physics."""
+    """Return id and arguments of Gymnasium's own environment of a compiled problem, with the same physics."""
     made = GYMNASIUM.get(getattr(problem, "maker", None) or "")
     arguments = {"max_episode_steps": problem.horizon}
     for name, value in problem.arguments.items() if made is not None else ():
         if name in _NAMES:
             arguments[_NAMES[name]] = value
         elif name not in _RANGES:
-            raise ParameterError(f"record: {problem.name!r} was made with {name}, which nothing that draws it knows")
+            raise ParameterError(
+                f"record: {problem.name!r} has the argument {name}, which the environment that renders it does not have"
+            )
     return made, arguments
 
 
@@ -114,7 +125,9 @@ def _write_mp4(path: Path, frames: list[Any], rate: int) -> None:
     try:
         import imageio.v2 as imageio
     except ModuleNotFoundError:
-        raise ParameterError(f"{path}: .mp4 needs more; install spaql[record], or choose .gif") from None
+        raise ParameterError(
+            f"{path}: writing .mp4 needs another package; install spaql[record], or choose .gif"
+        ) from None
     try:
         imageio.mimsave(path, frames, fps=rate, macro_block_size=1)
     except (OSError, ValueError) as error:

@@ -1,6 +1,6 @@
 /*
- * One episode over the pictures of a panel: its controls, its rewards, and where it is in words.
- * Part of one program; see basics.js.
+ * One episode over the pictures of a panel: its controls, its rewards, and its state in words.
+ * Part of one program; see base.js.
  */
 
 const PLAY_PAUSE = 60; // milliseconds between two steps of an episode
@@ -30,7 +30,7 @@ function episodeOf(panel) {
     return undefined;
   });
   play.hidden = calm.matches; // the slider moves only when it is moved
-  const follow = tickBox("explain, and slice, where the episode is", setting.follow, (value) => {
+  const follow = tickBox("follow the episode with the explanation and the slice", setting.follow, (value) => {
     setting.follow = value;
     goTo(panel, setting.time);
   });
@@ -40,10 +40,10 @@ function episodeOf(panel) {
   const figure = make("figure", "below");
   panel.rewards = linesView(figure);
   panel.rewards.show({
-    title: "Rewards of the episode", note: "", x_label: "step", y_label: "reward", x_scale: "linear", levels: [],
+    title: "Rewards of the episode", note: "", x_label: "step", y_label: "reward",
     series: agents.filter((agent) => agent.episode).map((agent, i) => ({
       name: agent.name, x: Array.from(agent.episode.rewards, (_, t) => t + 1), y: Array.from(agent.episode.rewards),
-      low: null, high: null, look: { ...panel.page.palette[i], dash: "solid" },
+      look: { ...panel.page.palette[i], dash: "solid" },
     })),
   });
   box.append(line, panel.moment);
@@ -71,12 +71,12 @@ function goTo(panel, time) {
 }
 
 function momentText(agent, time) {
-  const { rewards, points, ended } = agent.episode;
+  const { rewards, points, terminated } = agent.episode;
   const at = Math.min(time, rewards.length);
   const total = rewards.subarray(0, at).reduce((sum, reward) => sum + reward, 0);
   const gained = at > 0 ? `reward ${number(rewards[at - 1])}, return so far ${number(total)}` : "the start";
   if (at === rewards.length) {
-    return `${gained}; ${ended ? "the environment ended it" : "it was broken off"} after ${count(at, "step")}`;
+    return `${gained}; ${terminated ? "terminated" : "truncated"} after ${count(at, "step")}`;
   }
   const step = Math.min(at, agent.steps - 1);
   const cell = greedyAt(agent, step, toUnit(agent, points.subarray(at * agent.size, (at + 1) * agent.size)));

@@ -1,6 +1,6 @@
 /*
- * What decides at a state, in words: the cell, its value, its rivals, its borders and what is done beyond them.
- * Part of one program; see basics.js.
+ * The explanation of a state: the cell that decides, its value, its rivals, its borders and the actions beyond them.
+ * Part of one program; see base.js.
  */
 
 const MOST_RIVALS = 5;
@@ -53,36 +53,36 @@ function rivalsList(agent, { cell, others }) {
 
 function rangeText(agent, cell) {
   const { actions, numbers } = agent;
-  if (actions.finite) return "";
+  if (actions.discrete) return "";
   const spans = Array.from({ length: numbers }, (_, i) => `${actions.names[i]} ${span(...actionSpan(agent, cell, i))}`);
   return `The middle of its cell's ${spans.join(", ")}.`;
 }
 
-/** Fill an element with what decides at values; the numbers themselves are in its data, for programs. */
+/** Fill an element with the explanation of a state; the numbers themselves are in its data, for programs. */
 function explain(element, agent, step, values) {
-  const found = explanationOf(agent, step, values);
-  const facts = [`Q ${number(found.q, 5)}`, count(found.visits, "visit"), `halved ${count(found.depth, "time")}`];
-  if (found.bonus !== null) {
-    facts.push(`bonus left ${number(found.bonus, 3)}`);
+  const why = explanationOf(agent, step, values);
+  const facts = [`Q ${number(why.q, 5)}`, count(why.visits, "visit"), `halved ${count(why.depth, "time")}`];
+  if (why.bonus !== null) {
+    facts.push(`bonus left ${number(why.bonus, 3)}`);
   }
   const parts = [
-    make("p", "done", actionText(agent, found.cell)),
-    make("p", "facts", `${facts.join(", ")}. ${rangeText(agent, found.cell)}`),
-    make("h5", "", "Its cell, and what is done beyond its borders"),
-    bordersTable(agent, found),
-    make("h5", "", found.others.length ? "Runners-up" : "No other cell is relevant here."),
+    make("p", "done", actionText(agent, why.cell)),
+    make("p", "facts", `${facts.join(", ")}. ${rangeText(agent, why.cell)}`),
+    make("h5", "", "Its cell, and the actions beyond its borders"),
+    bordersTable(agent, why),
+    make("h5", "", why.others.length ? "Runners-up" : "No other cell is relevant here."),
   ];
-  if (found.others.length) parts.push(rivalsList(agent, found));
+  if (why.others.length) parts.push(rivalsList(agent, why));
   element.replaceChildren(...parts);
-  const beyond = found.borders.flatMap(({ below, above }) => [below, above]);
+  const beyond = why.borders.flatMap(({ below, above }) => [below, above]);
   Object.assign(element.dataset, {
-    action: JSON.stringify(playedIn(agent, found.cell)),
-    q: String(found.q),
-    visits: String(found.visits),
-    low: JSON.stringify(found.borders.map((border) => border.low)),
-    high: JSON.stringify(found.borders.map((border) => border.high)),
-    bonus: String(found.bonus),
-    rivals: JSON.stringify(found.others.map((other) => other.q)),
+    action: JSON.stringify(playedIn(agent, why.cell)),
+    q: String(why.q),
+    visits: String(why.visits),
+    low: JSON.stringify(why.borders.map((border) => border.low)),
+    high: JSON.stringify(why.borders.map((border) => border.high)),
+    bonus: String(why.bonus),
+    rivals: JSON.stringify(why.others.map((other) => other.q)),
     beyond: JSON.stringify(beyond.map((border) => border && playedIn(agent, border.cell))),
   });
 }

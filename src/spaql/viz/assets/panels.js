@@ -1,6 +1,6 @@
 /*
- * A panel: one set of controls, and under it the picture of an agent, or of two over the same observed numbers.
- * Part of one program; see basics.js.
+ * A panel: one set of controls, and under it the picture of an agent, or of two over the same observed dimensions.
+ * Part of one program; see base.js.
  *
  * All that can be seen follows from the panel's `setting`:
  *   dims, layer, number, mode, step, borders      what the pictures show
@@ -9,7 +9,7 @@
  */
 
 const LAYERS = { policy: "policy", q: "Q", visits: "visits", depth: "depth", uncertainty: "uncertainty" };
-const MODES = { slice: "a slice, others fixed", projection: "all of it, by visits" };
+const MODES = { slice: "fixed: a slice", projection: "averaged by visits" };
 const STRIDE = 1 / 64; // of the range, for each press of an arrow key
 const SLIDER_STEPS = 512;
 const KEY_HINT = "Click a state, or move with the arrow keys and press Enter.";
@@ -47,12 +47,12 @@ function tickBox(text, value, onChange) {
 function slider(text, { min, max, step, value, say, onInput }) {
   const input = Object.assign(make("input"), { type: "range", min, max, step });
   input.value = value;
-  const told = make("output");
+  const output = make("output");
   const box = field(text, input, "field slide");
-  box.append(told);
+  box.append(output);
   const set = (now) => {
     input.value = now;
-    told.textContent = say(now);
+    output.textContent = say(now);
     input.setAttribute("aria-valuetext", say(now));
   };
   input.addEventListener("input", () => onInput(Number(input.value)));
@@ -60,7 +60,7 @@ function slider(text, { min, max, step, value, say, onInput }) {
   return { box, set, input };
 }
 
-/** Ranges of the observed numbers over all agents of a panel. */
+/** Ranges of the observed dimensions over all agents of a panel. */
 function rangesOver(agents) {
   return agents[0].states.map(({ name, periodic, whole }, d) => ({
     name, periodic, whole,
@@ -119,14 +119,14 @@ function buildControls(panel) {
   })));
   if (first.numbers > 1) {
     const names = first.actions.names.map((name, i) => [String(i), name]);
-    controls.append(field("Number of the action", chooser(names, setting.number, (value) => {
+    controls.append(field("Action dimension", chooser(names, setting.number, (value) => {
       setting.number = Number(value);
       refresh(panel);
     })));
   }
   if (first.size > 1) controls.append(axis("Across", 0), axis("Upwards", 1));
   if (first.size > 2) {
-    controls.append(field("Other numbers", chooser(Object.entries(MODES), setting.mode, (value) => {
+    controls.append(field("Other dimensions", chooser(Object.entries(MODES), setting.mode, (value) => {
       setting.mode = value;
       refresh(panel, true);
     })));
@@ -146,7 +146,7 @@ function buildControls(panel) {
   buildSlices(panel);
 }
 
-/** Sliders for the numbers that are not on the axes, and for the time step of a policy that changes with it. */
+/** Sliders for the dimensions that are not on the axes, and for the time step of a policy that changes with it. */
 function buildSlices(panel) {
   const { agents, setting, slices, ranges } = panel;
   panel.sliders = new Map();
@@ -184,9 +184,9 @@ function share({ setting, ranges }, d) {
   return Math.round(SLIDER_STEPS * (setting.point[d] - ranges[d].low) / (ranges[d].high - ranges[d].low));
 }
 
-/** A field for every observed number of the state that is explained. */
+/** A field for every dimension of the state that is explained. */
 function pointInputs(panel, box) {
-  const legend = make("p", "legend-title", "The state that is explained");
+  const legend = make("p", "legend-title", "State to explain");
   box.append(legend);
   return panel.ranges.map(({ name }, d) => {
     const input = Object.assign(make("input"), { type: "number", step: "any" });
@@ -210,7 +210,7 @@ function pictureOf(panel, agent) {
   const canvas = make("canvas");
   const legend = make("div");
   const reading = make("p", "reading");
-  const told = make("output", "", KEY_HINT);
+  const output = make("output", "", KEY_HINT);
   if (panel.agents.length > 1) element.append(make("h4", "", agent.name));
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
@@ -218,12 +218,12 @@ function pictureOf(panel, agent) {
   const keys = "The arrow keys move a cursor, Enter explains the state under it.";
   canvas.setAttribute("aria-label", `Policy of ${agent.name}. ${keys}`);
   ids += 1;
-  told.id = `reading-${ids}`;
-  canvas.setAttribute("aria-describedby", told.id);
-  told.setAttribute("aria-live", "polite");
-  reading.append(told);
+  output.id = `reading-${ids}`;
+  canvas.setAttribute("aria-describedby", output.id);
+  output.setAttribute("aria-live", "polite");
+  reading.append(output);
   element.append(canvas, reading, legend);
-  const picture = { panel, agent, element, canvas, legend, told, frame: null };
+  const picture = { panel, agent, element, canvas, legend, output, frame: null };
   canvas.addEventListener("pointermove", (event) => lookAt(picture, valuesAt(picture, event)));
   canvas.addEventListener("pointerleave", () => lookAt(picture, null));
   canvas.addEventListener("click", (event) => {
@@ -254,7 +254,7 @@ function wordsAt({ panel: { setting }, agent }, values) {
 }
 
 function lookAt(picture, values) {
-  picture.told.textContent = values ? wordsAt(picture, values) : KEY_HINT;
+  picture.output.textContent = values ? wordsAt(picture, values) : KEY_HINT;
 }
 
 function choose(panel, values) {
@@ -291,8 +291,8 @@ function axisOf(panel, agent) {
   const { setting, ranges } = panel;
   const x = ranges[setting.dims[0]];
   if (agent.size > 1) return [x, ranges[setting.dims[1]]];
-  const { finite, names, low, high } = agent.actions;
-  if (finite) return [x, { low: -0.5, high: names.length - 0.5, names }];
+  const { discrete, names, low, high } = agent.actions;
+  if (discrete) return [x, { low: -0.5, high: names.length - 0.5, names }];
   return [x, { name: names[setting.number], low: low[setting.number], high: high[setting.number] }];
 }
 
@@ -349,19 +349,18 @@ function explanationsOf(panel) {
   return row;
 }
 
-/** Q of what is played over the states, for agents that see one number. */
+/** Q of the greedy action over the states, for agents with one observed dimension. */
 function valueLines(panel) {
   const series = panel.agents.map((agent, i) => {
     const step = Math.min(panel.setting.step, agent.steps - 1);
     const tiles = playedOf(agent, { ...panel.setting, layer: "q", step });
     const look = { ...panel.page.palette[i], dash: "solid" };
     const x = tiles.flatMap((tile) => [tile.left, tile.right].map((at) => fromUnit(agent.states[0], at)));
-    return { name: agent.name, x, y: tiles.flatMap((tile) => [tile.value, tile.value]), low: null, high: null, look };
+    return { name: agent.name, x, y: tiles.flatMap((tile) => [tile.value, tile.value]), look };
   });
   const name = panel.ranges[0].name;
   return {
-    title: `Q of what is played, over ${name}`, note: "", x_label: name, y_label: "Q", x_scale: "linear", levels: [],
-    series,
+    title: `Q of the greedy action, over ${name}`, note: "", x_label: name, y_label: "Q", series,
   };
 }
 
@@ -371,7 +370,7 @@ function drawPanel(panel) {
   panel.pictures.forEach(drawPicture);
 }
 
-/** Bring all that depends on the setting up to date; `axes` where other numbers are fixed than before. */
+/** Bring all that depends on the setting up to date; `axes` where other dimensions are fixed than before. */
 function refresh(panel, axes = false) {
   const { setting, agents } = panel;
   if (axes) buildControls(panel);

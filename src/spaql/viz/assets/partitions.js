@@ -1,6 +1,6 @@
 /*
  * Partitions: a picture of cells that one can point at, walk through by keyboard, and replay as it grew.
- * Part of one program; see basics.js.
+ * Part of one program; see base.js.
  */
 
 const POLICY_RED = "#e3120b";
@@ -8,8 +8,8 @@ const FRAME_PAUSE = 150; // milliseconds between two frames of a replay
 const HINT = "Point at a cell, tap it, or move from cell to cell with the arrow keys.";
 
 const state = {
-  problem: 0,
-  axis: "iterations",
+  case: 0,
+  unit: "", // of the x axes
   partition: 0,
   frame: 0,
   field: "q",
@@ -222,22 +222,22 @@ function mosaicTraces(partition, frame, theme, narrow) {
   ];
 }
 
-function mosaicLayout(partition, theme) {
+function mosaicLayout(partition) {
   const ranges = rangesOf(partition);
-  const side = (title, range) => ({ ...axis(theme, title), range, showgrid: false, ticks: "outside", ticklen: 4 });
+  const { axis, ...screen } = screenLayout(`${state.case} ${state.partition}`); // a zoom stays over a replay
+  const side = (title, range) => ({ ...axis, title: { text: title }, range, showgrid: false, ticks: "outside", ticklen: 4 });
   return {
-    ...baseLayout(theme),
-    plot_bgcolor: theme.empty,
-    margin: MARGIN,
+    ...screen,
+    plot_bgcolor: currentTheme().empty,
     xaxis: side("state", ranges.x),
     yaxis: side("action", ranges.y),
     hovermode: "closest",
-    uirevision: `${state.problem} ${state.partition}`, // a zoom stays over a replay
+    showlegend: false,
   };
 }
 
 const picture = byId("picture");
-const partitionNow = () => problems[state.problem].partitions[state.partition];
+const partitionNow = () => page.cases[state.case].growth[state.partition];
 const frameNow = () => partitionNow().frames[state.frame];
 
 function drawPicture() {
@@ -249,7 +249,7 @@ function drawPicture() {
   const theme = currentTheme();
   const partition = partitionNow();
   const traces = mosaicTraces(partition, frameNow(), theme, narrow);
-  const drawn = Plotly.react(picture, traces, mosaicLayout(partition, theme), CONFIG);
+  const drawn = Plotly.react(picture, traces, mosaicLayout(partition), CONFIG);
   if (first) listenToPicture(); // Plotly has given it its events only now
   return drawn;
 }
@@ -327,7 +327,7 @@ function togglePlay() {
 
 function showPartition(index) {
   setPlaying(false);
-  const partition = problems[state.problem].partitions[index];
+  const partition = page.cases[state.case].growth[index];
   Object.assign(state, { partition: index, frame: partition.frames.length - 1, cursor: null, looked: null });
   byId("partition-title").textContent = `How the partition grew: ${partition.label}`;
   byId("partition-note").textContent = partition.note;
@@ -335,11 +335,11 @@ function showPartition(index) {
   showMoment();
 }
 
-/** Fill the chooser of partitions, and keep to the label chosen before where the problem has it too. */
+/** Fill the chooser of partitions, and keep to the label chosen before where the case has it too. */
 function showPartitions() {
   const chooser = byId("partition");
   const label = chooser.selectedOptions[0]?.textContent;
-  const { partitions } = problems[state.problem];
+  const partitions = page.cases[state.case].growth;
   const options = partitions.map((partition, i) => Object.assign(make("option", "", partition.label), { value: i }));
   chooser.replaceChildren(...options);
   byId("mosaic").hidden = partitions.length === 0;

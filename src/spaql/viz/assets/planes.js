@@ -1,10 +1,10 @@
 /*
  * The picture: tiles of a plane on a canvas, with axes, borders, an episode over it, a cursor, and a legend in words.
- * Part of one program; see basics.js.
+ * Part of one program; see base.js.
  */
 
 const POLICY_LINE = "#e3120b";
-const MOST_NAMED = 24; // finite actions in a legend
+const MOST_NAMED = 24; // discrete actions in a legend
 
 // ---- Colours
 
@@ -18,13 +18,13 @@ function scaleColour(scale, share) {
   return `rgb(${low.map((channel, i) => Math.round(channel + (at - first) * (high[i] - channel))).join(",")})`;
 }
 
-/** The colour of a finite action: the palette, or for many of them the scale. */
+/** The colour of a discrete action: the palette, or for many of them the scale. */
 function actionColour({ palette, scale }, count, action, theme) {
   if (count <= palette.length) return palette[action][theme.name];
   return scaleColour(scale, action / (count - 1));
 }
 
-const isNamed = (agent, { layer }) => layer === "policy" && agent.actions.finite && agent.size > 1;
+const isNamed = (agent, { layer }) => layer === "policy" && agent.actions.discrete && agent.size > 1;
 
 const rangesOf = new Map();
 
@@ -279,8 +279,8 @@ function layerWords(agent, { layer, number: which, mode }) {
   const decides = behind ? "mean by visits of the cells that decide" : "of the cell that decides";
   const of = agent.size === 1 ? "of each cell" : decides;
   if (layer === "policy" && agent.size > 1) {
-    if (agent.actions.finite) return behind ? "What is done, by most visits" : "What is done";
-    return `${agent.actions.names[which]} that is chosen${behind ? ", mean by visits" : ""}`;
+    if (agent.actions.discrete) return behind ? "Greedy action, by most visits" : "Greedy action";
+    return `${agent.actions.names[which]} of the greedy policy${behind ? ", mean by visits" : ""}`;
   }
   if (layer === "visits") return "Visits relative to an even spread: 1 is average (log scale)";
   if (layer === "depth") return `Depth: how often it was halved, ${of}`;
@@ -315,7 +315,7 @@ function legendOf(page, agents, agent, setting, theme, hasEmpty) {
     for (const value of [low, middle, high]) ends.append(make("span", "", number(value, 3)));
     legend.append(bar, ends);
   }
-  if (agent.size === 1) list.append(swatch(POLICY_LINE, "outlined: what is played in each state"));
+  if (agent.size === 1) list.append(swatch(POLICY_LINE, "outlined: the greedy policy"));
   if (hasEmpty) list.append(swatch(theme.empty, "never visited"));
   if (setting.episode && agent.episode) {
     list.append(swatch("#000000", "the episode, from the white dot to the black one"));

@@ -1,8 +1,8 @@
 /*
  * The partition of an agent: its arrays, and the questions that pictures and explanations ask of it.
- * Part of one program; see basics.js.  Nothing here touches the page.
+ * Part of one program; see base.js.  Nothing here touches the page.
  *
- * The sums are those of spaql.views.  Points are in the unit cube unless they are called values; a "leaf" is a node of
+ * The sums are those of spaql.viz.policy_view.  Points are in the unit cube unless they are called values; a "leaf" is a node of
  * the state tree without children, and `chosen` tells of every node which cell decides there.
  */
 
@@ -26,7 +26,7 @@ function agentOf(given) {
   const agent = {
     ...given,
     size: given.states.length,
-    numbers: given.actions.finite ? 1 : given.actions.low.length, // of an action
+    numbers: given.actions.discrete ? 1 : given.actions.low.length, // of an action
     nodes: unpackAll(given.nodes),
     cells: unpackAll(given.cells),
     choices: unpackAll(given.choices),
@@ -183,7 +183,7 @@ function projectionOf(agent, setting) {
   if (setting.layer === "visits") {
     overBins(agent, setting, (leaf, bin, weight) => { total[bin] += weight; });
     total.forEach((weight, bin) => { values[bin] = relative(agent, setting.step, weight); });
-  } else if (setting.layer === "policy" && agent.actions.finite) {
+  } else if (setting.layer === "policy" && agent.actions.discrete) {
     const sums = new Map();
     overBins(agent, setting, (leaf, bin, weight) => {
       const key = bin * agent.actions.names.length + leafValue(agent, setting, leaf);
@@ -215,7 +215,7 @@ function projectionOf(agent, setting) {
 /** The range of a cell along y, in the units of the axis. */
 function actionSpan({ actions, cells, choices, numbers }, cell, which) {
   const [low, high] = [0, 1].map((end) => choices.boxes[(cells.choice[cell] * 2 + end) * numbers + which]);
-  if (actions.finite) return [low - 0.5, high + 0.5];
+  if (actions.discrete) return [low - 0.5, high + 0.5];
   return [low, high].map((at) => fromUnit({ low: actions.low[which], high: actions.high[which] }, at));
 }
 
@@ -229,7 +229,7 @@ function planeOf(agent, setting) {
     const at = cells.node[cell];
     if (root[at] !== setting.step) continue;
     const [bottom, top] = actionSpan(agent, cell, 0);
-    const thick = agent.actions.finite ? 1 : (top - bottom) / (agent.actions.high[0] - agent.actions.low[0]);
+    const thick = agent.actions.discrete ? 1 : (top - bottom) / (agent.actions.high[0] - agent.actions.low[0]);
     const density = cells.visits[cell] / ((high[at] - low[at]) * thick);
     const value = setting.layer === "visits" ? relative(agent, setting.step, density) : cellValue(agent, shown, cell);
     tiles.push({ left: low[at], right: high[at], bottom, top, value, cell });
@@ -253,7 +253,7 @@ function playedOf(agent, setting) {
 
 // ---- Explanations
 
-/** What `agent.explain` says of values: the cell that decides, its rivals, and what lies beyond its borders. */
+/** What `agent.explain` returns for a state: the cell that decides, its rivals, and what lies beyond its borders. */
 function explanationOf(agent, step, values) {
   const { cells, size, low, high, states, bonus } = agent;
   const point = toUnit(agent, values);
@@ -291,8 +291,8 @@ function playedIn({ cells, choices, playedSize }, cell) {
 
 function actionText(agent, cell) {
   const played = playedIn(agent, cell);
-  const { finite, names } = agent.actions;
-  if (finite) {
+  const { discrete, names } = agent.actions;
+  if (discrete) {
     const own = agent.choices.middles[agent.cells.choice[cell]];
     const same = played.length === 1 && played[0] === own;
     return same ? names[own] : `${names[own]} (${played.join(", ")})`;

@@ -1,7 +1,7 @@
 /*
- * What all our pages share: small words and numbers, light and dark, print, and the numbers behind a chart.
+ * What all pages share: texts and numbers, light and dark, print, and the numbers behind a chart.
  *
- * The scripts of a page are one program: the page joins them in order inside one function, this one first.  The words
+ * The scripts of a page are one program: the page joins them in order inside one function, this one first.  The text
  * and tables of a page are static HTML; the scripts read the JSON in #data and draw.  Three rules hold everywhere:
  *   - a string of the data is plain text: it reaches the page through textContent;
  *   - all that can be seen is a function of some state: handlers change it and call a draw function;
@@ -11,6 +11,7 @@
 
 const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
+const page = JSON.parse(byId("data").textContent);
 const FONT = getComputedStyle(root).getPropertyValue("--plain");
 const THEMES = {
   light: {
@@ -116,15 +117,6 @@ function numbersTable({ head, body }) {
   box.setAttribute("aria-label", "The numbers");
   box.append(table);
   return box;
-}
-
-function chartRows(chart) {
-  const body = [];
-  for (const { name, x, y, low, high } of chart.series) {
-    x.forEach((at, i) => body.push([name, at, y[i], low?.[i], high?.[i]]));
-  }
-  for (const { name, y, low, high } of chart.levels) body.push([name, "all", y, low, high]);
-  return { head: ["series", chart.x_label, chart.y_label, "low", "high"], body };
 }
 
 // ---- Colours, print

@@ -1,6 +1,6 @@
 /*
- * Charts of lines over one axis, as SVG: the same plain data that the report hands to Plotly.
- * Part of one program; see basics.js.
+ * Charts of lines over one axis, as SVG: small enough for a page without Plotly.
+ * Part of one program; see base.js.
  */
 
 const SVG = new DOMParser().parseFromString("<svg></svg>", "text/html").body.firstChild.namespaceURI;
@@ -11,6 +11,11 @@ function shape(tag, attributes, text) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   if (text !== undefined) node.textContent = text;
   return node;
+}
+
+function lineRows({ x_label: across, y_label: up, series }) {
+  const body = series.flatMap(({ name, x, y }) => x.map((at, i) => [name, at, y[i]]));
+  return { head: ["series", across, up], body };
 }
 
 function drawLines(box, chart, marker) {
@@ -65,11 +70,11 @@ function linesView(figure) {
   const details = make("details", "numbers");
   const caption = make("figcaption");
   caption.append(title, note);
-  details.append(make("summary", "", "The numbers"));
+  details.append(make("summary", "", "Show the numbers"));
   figure.append(caption, box, legend, details);
   box.setAttribute("role", "img");
   const view = { figure, chart: null, marker: null, drawn: false };
-  const numbers = numbersView(details, () => chartRows(view.chart));
+  const numbers = numbersView(details, () => lineRows(view.chart));
   view.show = (chart) => {
     view.chart = chart;
     title.textContent = chart.title;

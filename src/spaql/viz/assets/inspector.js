@@ -1,17 +1,16 @@
 /*
  * The page of an agent, or of two: panels, charts, and the start of it all.
- * Part of one program; see basics.js.
+ * Part of one program; see base.js.
  */
 
-/** Whether two agents see and choose the same numbers, so that one set of controls serves both. */
+/** Whether two agents have the same observations and actions, so that one set of controls serves both. */
 function alike(one, other) {
-  const names = ({ states, actions: { names: moves, finite }, numbers }) =>
-    JSON.stringify([states.map(({ name }) => name), moves, finite, numbers]);
+  const names = ({ states, actions: { names: moves, discrete }, numbers }) =>
+    JSON.stringify([states.map(({ name }) => name), moves, discrete, numbers]);
   return names(one) === names(other);
 }
 
 function start() {
-  const page = JSON.parse(byId("data").textContent);
   const agents = page.agents.map((given, key) => ({ ...agentOf(given), key }));
   startThemes();
   startPrint();

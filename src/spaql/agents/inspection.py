@@ -1,0 +1,141 @@
+"""Agents as pictures and pages need them: the policy view of `agent.plot`, and the page of `spaql show`.
+
+Making a page plays two things on random numbers of their own: the probe of `agent.diagnose`, and one episode of the
+greedy policy.  Where the environment cannot be played the page says so and is made without.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from spaql.agents.base import Agent
+from spaql.agents.diagnosis import environment_of
+from spaql.agents.registry import algorithms, name_of
+from spaql.atomic_io import write_file
+from spaql.errors import ParameterError, SpaqlError
+from spaql.viz.inspector import Episode, Subject, render_inspector
+from spaql.viz.policy_view import PolicyView
+from spaql.viz.recording import play
+
+_MOST_STEPS = 2000  # of the episode
+
+
+def view_policy(
+    agent: Agent, what: str, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
+) -> PolicyView:
+    """Return the view of an agent's policy; `what` is the caller's name, for errors."""
+    agent._require_training()
+    policy = agent._policy()
+    if not len(policy):
+        raise ParameterError(f"{what}: {type(agent).__name__} has no partition to look at; SPAQL and AQL do")
+    entry = algorithms().get(name_of(agent))
+    label = type(agent).__name__ if entry is None else entry.label
+    scaling = getattr(agent, "scaling", None)
+    return PolicyView(agent.problem, policy, algorithm=label, scaling=scaling, names=names, actions=actions)
+
+
+def make_page(
+    agents: Sequence[Agent],
+    *,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    actions: Sequence[str] | None = None,
+) -> str:
+    """Return the page of one agent, or of two side by side, to be written as UTF-8.
+
+    Parameters
+    ----------
+    agents
+        One or two, trained.
+    seed
+        Of the episode.
+    names, actions
+        Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> from spaql.agents.inspection import make_page
+    >>> make_page([spaql.Tessera("oil").learn(iterations=50)]).startswith("<!doctype html>")
+    True
+    """
+    return render_inspector([_inspect(agent, seed, names, actions) for agent in agents])
+
+
+def write_page(agents: Sequence[Agent], path: str | os.PathLike[str], *, seed: int = 0) -> Path:
+    """Write the page of one agent or two, whole or not at all, and return its path."""
+    target = Path(path)
+    write_file(target, make_page(agents, seed=seed).encode())
+    return target
+
+
+def page_beside(*agents: str | os.PathLike[str]) -> Path:
+    """Return the usual path of a page: next to the first agent, named after the files or folders of all of them."""
+    places = [Path(agent) for agent in agents]
+    folder = places[0] if places[0].is_dir() else places[0].parent
+    stems = [place.resolve().name if place.is_dir() else place.stem for place in places]
+    return folder / ("-".join(stem or "agent" for stem in stems) + ".html")
+
+
+def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequence[str] | None) -> Subject:
+    view = view_policy(agent, "show", names, actions)
+    warnings: list[str] = []
+    episode, note = None, ""
+    try:
+        warnings = [str(warning) for warning in agent.diagnose()]
+        episode = _play_episode(agent, seed)
+    except Exception as error:  # whatever an environment may raise: the policy can be shown all the same
+        first = (str(error).splitlines() or [""])[0]
+        reason = first if isinstance(error, SpaqlError) else f"{type(error).__name__}: {first}"
+        note = f"The environment could not be played ({reason}), so that the diagnosis may be incomplete and there is "
+        note += "no episode."
+    entry, history = algorithms().get(name_of(agent)), agent.history
+    score, evaluation = agent.selection_score, _describe_evaluation(agent)
+    return Subject(
+        view=view,
+        colour=(entry and entry.colour) or "",
+        steps=agent.training_steps + agent.selection_steps,
+        evaluation=evaluation,
+        facts={
+            "evaluation": evaluation,
+            "training score": "none" if score is None else f"{score:.6g}",
+            "iterations": f"{agent.iterations:,}",
+            "training steps": f"{agent.training_steps:,}",
+            "selection steps": f"{agent.selection_steps:,}",
+            "seed": str(agent.seed),
+        },
+        parameters={name: value for name, value in agent.get_params().items() if name != "seed"},
+        history={"score": history["score"], "cells": history["arms"], "splits": history["splits"]},
+        warnings=warnings,
+        episode=episode,
+        note=note,
+    )
+
+
+def _play_episode(agent: Agent, seed: int) -> Episode:
+    """Play an episode of the greedy policy, up to a length that can still be looked at."""
+    points, rewards, terminated = [], [], False
+    with environment_of(agent.problem) as environment:
+        for observation, reward, terminated in play(agent, environment, seed):  # noqa: B007  (the last one counts)
+            points.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
+            if reward is not None:
+                rewards.append(reward)
+            if len(rewards) == _MOST_STEPS:
+                break
+    return Episode(np.array(points), np.array(rewards), terminated)
+
+
+def _describe_evaluation(agent: Agent) -> str:
+    """Return the recorded evaluation, and when it was, where the agent has learned since; nothing without one."""
+    score = agent.recorded_evaluation
+    if score is None:
+        return ""
+    then = "" if score["iterations"] == agent.iterations else f" after {score['iterations']:,} iterations"
+    return (
+        f"{score['mean']:.5g}{then} (95% interval {score['low']:.5g} to {score['high']:.5g}, "
+        f"{score['episodes']:,} episodes)"
+    )

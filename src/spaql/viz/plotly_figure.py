@@ -1,0 +1,171 @@
+"""Charts as plotly figures: plain dictionaries, which plotly.js draws on a page.
+
+Plotly itself is not imported, because that takes longer than writing the page.  Colours are those of the light page;
+a script exchanges them on the dark one (`spaql.viz.style.darken`).  Plotly reads tags in every text, so texts are
+escaped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from spaql.viz.charts import Chart, Level, Trace, categories_of, look_key, place, to_plain, x_limits, y_limits
+from spaql.viz.style import Look
+
+_DASHED = "5px,3px"
+_NUMBER = ",.4~r"  # four significant digits, as d3 writes them
+_CLEAR = "rgba(0,0,0,0)"
+_BAND, _RANGE = "33", "26"  # opacity, behind the colour
+
+
+def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
+    """Turn a chart into a plotly figure, with its title, note and column names for the page.
+
+    The `customdata` of a trace are the label of x and the ends of the interval, from which the page makes its table.
+
+    Raises
+    ------
+    ValueError
+        When there is nothing to draw, or when an axis or an interval makes no sense.
+    """
+    traces = place(chart)
+    unified = chart.x_scale != "category" and any(trace.series.style != "points" for trace in traces)
+    data: list[dict[str, Any]] = []
+    for trace in traces:
+        first = trace.series.name not in [drawn["name"] for drawn in data]
+        data += _draw_trace(chart, trace, looks[look_key(trace.series)], unified, first)
+    for drawn in data:
+        drawn["name"] = escape(drawn["name"], quote=False)
+    levels = [level for level in chart.levels if np.isfinite(level.y)]
+    shapes = [shape for level in levels for shape in _draw_level(level, looks[look_key(level)])]
+    return {
+        "title": chart.title,
+        "note": chart.note,
+        "columns": ["series", chart.x_label, chart.y_label, "low", "high"],
+        "levels": [to_plain([level.name, level.y, level.low, level.high]) for level in levels],
+        "data": data,
+        "layout": {
+            "xaxis": _x_axis(chart, traces),
+            "yaxis": {
+                "title": {"text": escape(chart.y_label, quote=False)},
+                "range": to_plain(y_limits(chart, traces)),
+            },
+            "shapes": shapes,
+            "hovermode": "x unified" if unified else "closest",
+        },
+    }
+
+
+def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bool) -> list[dict[str, Any]]:
+    """Return the plotly traces of a series: two where a line has a band."""
+    series, points = trace.series, trace.series.style == "points"
+    ends = [trace.low, trace.high] if trace.low is not None and trace.high is not None else []
+    columns = [trace.labels, *(to_plain(end) for end in ends)]
+    group = {"type": "scatter", "name": series.name, "legendgroup": f"series {series.name}"}
+    drawn: dict[str, Any] = {
+        **group,
+        "meta": series.name,
+        "x": to_plain(trace.x),
+        "y": to_plain(trace.y),
+        "showlegend": first and series.name != "" and series.style != "thin",
+        "customdata": [to_plain(row) for row in zip(*columns, strict=True)],
+        "hovertemplate": _hover_text(chart, series.name, bool(ends), unified),
+    }
+    if points:
+        drawn |= {"mode": "markers", "marker": {"color": look.colour, "size": 8, "symbol": look.symbol}}
+        if ends:
+            drawn["error_y"] = {
+                **{"type": "data", "symmetric": False, "color": look.colour, "thickness": 1.5, "width": 4},
+                "array": to_plain(ends[1] - trace.y),
+                "arrayminus": to_plain(trace.y - ends[0]),
+            }
+        return [drawn]
+    thin = series.style == "thin"
+    dash = _DASHED if series.style == "dashed" else look.dash
+    drawn["mode"] = "lines+markers" if len(trace.y) == 1 else "lines"  # a line of one point cannot be seen
+    drawn["line"] = {"color": look.colour + ("66" if thin else ""), "width": 0.8 if thin else 2, "dash": dash}
+    if not ends:
+        return [drawn]
+    fill = {"fill": "toself", "fillcolor": look.colour + _BAND, "mode": "lines", "line": {"width": 0}}
+    return [{**group, **_outline(trace), **fill, "hoverinfo": "skip", "showlegend": False}, drawn]
+
+
+def _hover_text(chart: Chart, name: str, interval: bool, unified: bool) -> str:
+    ends = f" [%{{customdata[1]:{_NUMBER}}}, %{{customdata[2]:{_NUMBER}}}]" if interval else ""
+    value = f"%{{y:{_NUMBER}}}{ends}"
+    if unified:
+        return value
+    where = "%{customdata[0]}"
+    if chart.x_scale != "category":
+        where = f"{escape(chart.x_label, quote=False)} %{{customdata[0]:,.6~r}}"
+    return f"{where}<br>{escape(name, quote=False)}: {value}<extra></extra>"
+
+
+def _outline(trace: Trace) -> dict[str, Any]:
+    """Return the area between low and high: one closed outline for each stretch without gaps."""
+    assert trace.low is not None
+    assert trace.high is not None
+    there = np.flatnonzero(np.isfinite(trace.low) & np.isfinite(trace.high))
+    x: list[Any] = []
+    y: list[Any] = []
+    for stretch in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
+        x += [*to_plain(trace.x[stretch]), *to_plain(trace.x[stretch[::-1]]), None]
+        y += [*to_plain(trace.high[stretch]), *to_plain(trace.low[stretch[::-1]]), None]
+    return {"x": x, "y": y}
+
+
+def _draw_level(level: Level, look: Look) -> list[dict[str, Any]]:
+    value = f"{float(f'{level.y:.4g}'):,.10g}"
+    name = level.name if value in level.name else f"{level.name} {value}"
+    across = {"xref": "paper", "x0": 0, "x1": 1, "legendgroup": f"level {level.name}"}
+    line = {
+        **across,
+        **{"type": "line", "y0": to_plain(level.y), "y1": to_plain(level.y), "layer": "above", "showlegend": True},
+        "line": {"color": look.colour, "width": 1.4, "dash": _DASHED},
+        "name": escape(name, quote=False),
+    }
+    if level.low is None or level.high is None or not np.isfinite([level.low, level.high]).all():
+        return [line]
+    ends = {"y0": to_plain(level.low), "y1": to_plain(level.high)}
+    fill = {"layer": "below", "fillcolor": look.colour + _RANGE, "line": {"width": 0}}
+    return [{**across, "type": "rect", **ends, **fill}, line]
+
+
+def _x_axis(chart: Chart, traces: Sequence[Trace]) -> dict[str, Any]:
+    low, high = x_limits(chart, traces)
+    log = chart.x_scale == "log"
+    axis: dict[str, Any] = {
+        "title": {"text": escape(chart.x_label, quote=False)},
+        "type": "log" if log else "linear",
+        "range": [float(np.log10(low)), float(np.log10(high))] if log else [low, high],
+        "showgrid": log,
+        "hoverformat": ",.6~r",
+    }
+    names = categories_of(chart)
+    if names:
+        axis |= {"tickvals": list(range(len(names))), "ticktext": [escape(name, quote=False) for name in names]}
+    return axis
+
+
+def make_template(paper: str, ink: str, quiet: str, line: str, edge: str) -> dict[str, Any]:
+    """Return a plotly template in these colours: what all charts of a page have in common."""
+    axis = {
+        **{"automargin": True, "color": quiet, "gridcolor": line, "linecolor": edge, "zeroline": False},
+        **{"exponentformat": "none", "separatethousands": True, "tickfont": {"size": 12}},
+        "title": {"font": {"size": 13, "color": quiet}, "standoff": 8},
+    }
+    legend = {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"}
+    return {
+        "layout": {
+            **{"paper_bgcolor": paper, "plot_bgcolor": paper, "font": {"size": 13, "color": ink}, "showlegend": True},
+            "xaxis": {**axis, "showline": True, "ticks": "outside", "ticklen": 4},
+            "yaxis": axis,
+            "legend": {**legend, "font": {"size": 12.5}, "bgcolor": _CLEAR},
+            "hoverlabel": {"bgcolor": paper, "bordercolor": edge, "namelength": -1, "align": "left"},
+            "modebar": {"bgcolor": _CLEAR, "color": quiet, "activecolor": ink},
+        }
+    }
