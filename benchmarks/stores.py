@@ -16,17 +16,17 @@ from spaql.atomic_io import check_folder
 from spaql.errors import ParameterError
 from spaql.runner.run_spec import code
 from spaql.runner.store import STORE, Record, Store
-from spaql.studies.sweep.description import Description
-from spaql.studies.sweep.gathered import gather
-from spaql.studies.sweep.status import STUDY, status
-from spaql.studies.sweep.table import tabulate
+from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.groups import Sweep
+from spaql.studies.sweep.status import STUDY, read_status
 
 RUNS = 200_000
 SHAPES = (2, 2_000, 10_000)  # groups
 _AT_ONCE = 5_000
 
 
-def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Description:
+def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep:
     """Fill a folder with the finished runs of a study; the study.
 
     Parameters
@@ -51,7 +51,7 @@ def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Descrip
         "problems": [{"problem": "oil"}],
         "algorithms": [{"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": scalings}}],
     }
-    study = Description.of(told)
+    study = Sweep.from_dict(told)
     planned = study.runs
     random = np.random.default_rng(0)
     (path / STUDY).write_text(json.dumps(told), encoding="utf-8")
@@ -87,8 +87,8 @@ def tables(bar: Bar) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             synthetic(folder, RUNS, groups)
             found[f"{groups}_groups"] = {
-                "status_seconds": seconds(lambda: status(folder)),
-                "table_seconds": seconds(lambda: tabulate(gather(folder)).written("text")),
+                "status_seconds": seconds(lambda: read_status(folder)),
+                "table_seconds": seconds(lambda: compare(read_values(folder)).format("text")),
                 "megabytes": (Path(folder) / STORE).stat().st_size / 1e6,
             }
     worst = {name: max(each[name] for each in found.values()) for name in ("status_seconds", "table_seconds")}

@@ -18,7 +18,7 @@ from spaql.runner.engines import Threads
 from spaql.runner.run_many import perform
 from spaql.runner.run_spec import Run, code, execute, seeds_at
 from spaql.runner.store import STORE, Record, Store
-from spaql.studies.sweep import Description
+from spaql.studies.sweep.groups import Sweep
 
 SHORT_RUNS = 10_000
 FINISHED = 100_000
@@ -108,7 +108,7 @@ def _resume(folder: Path) -> float:
         f"seeds = {FINISHED // 100}\niterations = 20\nepisodes = 10\n[[problems]]\nproblem = 'oil'\n"
         f"[[algorithms]]\nalgorithm = 'spaql'\ngrid = {{ scaling = [{scalings}] }}\n"
     )
-    runs = Description.read(study).runs[1:]
+    runs = Sweep.read(study).runs[1:]
     with Store(folder / STORE, code=code()) as store:
         for first in range(0, len(runs), 10_000):
             store.add((run.id, run.specification, Record(_SCALARS)) for run in runs[first : first + 10_000])

@@ -20,15 +20,15 @@ from spaql.cli import main
 from spaql.errors import NothingYetError, OutputError, ParameterError, StudyError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Failure, Record, Store
-from spaql.studies.sweep import Description
-from spaql.studies.sweep.exporting import export
-from spaql.studies.sweep.gathered import gather
-from spaql.studies.sweep.page import write_report
-from spaql.studies.sweep.pictures import draw, sheets
-from spaql.studies.sweep.status import lock_held, status
-from spaql.studies.sweep.table import FORMATS, optima, tabulate
-from spaql.studies.sweep.watching import watch
-from spaql.viz.report import Section, sections_page
+from spaql.studies.sweep.comparison import FORMATS, compare, compute_optima
+from spaql.studies.sweep.dataset import export_runs
+from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.groups import Sweep
+from spaql.studies.sweep.score_charts import make_sheets
+from spaql.studies.sweep.status import is_locked, read_status
+from spaql.studies.sweep.sweep_report import write_figures, write_report
+from spaql.studies.sweep.terminal import watch
+from spaql.viz.html import Section, render_page
 
 NASTY = "</script><b>&|\"_'"
 TOLD = {
@@ -66,7 +66,7 @@ def said(total, done, failed=0, **other):
 
 def fill(folder, told=TOLD, *, missing=(), failing=(), **progress):
     """A folder of the study; `missing` and `failing` are (group, number) of runs that are not done."""
-    study = Description.of(told)
+    study = Sweep.from_dict(told)
     folder.mkdir(exist_ok=True)
     (folder / "study.json").write_text(json.dumps(told))
     with Store(folder / STORE, code="test") as store:
@@ -75,7 +75,7 @@ def fill(folder, told=TOLD, *, missing=(), failing=(), **progress):
 
 
 def fill_with(store, study=None, *, missing=(), failing=(), **progress):
-    study = study or Description.of(TOLD)
+    study = study or Sweep.from_dict(TOLD)
     for number, group in enumerate(study.groups):
         for at, run in enumerate(group.runs):
             key = run.id, run.specification
@@ -115,38 +115,38 @@ def read(path):
 
 
 def test_status_of_a_study_that_is_over(whole):
-    now = status(whole)
-    assert (now.total, now.done, now.failed, now.running, now.state) == (48, 48, 0, 0, "over")
+    now = read_status(whole)
+    assert (now.total, now.done, now.failed, now.running, now.state) == (48, 48, 0, 0, "finished")
     assert now.complete
     assert now.rate == pytest.approx(4.8, rel=0.1)
-    assert now.told == "48 of 48 runs done; over"
+    assert now.lines() == ["48 of 48 runs finished"]
 
 
 def test_status_tells_failures_with_their_seeds(part):
-    now = status(part)
+    now = read_status(part)
     assert (now.done, now.failed, now.state, now.kinds) == (37, 1, "stopped", {"error": 1})
     (failed,) = now.failures
-    assert failed.seed == Description.of(TOLD).groups[7].runs[1].seed
+    assert failed.seed == Sweep.from_dict(TOLD).groups[7].runs[1].seed
     assert failed.message == f"ValueError: {NASTY}"
-    assert "stopped: nobody is at work" in now.told
-    assert f"random on oil, sharpness=10, seed {failed.seed}: error: ValueError" in now.told
-    assert status(part, 0).told.endswith("and 1 before these")
+    assert now.lines()[0] == "37 of 48 runs finished, 1 failed; not running; run the same command again to resume"
+    assert f"random on oil, sharpness=10, seed {failed.seed}: error: ValueError" in now.lines()[2]
+    assert read_status(part, 0).lines()[-1].endswith("and 1 earlier ones")
 
 
 @pytest.mark.parametrize(
     ("ago", "host", "said_state", "held", "state"),
     [
-        (1000.0, None, "runs", True, "at work"),  # it said nothing for long, but has the lock
-        (1000.0, "elsewhere", "runs", True, "at work"),
-        (0.0, None, "starts", True, "at work"),
+        (1000.0, None, "runs", True, "running"),  # it said nothing for long, but has the lock
+        (1000.0, "elsewhere", "runs", True, "running"),
+        (0.0, None, "starts", True, "running"),
         (0.0, None, "runs", False, "stopped"),  # it was killed: its process may have a successor of the same number
-        (-1.0, None, "starts", False, "at work"),  # it took the lock after that was asked
-        (0.0, "elsewhere", "runs", False, "at work"),  # locks are not always seen from another computer
+        (-1.0, None, "starts", False, "running"),  # it took the lock after that was asked
+        (0.0, "elsewhere", "runs", False, "running"),  # locks are not always seen from another computer
         (1000.0, "elsewhere", "runs", False, "stopped"),
         (-100.0, "elsewhere", "runs", False, "stopped"),  # a clock that is wrong is nobody at work
         (-100.0, None, "runs", False, "stopped"),
         (0.0, None, "stopped", False, "stopped"),
-        (0.0, None, "runs", None, "at work"),  # the lock cannot be asked
+        (0.0, None, "runs", None, "running"),  # the lock cannot be asked
         (1000.0, None, "starts", None, "stopped"),
     ],
 )
@@ -157,73 +157,76 @@ def test_who_is_at_work(tmp_path, ago, host, said_state, held, state):
     with Store(tmp_path / STORE, code="test") as store:
         store.add((), progress=said(10, 4, 1, **given))
         if held:
-            now = status(tmp_path)
+            now = read_status(tmp_path)
     if held is None:
         (tmp_path / f"{STORE}.lock").unlink(missing_ok=True)
     if not held:
-        now = status(tmp_path)
+        now = read_status(tmp_path)
     assert now.state == state
-    assert now.running == (2 if state == "at work" else 0)
-    if state == "at work":
-        assert "4 of 10 runs done, 1 failed, 2 running; threads (2)" in now.sentence
+    assert now.running == (2 if state == "running" else 0)
+    if state == "running":
+        assert "4 of 10 runs finished, 1 failed, 2 running; threads (2)" in now.sentence
         assert now.seconds_left is not None
 
 
 def test_who_begins_anew_is_at_work(tmp_path):
     fill(tmp_path)
     with Store(tmp_path / STORE, code="test"):
-        now = status(tmp_path)
-    assert now.at_work
-    assert now.told == "48 of 48 runs done, 0 running; somebody is at work"
+        now = read_status(tmp_path)
+    assert now.state == "running"
+    assert now.lines() == ["48 of 48 runs finished, 0 running; starting"]
     assert now.engine is now.process is now.rate is None
-    assert status(tmp_path).state == "over"
+    assert read_status(tmp_path).state == "finished"
 
 
 def test_asking_for_the_lock_does_not_keep_it(tmp_path):
     path = tmp_path / STORE
-    assert lock_held(path) is None
+    assert is_locked(path) is None
     with Store(path, code="test"):
-        assert lock_held(path) is True
-        assert lock_held(path) is True
-    assert lock_held(path) is False
+        assert is_locked(path) is True
+        assert is_locked(path) is True
+    assert is_locked(path) is False
     with open(f"{path}.lock") as other:  # who asks at the same moment is nobody at work
         fcntl = pytest.importorskip("fcntl")
         fcntl.flock(other, fcntl.LOCK_SH)
-        assert lock_held(path) is False
+        assert is_locked(path) is False
     with Store(path, code="test"):
-        assert lock_held(path) is True
+        assert is_locked(path) is True
 
 
 def test_without_locks_the_lock_cannot_be_asked(tmp_path, monkeypatch):
     with Store(tmp_path / STORE, code="test"):
         monkeypatch.setitem(sys.modules, "fcntl", None)
-        assert lock_held(tmp_path / STORE) is None
+        assert is_locked(tmp_path / STORE) is None
 
 
 def test_a_store_of_which_nothing_was_said_is_not_over(tmp_path):
     (tmp_path / "study.json").write_text(json.dumps(TOLD))
     begun = pytest.raises(NothingYetError, match="has no runs yet; wait until its study has begun")
     with Store(tmp_path / STORE, code="test"), begun:
-        status(tmp_path)
+        read_status(tmp_path)
     with pytest.raises(NothingYetError, match="has no runs yet"):
-        status(tmp_path)
+        read_status(tmp_path)
 
 
 def test_a_folder_without_a_store_is_a_sentence(tmp_path):
-    with pytest.raises(NothingYetError, match="has no runs; name the folder"):
-        status(tmp_path)
+    with pytest.raises(NothingYetError, match="has no runs; give the folder"):
+        read_status(tmp_path)
     (tmp_path / STORE).touch()
     with pytest.raises(NothingYetError, match="has no runs yet"):
-        gather(tmp_path)
+        read_values(tmp_path)
 
 
 # Groups --------------------------------------------------------------------------------------------------------------
 
 
 def test_groups_are_those_of_the_study(part):
-    study, gathered = Description.of(TOLD), gather(part)
+    study, gathered = Sweep.from_dict(TOLD), read_values(part)
     assert [(g.problem, g.algorithm) for g in gathered.groups] == [(g.problem, g.algorithm) for g in study.groups]
-    assert [(len(g.ids), g.expected, g.failed) for g in gathered.groups] == [(6, 6, 0)] * 6 + [(0, 6, 0), (1, 6, 1)]
+    assert [(len(g.ids), len(g.group.seeds), g.failed) for g in gathered.groups] == [(6, 6, 0)] * 6 + [
+        (0, 6, 0),
+        (1, 6, 1),
+    ]
     first = study.groups[0]
     assert gathered.groups[0].family == "aql"
     assert gathered.groups[0].ids == [run.id for run in first.runs]
@@ -236,14 +239,14 @@ def test_only_runs_of_the_study_count(whole, tmp_path):
     smaller = {**TOLD, "seeds": 4, "problems": [{"problem": "oil", "grid": {"sharpness": [10]}}]}
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
     (tmp_path / "study.json").write_text(json.dumps(smaller))
-    gathered = gather(tmp_path)
+    gathered = read_values(tmp_path)
     assert [(g.problem, len(g.ids)) for g in gathered.groups] == [("oil, sharpness=10", 4)] * 4
-    assert len(list(csv.reader(io.StringIO(export(tmp_path).read_text())))) == 1 + 16
+    assert len(list(csv.reader(io.StringIO(export_runs(tmp_path).read_text())))) == 1 + 16
 
 
 def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
     (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
-    gathered = gather(tmp_path)
+    gathered = read_values(tmp_path)
     assert gathered.baseline is None
     labels = [(g.problem, g.algorithm, len(g.ids), g.failed) for g in gathered.groups]
     assert labels[:4] == [
@@ -253,43 +256,43 @@ def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
         ("oil, sharpness=1", "random", 6, 0),
     ]
     assert labels[-1] == ("oil, sharpness=10", "random", 1, 1)
-    assert gathered.groups[1].varied == {"scaling": 0.5}
+    assert gathered.groups[1].group.varied == {"scaling": 0.5}
     found = {group.ids[0]: sorted(group.values) for group in gathered.groups}
-    for group in gather(part).groups:
+    for group in read_values(part).groups:
         if len(group.ids) == 6:
             (same,) = (values for key, values in found.items() if key in group.ids)
             np.testing.assert_array_equal(same, sorted(group.values))
-    assert status(tmp_path).total == status(tmp_path).done + status(tmp_path).failed + 10
+    assert read_status(tmp_path).total == read_status(tmp_path).done + read_status(tmp_path).failed + 10
 
 
 def test_kinds_that_differ_in_their_sizes_have_labels_of_their_own(tmp_path):
     runs = [Run("oil", {}, "aql", {}, seed, iterations, 10) for seed in (1, 2) for iterations in (100, 200)]
     with Store(tmp_path / STORE, code="test") as store:
         store.add([(run.id, run.specification, scored(run, 0)) for run in runs])
-    assert [group.algorithm for group in gather(tmp_path).groups] == ["aql, iterations=100", "aql, iterations=200"]
+    assert [group.algorithm for group in read_values(tmp_path).groups] == ["aql, iterations=100", "aql, iterations=200"]
 
 
 def test_an_unknown_metric_is_told_with_what_there_is(whole):
-    with pytest.raises(StudyError, match="no run has 'speed'; there are cells, evaluation, seconds"):
-        gather(whole, "speed")
-    np.testing.assert_array_equal(gather(whole, "seconds").groups[0].values, np.arange(6) + 0.5)
-    assert not len(gather(whole, "training_score").groups[0].sample)
+    with pytest.raises(StudyError, match="no run has 'speed'; choose from cells, evaluation, seconds"):
+        read_values(whole, "speed")
+    np.testing.assert_array_equal(read_values(whole, "seconds").groups[0].values, np.arange(6) + 0.5)
+    assert not len(read_values(whole, "training_score").groups[0].sample)
 
 
 def test_a_study_file_of_another_version_is_a_sentence(whole, tmp_path):
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
     for text in ("{", '{"colour": 1}'):
         (tmp_path / "study.json").write_text(text)
-        with pytest.raises(StudyError, match=r"study\.json' is no study of this version: "):
-            gather(tmp_path)
+        with pytest.raises(StudyError, match=r"study\.json' is not a study of this version "):
+            read_values(tmp_path)
 
 
 # Table ---------------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_is_the_statistics_of_each_group(whole):
-    gathered = gather(whole)
-    table = tabulate(gathered)
+    gathered = read_values(whole)
+    table = compare(gathered)
     groups = {(group.problem, group.algorithm): group.sample for group in gathered.groups}
     for row in table.rows:
         ours, base = groups[row.problem, row.algorithm], groups[row.problem, "random"]
@@ -313,14 +316,14 @@ def test_the_table_is_the_statistics_of_each_group(whole):
 
 
 def test_what_is_missing_is_visible(part):
-    rows = tabulate(gather(part)).rows
+    rows = compare(read_values(part)).rows
     assert [row.count for row in rows[-2:]] == ["0 of 6", "1 of 6, 1 failed"]
     assert rows[-2].mean is rows[-2].regret is None
     assert rows[-1].mean is not None
     assert rows[-1].low is rows[-1].iqm_low is rows[-1].deviation is None
     assert rows[4].p_value is None  # the baseline has one value only
     assert (rows[4].better_low, rows[4].better_high) == (0.0, 1.0)
-    text = tabulate(gather(part)).written()
+    text = compare(read_values(part)).format()
     assert "1 of 6, 1 failed" in text
     assert "nan" not in text.lower()
 
@@ -328,10 +331,10 @@ def test_what_is_missing_is_visible(part):
 def test_rows_of_equal_values_have_no_deviation(tmp_path):
     told = {**TOLD, "seeds": 3, "baseline": "aql", "problems": [{"problem": "oil"}]}
     fill(tmp_path, {**told, "algorithms": [{"algorithm": "aql"}]})
-    gathered = gather(tmp_path, "cells")
+    gathered = read_values(tmp_path, "cells")
     gathered.groups[0].values[:] = 0.1  # numpy's deviation of it is not 0
     assert gathered.groups[0].values.std(ddof=1) > 0
-    (row,) = tabulate(gathered).rows
+    (row,) = compare(gathered).rows
     assert (row.mean, row.low, row.high, row.deviation) == (0.1, 0.1, 0.1, 0.0)
 
 
@@ -341,63 +344,69 @@ def test_optima_do_not_depend_on_the_order_of_problems(tmp_path):
     found = []
     for name, problems in (("first", [long, *short]), ("last", [*short, long])):
         fill(tmp_path / name, {**TOLD, "seeds": 2, "problems": problems})
-        found.append(optima(gather(tmp_path / name)))
+        found.append(compute_optima(read_values(tmp_path / name)))
     assert found[0] == found[1]
     assert sorted(found[0]) == ["short 1", "short 10"]
 
 
 def test_a_baseline_can_be_named(whole):
-    rows = tabulate(gather(whole), baseline="aql, scaling=0.5").rows
+    rows = compare(read_values(whole), baseline="aql, scaling=0.5").rows
     assert [row.difference is None for row in rows] == [False, True, False, False] * 2
-    with pytest.raises(StudyError, match=r"baseline: 'sarsa' is none of the algorithms 'aql, scaling=0\.1', "):
-        tabulate(gather(whole), baseline="sarsa")
+    with pytest.raises(StudyError, match=r"baseline: 'sarsa' is not an algorithm; choose from 'aql, scaling=0\.1', "):
+        compare(read_values(whole), baseline="sarsa")
 
 
 def test_every_format_says_the_same(whole):
-    table = tabulate(gather(whole))
-    found = {form: table.written(form) for form in FORMATS}
-    assert found == {form: tabulate(gather(whole)).written(form) for form in FORMATS}
+    table = compare(read_values(whole))
+    found = {form: table.format(form) for form in FORMATS}
+    assert found == {form: compare(read_values(whole)).format(form) for form in FORMATS}
     told = json.loads(found["json"])["rows"]
     rows = list(csv.DictReader(io.StringIO(found["csv"])))
     assert [float(row["mean"]) for row in rows] == [row["mean"] for row in told] == [row.mean for row in table.rows]
     assert [row["p_adjusted"] for row in rows[3:4]] == [""]
     assert found["markdown"].count("\n| oil, sharpness=1 |") == 4
     assert found["text"].count("oil, sharpness=10") == 1
-    assert "Holm's rule over all comparisons of a problem" in found["markdown"]
+    assert "Holm's method over all comparisons of a problem" in found["markdown"]
     assert found["latex"].count("\\midrule") == 2
     assert "95\\%" in found["latex"]
     for form in ("text", "markdown", "latex"):
         assert f"{table.rows[0].mean:.3f}" in found[form]
     with pytest.raises(StudyError, match="format: 'html' is not one of text, "):
-        table.written("html")
+        table.format("html")
 
 
 def test_labels_are_escaped(whole, tmp_path):
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
     told = {**TOLD, "problems": [{"problem": "oil", "label": "a|b_c", "arguments": {"sharpness": 1}}]}
     (tmp_path / "study.json").write_text(json.dumps(told))
-    table = tabulate(gather(tmp_path))
+    table = compare(read_values(tmp_path))
     assert table.rows[0].n == 6
-    assert "| a\\|b_c |" in table.written("markdown")
-    assert "a|b\\_c" in table.written("latex")
+    assert "| a\\|b_c |" in table.format("markdown")
+    assert "a|b\\_c" in table.format("latex")
 
 
 def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
-    table = tabulate(gather(tmp_path))
-    assert table.columns() == ["n", "mean [95%]", "IQM [95%]", "optimum", "regret"]
+    table = compare(read_values(tmp_path))
+    assert list(table.table.header) == ["problem", "algorithm", "n", "mean [95%]", "IQM [95%]", "optimum", "regret"]
     assert "Welch" not in table.note
-    assert tabulate(gather(tmp_path, "cells")).columns() == ["n", "mean [95%]", "IQM [95%]"]
+    assert compare(read_values(tmp_path, "cells")).table.header == [
+        "problem",
+        "algorithm",
+        "n",
+        "mean [95%]",
+        "IQM [95%]",
+    ]
 
 
 def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.stores._AT_ONCE", 25)
-    asked, runs = [], Description.missing
-    monkeypatch.setattr(Description, "missing", lambda *of: asked.append(1) or runs(*of))
+    asked, runs = [], Sweep.runs.fget
+    monkeypatch.setattr(Sweep, "runs", property(lambda study: asked.append(1) or runs(study)))
     study = synthetic(tmp_path, 60, 12)
     assert len(asked) == 1
-    assert status(tmp_path).complete
-    rows = tabulate(gather(tmp_path)).rows
+    assert read_status(tmp_path).complete
+    rows = compare(read_values(tmp_path)).rows
     assert [row.n for row in rows] == [5] * 12
     assert len(study.runs) == 60
     with pytest.raises(ParameterError, match="no multiple"):
@@ -408,25 +417,26 @@ def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
 
 
 def test_curves_are_means_over_steps_with_bands(whole):
-    scores, by_scaling = sheets(gather(whole))
-    assert [chart.title for chart in scores.charts] == ["oil, sharpness=1", "oil, sharpness=10"]
-    chart = scores.charts[0]
+    sheets = make_sheets(read_values(whole))
+    assert list(sheets) == ["scores", "by-scaling"]
+    scores, by_scaling = sheets.values()
+    assert [chart.title for chart in scores.panels] == ["oil, sharpness=1", "oil, sharpness=10"]
+    chart = scores.panels[0]
     assert [series.name for series in chart.series] == [f"aql, scaling={x}" for x in ("0.1", "0.5", "2")]
     assert [level.name for level in chart.levels] == ["random", "optimum"]
     assert chart.x_label == "environment steps"
     assert list(chart.series[0].x) == [5.0, 50.0, 500.0]
-    sample = gather(whole).groups[0].sample
+    sample = read_values(whole).groups[0].sample
     assert chart.series[0].y == pytest.approx([sample.mean() - 1.0, sample.mean() - 0.5, sample.mean()])
     assert chart.series[0].high[-1] == pytest.approx(stats.mean_interval(sample).high)
-    assert by_scaling.name == "by-scaling"
-    points = by_scaling.charts[1].series[0]
+    points = by_scaling.panels[1].series[0]
     assert (points.name, list(points.x)) == ("aql", [0.1, 0.5, 2.0])
-    assert points.y == pytest.approx([group.sample.mean() for group in gather(whole).groups[4:7]])
+    assert points.y == pytest.approx([group.sample.mean() for group in read_values(whole).groups[4:7]])
 
 
 def test_without_curves_there_are_means(whole):
-    (scores, _) = sheets(gather(whole, "cells"))
-    chart = scores.charts[0]
+    (scores, _) = make_sheets(read_values(whole, "cells")).values()
+    chart = scores.panels[0]
     assert chart.x_scale == "category"
     assert [series.x[0] for series in chart.series][-1] == "random"
     assert not chart.levels  # an optimum of arms means nothing
@@ -436,61 +446,61 @@ def test_many_algorithms_are_the_best_and_the_baseline(tmp_path):
     told = {**TOLD, "seeds": 3, "problems": [{"problem": "oil"}]}
     grid = {"algorithm": "aql", "grid": {"scaling": [round(0.1 * (at + 1), 1) for at in range(20)]}}
     fill(tmp_path, {**told, "algorithms": [grid], "baseline": "aql, scaling=0.1"})
-    scores, by_scaling = sheets(gather(tmp_path))
-    names = [series.name for series in scores.charts[0].series]
+    scores, by_scaling = make_sheets(read_values(tmp_path)).values()
+    names = [series.name for series in scores.panels[0].series]
     assert len(names) == 8
     assert names[0] == "aql, scaling=0.1"
     assert names[-1] == "aql, scaling=2"
-    assert "8 of 20 algorithms: those of the largest means, and aql, scaling=0.1" in scores.note
-    assert by_scaling.charts[0].series[0].style == "line"
+    assert "the 8 of 20 algorithms with the largest means, with aql, scaling=0.1" in scores.note
+    assert by_scaling.panels[0].series[0].style == "line"
 
 
 def test_figures_are_files(whole, part, tmp_path):
     (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
-    written = draw(gather(tmp_path))
+    written = write_figures(read_values(tmp_path))
     assert sorted(path.relative_to(tmp_path).as_posix() for path in written) == [
         f"figures/{name}.{kind}" for name in ("by-scaling", "scores") for kind in ("png", "svg")
     ]
     (tmp_path / "other").mkdir()
-    named = draw(gather(whole), tmp_path / "other" / "a.svg")
+    named = write_figures(read_values(whole), tmp_path / "other" / "a.svg")
     assert [path.name for path in named] == ["a.svg", "a-by-scaling.svg"]
     assert all(path.stat().st_size > 1000 for path in (*written, *named))
-    with pytest.raises(OutputError, match=r"a\.pdf': a figure ends in"):
-        draw(gather(whole), tmp_path / "a.pdf")
+    with pytest.raises(OutputError, match=r"a\.pdf': a figure is written as"):
+        write_figures(read_values(whole), tmp_path / "a.pdf")
 
 
 def test_nothing_done_is_a_sentence(tmp_path):
     fill(tmp_path, missing=[(group, at) for group in range(8) for at in range(6)])
-    with pytest.raises(StudyError, match="no run with a value of 'evaluation' is done yet"):
-        sheets(gather(tmp_path))
-    assert "0 of 6" in tabulate(gather(tmp_path)).written()
-    assert "0 of 48 runs done" in write_report(tmp_path).read_text()
+    with pytest.raises(StudyError, match="no finished run has a value of 'evaluation' yet"):
+        make_sheets(read_values(tmp_path))
+    assert "0 of 6" in compare(read_values(tmp_path)).format()
+    assert "0 of 48 runs finished" in write_report(tmp_path).read_text()
 
 
 # Export --------------------------------------------------------------------------------------------------------------
 
 
 def test_every_run_is_a_row(part, tmp_path):
-    path = export(part, "csv", tmp_path / "all.csv")
+    path = export_runs(part, "csv", tmp_path / "all.csv")
     rows = read(path)
     assert [row["status"] for row in rows] == ["done"] * 37 + ["failed"]
     assert {row["parameter_scaling"] for row in rows} == {"0.1", "0.5", "2.0", ""}
     assert {row["argument_sharpness"] for row in rows} == {"1", "10"}
     assert rows[-1]["message"] == f"ValueError: {NASTY}"
-    groups = {group.algorithm: group for group in gather(part).problems["oil, sharpness=1"]}
+    groups = {group.algorithm: group for group in read_values(part).problems["oil, sharpness=1"]}
     exported = {row["id"]: float(row["evaluation"]) for row in rows if row["status"] == "done"}
     for group in groups.values():
         assert [exported[key] for key in group.ids] == group.values.tolist()
     with pytest.raises(OutputError, match="'xls' is not one of"):
-        export(part, "xls")
+        export_runs(part, "xls")
 
 
 def test_labels_of_the_same_runs_export_each_once(tmp_path):
     problems = [{"problem": "oil", "label": f"{seeds}", "seeds": seeds} for seeds in ([1, 2], [2, 3], [4])]
     told = {**TOLD, "problems": problems, "algorithms": [{"algorithm": "random"}]}
     study = fill(tmp_path, told, failing=[(1, 1)])
-    assert len({group.kind for group in study.groups}) == 1
-    rows = read(export(tmp_path))
+    assert len({group.run.kind for group in study.groups}) == 1
+    rows = read(export_runs(tmp_path))
     found = {(row["seed"], row["problem_label"], row["status"]) for row in rows}
     assert len(rows) == len(study.ids) == 4
     assert found == {("1", "[1, 2]", "done"), ("2", "[1, 2]", "done"), ("3", "[2, 3]", "failed"), ("4", "[4]", "done")}
@@ -498,8 +508,8 @@ def test_labels_of_the_same_runs_export_each_once(tmp_path):
 
 def test_parquet_holds_the_same(part, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    table = parquet.read_table(export(part, "parquet", tmp_path / "all.parquet"))
-    rows = read(export(part, "csv", tmp_path / "all.csv"))
+    table = parquet.read_table(export_runs(part, "parquet", tmp_path / "all.parquet"))
+    rows = read(export_runs(part, "csv", tmp_path / "all.csv"))
     assert table.column_names == list(rows[0])
     assert [str(table.schema.field(name).type) for name in ("seed", "evaluation", "cells", "training_score")] == [
         "uint64", "double", "int64", "double"
@@ -512,7 +522,7 @@ def test_parquet_holds_the_same(part, tmp_path):
 def test_without_pyarrow_parquet_is_a_sentence(part, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(OutputError, match=r"pip install 'spaql\[parquet\]'"):
-        export(part, "parquet")
+        export_runs(part, "parquet")
 
 
 # Watching ------------------------------------------------------------------------------------------------------------
@@ -557,16 +567,16 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
     now = watch(folder, out, every=0.5, pause=pause)
     views = out.getvalue().split("\x1b[H")[1:]
     assert len(views) == 9
-    assert all(view.startswith("waiting: ") for view in views[:5])
-    assert all("0 of 48 runs done, 0 running; threads (2)" in view for view in views[5:7])
-    assert "47 of 48 runs done, 1 running; threads (2)" in views[7]
+    assert all(view.startswith("waiting ") for view in views[:5])
+    assert all("0 of 48 runs finished, 0 running; threads (2)" in view for view in views[5:7])
+    assert "47 of 48 runs finished, 1 running; threads (2)" in views[7]
     assert "5 of 6" in views[7]
-    assert "48 of 48 runs done; over\x1b[K\n[####" in views[8]
+    assert "48 of 48 runs finished\x1b[K\n[####" in views[8]
     assert all(view.endswith("\x1b[J") for view in views)
     monkeypatch.setenv("LINES", "5")
     watch(folder, out := Terminal())
     assert out.getvalue().count("\n") == 4
-    assert "... and 11 lines more" in out.getvalue()
+    assert "... and 11 more lines" in out.getvalue()
     assert now.complete
     assert len(waits) == 8
 
@@ -583,12 +593,12 @@ def test_it_can_be_read_while_it_is_written(tmp_path):
     study = fill(tmp_path, missing=[(0, 5)])
     with Store(tmp_path / STORE, code="test") as store:
         run = study.groups[0].runs[5]
-        assert tabulate(gather(tmp_path)).rows[0].n == 5
+        assert compare(read_values(tmp_path)).rows[0].n == 5
         with Store.reading(tmp_path / STORE) as other, other.unchanged():
             before = len(other)
             store.add([(run.id, run.specification, scored(run, 5))])
             assert len(other) == before == 47
-        assert tabulate(gather(tmp_path)).rows[0].n == 6
+        assert compare(read_values(tmp_path)).rows[0].n == 6
 
 
 # The page ------------------------------------------------------------------------------------------------------------
@@ -596,7 +606,7 @@ def test_it_can_be_read_while_it_is_written(tmp_path):
 
 def test_the_report_can_be_read_without_scripts(part):
     text = write_report(part).read_text()
-    assert "37 of 48 runs done, 1 failed; 10 were not done when this was written." in text
+    assert "37 of 48 runs finished, 1 failed, 10 missing." in text
     assert text.count("<td>1 of 6, 1 failed</td>") == 1
     assert "&lt;/script&gt;&lt;b&gt;&amp;|" in text
     assert "<b>" not in text
@@ -604,7 +614,7 @@ def test_the_report_can_be_read_without_scripts(part):
 
 
 def test_a_page_of_sections_needs_plotly_only_for_charts():
-    text = sections_page("a < b", "c", [Section("one", "One & all", ["words"]), Section("two", "Two")])
+    text = render_page("a < b", [Section("One & all", ["words"], id="one"), Section("Two")], "c")
     assert len(text) < 60_000
     assert '<a href="#one">One &amp; all</a>' in text
     assert "<h1>a &lt; b</h1>" in text
@@ -632,7 +642,7 @@ def test_commands(part, tmp_path, capsys):
     assert main(["sweep", "table", folder, "--metric", "cells", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metric"] == "cells"
     assert main(["sweep", "table", folder, "--format", "csv", "--out", str(tmp_path / "t.csv")]) == 0
-    assert (tmp_path / "t.csv").read_text() == tabulate(gather(part)).written("csv")
+    assert (tmp_path / "t.csv").read_text() == compare(read_values(part)).format("csv")
     capsys.readouterr()
     assert main(["sweep", "export", folder, "--to", "csv", "--out", str(tmp_path / "r.csv"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"files": [str(tmp_path / "r.csv")]}
@@ -648,9 +658,9 @@ def test_commands(part, tmp_path, capsys):
     ("words", "sentence"),
     [
         (["table", "--metric", "speed"], "metric: no run has 'speed'"),
-        (["table", "--baseline", "x"], "baseline: 'x' is none of"),
-        (["table", "--json", "--format", "csv"], "--json: it is not csv"),
-        (["plot", "--out", "x.pdf"], "a figure ends in .png or .svg"),
+        (["table", "--baseline", "x"], "baseline: 'x' is not an algorithm"),
+        (["table", "--json", "--format", "csv"], "--json: it contradicts --format csv"),
+        (["plot", "--out", "x.pdf"], "a figure is written as .png or .svg"),
         (["watch", "--every", "0"], "--every: expected"),
         (["status", "--failures", "-1"], "--failures: expected"),
     ],
@@ -663,10 +673,10 @@ def test_bad_requests_are_one_sentence(part, words, sentence, capsys):
 
 
 def test_watching_ends_by_ctrl_c(part, monkeypatch):
-    from spaql.studies.sweep import watching
+    from spaql.studies.sweep import terminal
 
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching, "watch", interrupted)
+    monkeypatch.setattr(terminal, "watch", interrupted)
     assert main(["sweep", "watch", str(part)]) == 0

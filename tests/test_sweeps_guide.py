@@ -9,7 +9,7 @@ import pytest
 from docs_for_tests import find_blocks, find_commands, read_page, run_block
 from spaql.agents import algorithms
 from spaql.cli import main
-from spaql.studies.sweep import description
+from spaql.studies.sweep.study_file import AlgorithmTable, ProblemTable, StudyFile
 
 GUIDE = read_page("sweeps.md")
 
@@ -44,7 +44,7 @@ def test_commands_run(folder, capsys):
     for words in lines:
         assert main(words[1:]) == 0, words
     printed = capsys.readouterr().out
-    assert "20 of 20 runs done; over" in printed
+    assert "20 of 20 runs finished" in printed
     assert printed.count("tank, price=0.9") == 3  # after the study, by watch, and by table
     for name in ("report.html", "runs.csv", "figures/scores.png", "figures/by-scaling.svg"):
         assert (folder / "results" / "tank" / name).stat().st_size > 1000
@@ -60,6 +60,8 @@ def test_python_runs(tmp_path, monkeypatch, capsys):
 
 def test_every_key_of_a_study_file_is_documented():
     section = GUIDE[GUIDE.index("## Keys of a study file") : GUIDE.index("## Seeds")]
-    keys = {*description._TOP, *description._PROBLEM, *description._ALGORITHM} - {"problems", "algorithms"}
+    tables = (StudyFile, ProblemTable, AlgorithmTable)
+    keys = {field.alias or name for table in tables for name, field in table.model_fields.items()}
+    keys -= {"problems", "algorithms"}
     assert not [key for key in sorted(keys) if f"`{key}`" not in section]
     assert all(name in section for name in algorithms())

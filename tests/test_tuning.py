@@ -20,12 +20,12 @@ from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import Record
-from spaql.studies.tune import page, racing
-from spaql.studies.tune.asking import FILE, Asker
-from spaql.studies.tune.performing import _Tuning
-from spaql.studies.tune.racing import Measure
-from spaql.studies.tune.search import Search
+from spaql.studies.tune import racing
+from spaql.studies.tune.optuna_study import FILE, OptunaStudy
+from spaql.studies.tune.racing import Objective
+from spaql.studies.tune.search_space import SearchSpace
 
+ENGINE = sys.modules["spaql.runner.engines.engine"]
 BASE = {
     "iterations": 10,
     "episodes": 10,
@@ -40,7 +40,7 @@ BASE = {
             },
         }
     ],
-    "tune": {"trials": 10, "seeds": 8, "first_seeds": 2, "fresh_seeds": 6},
+    "tune": {"trials": 10, "seeds": 8, "first_seeds": 2, "evaluation_seeds": 6},
 }
 
 
@@ -76,13 +76,13 @@ def fake(monkeypatch):
 
 def installed(monkeypatch, **options):
     made = Fake(**options)
-    monkeypatch.setattr("spaql.runner.engines.engine.execute", made)
-    monkeypatch.setattr("spaql.studies.legacy.prepare", lambda algorithms, progress_bar: None)
+    monkeypatch.setattr(ENGINE, "execute", made)
+    monkeypatch.setattr("spaql.studies.study.prepare", lambda algorithms, progress_bar: None)
     return made
 
 
 def said(folder):
-    return (Path(folder) / page.ALL).read_bytes()
+    return (Path(folder) / "tune.json").read_bytes()
 
 
 # The same trials -----------------------------------------------------------------------------------------------------
@@ -101,14 +101,14 @@ def test_workers_and_longer_tunings_change_nothing(tmp_path, fake):
     spaql.tune(study(), tmp_path / "one")
     assert not fake.runs  # nothing is done twice
     other = spaql.tune(study(seed=1), tmp_path / "other")
-    assert [each.values for each in other.trials] != [each.values for each in whole.trials]
+    assert [trial.values for trial in other.trials] != [trial.values for trial in whole.trials]
 
 
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-import spaql.runner.engines.engine, spaql.studies.legacy, test_tuning
-from spaql.studies.tune import asking
+import spaql.studies.study, test_tuning
+from spaql.studies.tune.optuna_study import OptunaStudy
 
 fake = test_tuning.Fake()
 child = os.fork()  # it is killed in the middle of a batch, and then its parent while it tells of one
@@ -119,15 +119,15 @@ def execute(run, check=None):
         os.kill(os.getpid(), signal.SIGKILL)
     return fake(run)
 
-def write(self, trials, values, last, before=asking.Asker.write):
+def write(self, trials, values, last, before=OptunaStudy.write_trials):
     if len(trials) >= writes:
         before(self, trials[:-2], values)  # half of a batch
         os.kill(os.getpid(), signal.SIGKILL)
     before(self, trials, values, last=last)
 
-spaql.runner.engines.engine.execute = execute
-asking.Asker.write = write
-spaql.studies.legacy.prepare = lambda algorithms, progress_bar: None
+test_tuning.ENGINE.execute = execute
+OptunaStudy.write_trials = write
+spaql.studies.study.prepare = lambda algorithms, progress_bar: None
 if child:
     print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
 spaql.tune(test_tuning.study(), {folder!r}, workers=2, progress_bar=False)
@@ -141,16 +141,16 @@ def test_killed_is_as_if_it_had_not_been(tmp_path, fake):
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert ended.stdout == f"{int(signal.SIGKILL)}\n"
-    assert [each["trial"] for each in told_to_optuna(folder)] == list(range(7))  # four, and two of the next four
+    assert [trial["trial"] for trial in told_to_optuna(folder)] == list(range(7))  # four, and two of the next four
     spaql.tune(study(), folder)
     assert said(folder) == said(tmp_path / "whole")
-    assert (folder / page.PAGE).read_bytes() == (tmp_path / "whole" / page.PAGE).read_bytes()
+    assert (folder / "report.html").read_bytes() == (tmp_path / "whole" / "report.html").read_bytes()
     assert len(told_to_optuna(folder)) == 11
 
 
 @pytest.mark.compiled_only
 def test_processes_give_the_same(tmp_path):
-    small = study(tune={"trials": 3, "seeds": 4, "fresh_seeds": 3, "batch": 2})
+    small = study(tune={"trials": 3, "seeds": 4, "evaluation_seeds": 3, "batch": 2})
     spaql.tune(small, tmp_path / "threads", workers=2)
     spaql.tune(small, tmp_path / "processes", engine="processes", workers=1)
     assert said(tmp_path / "threads") == said(tmp_path / "processes")
@@ -162,13 +162,13 @@ def test_processes_give_the_same(tmp_path):
 def race(random, means, batch=4, first=4, seeds=16):
     """Trials of normal scores with these means, batch by batch: which were stopped, and how many runs that saved."""
     scores = [random.normal(mean, 1.0, seeds) for mean in means]
-    measure, stages = Measure.by(None, 1), racing.stages(first, seeds)
+    measure, stages = Objective.from_defaults(None, 1), racing.stage_sizes(first, seeds)
     finished, stopped, saved = {0: [scores[0]]}, set(), 0
     for number in range(1, (len(means) - 1) // batch + 1):
         alive = range((number - 1) * batch + 1, number * batch + 1)
-        chance = racing.level(0.95, len(stages) - 1, number * batch)
+        chance = racing.look_level(0.95, len(stages) - 1, number * batch)
         for some in stages[:-1]:
-            out = racing.behind({k: [scores[k][:some]] for k in alive}, finished, measure, chance)
+            out = racing.find_behind({k: [scores[k][:some]] for k in alive}, finished, measure, chance)
             stopped |= out.keys()
             saved += len(out) * (seeds - some)
             alive = [k for k in alive if k not in out]
@@ -196,25 +196,28 @@ def test_the_race_stops_what_is_behind():
 
 
 def test_stages_and_levels():
-    assert racing.stages(4, 16) == (4, 8, 16)
-    assert racing.stages(3, 16) == (3, 6, 12, 16)
-    assert racing.stages(8, 8) == (8,)
-    assert racing.level(0.95, 2, 5) == pytest.approx(0.005)
+    assert racing.stage_sizes(4, 16) == (4, 8, 16)
+    assert racing.stage_sizes(3, 16) == (3, 6, 12, 16)
+    assert racing.stage_sizes(8, 8) == (8,)
+    assert racing.look_level(0.95, 2, 5) == pytest.approx(0.005)
 
 
 def test_saved_runs_are_those_not_done(tmp_path, fake):
     outcome = spaql.tune(study(tune={"trials": 12}), tmp_path)
     fresh = {
-        run.id for values in (outcome.winner.values, {}) for many in outcome.search.fresh_runs(values) for run in many
+        run.id
+        for values in (outcome.winner.values, {})
+        for many in outcome.space.evaluation_groups(values)
+        for run in many.runs
     }
     assert outcome.saved_runs > 0
     assert outcome.count("stopped") > 0
     assert (
         len(fake.runs) == len({run.id for run in fake.runs}) == outcome.planned_runs - outcome.saved_runs + len(fresh)
     )
-    used = {run.seed for trial in outcome.trials for many in outcome.search.runs(trial.values) for run in many}
+    used = {run.seed for trial in outcome.trials for many in outcome.space.groups(trial.values) for run in many.runs}
     assert not used & {run.seed for run in fake.runs if run.id in fresh}
-    words = " ".join(outcome.words())
+    words = " ".join(outcome.summary())
     assert f"saved {outcome.saved_runs:,} of {outcome.planned_runs:,} runs" in words
 
 
@@ -223,16 +226,16 @@ def test_saved_runs_are_those_not_done(tmp_path, fake):
 
 def test_the_best_of_pure_noise_is_told_as_such(tmp_path, monkeypatch):
     installed(monkeypatch, noise=1.0, quality=lambda parameters: 5.0)
-    outcome = spaql.tune(study(tune={"trials": 30, "seeds": 4, "fresh_seeds": 400, "batch": 10}), tmp_path)
+    outcome = spaql.tune(study(tune={"trials": 30, "seeds": 4, "evaluation_seeds": 400, "batch": 10}), tmp_path)
     assert outcome.tuning_score.mean > 5.6
-    assert outcome.fresh_score.mean == pytest.approx(5.0, abs=0.15)
-    assert outcome.fresh_score.low < 5.0 < outcome.fresh_score.high
-    assert outcome.bias.mean == pytest.approx(outcome.tuning_score.mean - outcome.fresh_score.mean)
-    last = outcome.comparisons[-1]
-    assert last.gain.low < 0 < last.gain.high
-    assert last.improvement == pytest.approx(0.5, abs=0.06)
-    assert "cannot be told apart" in outcome.words()[-1]
-    assert "tuning did not help" in outcome.words()[-1]
+    assert outcome.evaluation.mean == pytest.approx(5.0, abs=0.15)
+    assert outcome.evaluation.low < 5.0 < outcome.evaluation.high
+    assert outcome.bias.mean == pytest.approx(outcome.tuning_score.mean - outcome.evaluation.mean)
+    last = outcome.gains[-1]
+    assert last.difference.low < 0 < last.difference.high
+    assert last.probability_of_improvement == pytest.approx(0.5, abs=0.06)
+    assert "no significant difference" in outcome.summary()[-1]
+    assert "tuning did not help" in outcome.summary()[-1]
 
 
 def test_defaults_that_are_best_win(tmp_path, monkeypatch):
@@ -240,17 +243,17 @@ def test_defaults_that_are_best_win(tmp_path, monkeypatch):
     outcome = spaql.tune(study(tune={"trials": 3}), tmp_path)
     assert outcome.winner is outcome.default
     assert outcome.parameters == {"heat": 3.0}
-    assert "No trial beat the default parameters" in outcome.words()[-1]
-    assert [run.seed for many in outcome.search.runs({}) for run in many] == [
+    assert "No trial beat the default parameters" in outcome.summary()[-1]
+    assert [run.seed for many in outcome.space.groups({}) for run in many.runs] == [
         run.seed for group in spaql_groups(study()) for run in group.runs[:8]
     ]
 
 
 def spaql_groups(told):
     """Groups of a sweep of the same study."""
-    from spaql.studies.sweep import Description
+    from spaql.studies.sweep.groups import Sweep
 
-    return Description.of({**told, "seeds": 8}).groups
+    return Sweep.from_dict({**told, "seeds": 8}).groups
 
 
 def test_several_problems_count_alike(tmp_path, monkeypatch):
@@ -261,20 +264,20 @@ def test_several_problems_count_alike(tmp_path, monkeypatch):
     by_hand = np.mean([(np.mean(x) - np.mean(d)) / np.std(d, ddof=1) for x, d in zip(third, default, strict=True)])
     assert outcome.values[3].mean == pytest.approx(by_hand)
     assert outcome.values[0].mean == pytest.approx(0.0, abs=1e-12)
-    assert [each.problem for each in outcome.comparisons] == ["oil", "ambulance", "all problems"]
+    assert [trial.problem for trial in outcome.gains] == ["oil", "ambulance", "all problems"]
     assert len(outcome.to_dict()["trials"][3]["scores"]) == 2
     assert outcome.importance is None
-    assert "fewer than 10" in (tmp_path / page.PAGE).read_text()  # says the page of importance
+    assert "fewer than 10 finished trials" in (tmp_path / "report.html").read_text()  # says the page of importance
 
 
 def test_fresh_episodes_and_metric(tmp_path, fake):
     told = study(
         problems=[{"problem": "oil", "episodes": 7}],
-        tune={"trials": 1, "fresh_episodes": 99, "metric": "training_score"},
+        tune={"trials": 1, "evaluation_episodes": 99, "metric": "training_score"},
     )
     outcome = spaql.tune(told, tmp_path)
     assert {run.episodes for run in fake.runs} == {7, 99}
-    assert outcome.fresh_score.mean > quality(outcome.parameters) + 0.8
+    assert outcome.evaluation.mean > quality(outcome.parameters) + 0.8
 
 
 # Failures ------------------------------------------------------------------------------------------------------------
@@ -288,28 +291,31 @@ def test_a_failed_trial_does_not_win_and_can_be_retried(tmp_path, monkeypatch):
 
     fake = installed(monkeypatch, quality=breaks)
     outcome = spaql.tune(study(), tmp_path)
-    failed = [each for each in outcome.trials if each.state == "failed"]
+    failed = [trial for trial in outcome.trials if trial.state == "failed"]
     assert failed
     assert outcome.winner.state == "complete"
     assert "the pump broke" in failed[0].note
-    assert f"{len(failed)} failed" in outcome.words()[0]
+    assert f"{len(failed)} failed" in outcome.summary()[0]
     fake.quality = quality
     again = spaql.tune(study(), tmp_path)
     assert again.count("failed") == len(failed)
     mended = spaql.tune(study(), tmp_path, retry_failed=True)
     assert mended.count("failed") == 0
-    assert [each.values for each in mended.trials] == [each.values for each in outcome.trials]
-    assert [each["state"] for each in told_to_optuna(tmp_path)] == [each.state for each in mended.trials]
+    assert [trial.values for trial in mended.trials] == [trial.values for trial in outcome.trials]
+    assert [trial["state"] for trial in told_to_optuna(tmp_path)] == [trial.state for trial in mended.trials]
 
 
 def stopped_between(patch):
     """Stop after the first batch that is written."""
 
-    def write(self, outcome, before=_Tuning.write, **options):
-        before(self, outcome, **options)
-        raise KeyboardInterrupt
+    from spaql.studies.study import _Execution
 
-    patch.setattr(_Tuning, "write", write)
+    def write(self, files, before=_Execution.write):
+        before(self, files)
+        if files:
+            raise KeyboardInterrupt
+
+    patch.setattr(_Execution, "write", write)
 
 
 def stopped_within(patch):
@@ -321,12 +327,12 @@ def stopped_within(patch):
             raise KeyboardInterrupt
         before(self, trial)
 
-    def write(self, trials, values, last, before=Asker.write):
+    def write(self, trials, values, last, before=OptunaStudy.write_trials):
         if last:
             patch.setattr(optuna.study.Study, "add_trial", add)
         before(self, trials, values, last=last)
 
-    patch.setattr(Asker, "write", write)
+    patch.setattr(OptunaStudy, "write_trials", write)
 
 
 @pytest.mark.parametrize("stop", [stopped_between, stopped_within])
@@ -342,7 +348,7 @@ def test_a_retry_that_is_stopped_forgets_no_later_trial(tmp_path, monkeypatch, s
     second = spaql.tune(more, whole, trials=2).trials[2].values["scaling"]
     shutil.rmtree(whole)
     fake.quality = breaks
-    tried = [each.values for each in spaql.tune(more, whole).trials]
+    tried = [trial.values for trial in spaql.tune(more, whole).trials]
     shutil.copytree(whole, folder)
     fake.quality = quality
     spaql.tune(more, whole, retry_failed=True)
@@ -352,10 +358,10 @@ def test_a_retry_that_is_stopped_forgets_no_later_trial(tmp_path, monkeypatch, s
             spaql.tune(more, folder, retry_failed=True)
     assert len(json.loads(said(folder))["trials"]) == 5  # the first batch was written; no other had anything to do
     found = told_to_optuna(folder)
-    assert [each["trial"] for each in found] == list(range(17))
+    assert [trial["trial"] for trial in found] == list(range(17))
     assert found[2]["state"] == "failed"  # not told yet
     outcome = spaql.tune(more, folder, retry_failed=True)
-    assert [each.values for each in outcome.trials] == tried
+    assert [trial.values for trial in outcome.trials] == tried
     assert said(folder) == said(whole)
     assert told_to_optuna(folder) == told_to_optuna(whole)
     assert told_to_optuna(folder)[2]["state"] != "failed"
@@ -371,7 +377,7 @@ def test_a_short_retry_keeps_the_trials_beyond(tmp_path, monkeypatch):
     spaql.tune(study(), tmp_path)
     fake.quality = quality
     spaql.tune(study(), tmp_path, trials=4, retry_failed=True)
-    failed = [each["trial"] for each in told_to_optuna(tmp_path) if each["state"] == "failed"]
+    failed = [trial["trial"] for trial in told_to_optuna(tmp_path) if trial["state"] == "failed"]
     assert failed == list(range(5, 11))
 
 
@@ -384,7 +390,7 @@ def test_defaults_that_fail(tmp_path, monkeypatch):
     installed(monkeypatch, quality=breaks)
     outcome = spaql.tune(study(tune={"trials": 2}), tmp_path / "one")
     assert outcome.default.state == "failed"
-    assert "The default failed on a fresh seed" in outcome.words()[-1]
+    assert "The default failed on an evaluation seed" in outcome.summary()[-1]
     assert not outcome.complete
     with pytest.raises(StudyError, match="default parameters failed"):
         spaql.tune(study(problems=[{"problem": "oil"}, {"problem": "ambulance"}]), tmp_path / "two")
@@ -397,8 +403,8 @@ def test_nothing_but_failures(tmp_path, monkeypatch):
     installed(monkeypatch, quality=breaks)
     outcome = spaql.tune(study(tune={"trials": 2}), tmp_path)
     assert outcome.winner is None
-    assert "there is no winner" in outcome.words()[-1]
-    assert not (tmp_path / page.BEST).exists()
+    assert "there is no winner" in outcome.summary()[-1]
+    assert not (tmp_path / "best.json").exists()
 
 
 # Optuna --------------------------------------------------------------------------------------------------------------
@@ -411,7 +417,7 @@ def told_to_optuna(folder):
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     found = optuna.load_study(study_name="spaql", storage=f"sqlite:///{folder / FILE}")
     optuna.logging.set_verbosity(before)
-    return [each.user_attrs for each in found.trials]
+    return [trial.user_attrs for trial in found.trials]
 
 
 def test_optuna_is_silent_and_its_file_is_its_own(tmp_path, fake, capfd):
@@ -425,7 +431,7 @@ def test_optuna_is_silent_and_its_file_is_its_own(tmp_path, fake, capfd):
     assert optuna.logging.get_verbosity() == before
     (folder / FILE).rename(tmp_path / FILE)
     found = told_to_optuna(tmp_path)
-    assert [each["trial"] for each in found] == [each.number for each in outcome.trials]
+    assert [trial["trial"] for trial in found] == [trial.number for trial in outcome.trials]
     assert outcome.importance is not None
     assert sum(outcome.importance.values()) == pytest.approx(1.0)
     (folder / FILE).write_bytes(b"no database" * 1000)
@@ -437,19 +443,19 @@ def test_other_ranges_are_another_search(tmp_path, fake):
     spaql.tune(study(tune={"trials": 2}), tmp_path)
     narrow = study(algorithm={"random": {"scaling": {"low": 1.0, "high": 2.0}}})
     outcome = spaql.tune(narrow, tmp_path)
-    assert all(1.0 <= each.values["scaling"] <= 2.0 for each in outcome.trials[1:])
-    assert outcome.search.defaults is None  # 0.5 lies outside
+    assert all(1.0 <= trial.values["scaling"] <= 2.0 for trial in outcome.trials[1:])
+    assert outcome.space.defaults is None  # 0.5 lies outside
     assert len(told_to_optuna(tmp_path)) == 10
     assert outcome.winner.number > 0
-    assert "the winner is worse" in outcome.words()[-1] or "cannot be told" in outcome.words()[-1]
+    assert "the winner is worse" in outcome.summary()[-1] or "no significant" in outcome.summary()[-1]
 
 
 def test_choices(tmp_path, fake):
     spans = {"scaling": {"choices": [0.1, 0.5, 4]}, "splits_before_reset": {"choices": [1, 2]}}
     outcome = spaql.tune(study(algorithm={"random": spans}), tmp_path)
-    assert {each.values["scaling"] for each in outcome.trials[1:]} <= {0.1, 0.5, 4}
+    assert {trial.values["scaling"] for trial in outcome.trials[1:]} <= {0.1, 0.5, 4}
     assert outcome.parameters["scaling"] == 0.1
-    assert outcome.search.defaults == {"scaling": 0.5, "splits_before_reset": 2}
+    assert outcome.space.defaults == {"scaling": 0.5, "splits_before_reset": 2}
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
@@ -464,40 +470,40 @@ def test_without_the_extra(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"tune": {"trial": 3}}, "tune: 'trial' is not known"),
-        ({"tune": {"trials": 0}}, "tune.trials: expected a whole number from 1"),
-        ({"tune": {"seeds": 1}}, "tune.seeds: expected a whole number from 2"),
-        ({"tune": {"batch": True}}, "tune.batch: expected a whole number"),
-        ({"tune": {"first_seeds": 9}}, "tune.first_seeds: 9 are more than all 8"),
+        ({"tune": {"trial": 3}}, "tune: unknown key 'trial'"),
+        ({"tune": {"trials": 0}}, "tune.trials: expected an integer from 1"),
+        ({"tune": {"seeds": 1}}, "tune.seeds: expected an integer from 2"),
+        ({"tune": {"batch": True}}, "tune.batch: expected an integer"),
+        ({"tune": {"first_seeds": 9}}, "tune: first_seeds is 9, more than the 8"),
         ({"tune": {"confidence": 1.0}}, "tune.confidence: expected a number"),
-        ({"tune": {"metric": "arms"}}, "tune.metric: 'arms' is not one of"),
-        ({"seeds": 5}, "seeds of a tuning are said in"),
-        ({"problems": [{"problem": "oil", "seeds": 5}]}, r"problems\[1\]: seeds of a tuning"),
-        ({"algorithm": {"random": {}}}, "there is nothing to tune"),
-        ({"algorithm": {"grid": {"temperature_min": [0.1, 0.2]}}}, "grid: tuning looks for values itself"),
-        ({"algorithm": {"list": [{"temperature_min": 0.1}]}}, "list: tuning looks for values itself"),
-        ({"algorithm": {"draws": 3}}, "draws: tuning looks for values itself"),
+        ({"tune": {"metric": "arms"}}, "tune.metric: expected 'evaluation' or 'training_score', got 'arms'"),
+        ({"seeds": 5}, "study: seeds is not for tuning; set seeds and evaluation_seeds"),
+        ({"problems": [{"problem": "oil", "seeds": 5}]}, r"problems\[1\]: seeds is not for tuning"),
+        ({"algorithm": {"random": {}}}, "no parameter to tune"),
+        ({"algorithm": {"grid": {"temperature_min": [0.1, 0.2]}}}, "grid: not for tuning"),
+        ({"algorithm": {"list": [{"temperature_min": 0.1}]}}, "list: not for tuning"),
+        ({"algorithm": {"draws": 3}}, "draws: not for tuning"),
         ({"algorithm": {"random": {"scaling": {"low": -1.0, "high": 1.0}}}}, "scaling: expected"),
         ({"algorithm": {"random": {"scaling": {"choices": [1, "1"]}}}}, "look the same|scaling: expected"),
-        ({"algorithms": [{"algorithm": "tessera"}, {"algorithm": "aql"}]}, "one is tuned at a time"),
+        ({"algorithms": [{"algorithm": "tessera"}, {"algorithm": "aql"}]}, "a tuning has one algorithm"),
     ],
 )
 def test_bad_studies_are_one_sentence(changes, sentence):
     with pytest.raises(SpaqlError, match=sentence) as error:
-        Search.of(study(**changes))
+        SearchSpace.load(study(**changes))
     assert "\n" not in str(error.value)
 
 
 def test_a_table_that_is_none():
     with pytest.raises(StudyError, match="tune: expected a table"):
-        Search.of({**study(), "tune": 3})
+        SearchSpace.load({**study(), "tune": 3})
 
 
 def test_the_example_is_that_of_the_page():
-    search = Search.of(Path(__file__).parents[1] / "examples" / "studies" / "tune.toml")
+    search = SearchSpace.load(Path(__file__).parents[1] / "examples" / "studies" / "tune.toml")
     assert search.defaults == {"scaling": 0.5, "rollouts": 20, "heat_decay": 0.8}
     (block,) = docs_for_tests.find_blocks(docs_for_tests.read_page("tuning.md"), "toml")
-    assert tomllib.loads(block) == search.description.told
+    assert tomllib.loads(block) == search.study.data
 
 
 # Command line and files ----------------------------------------------------------------------------------------------
@@ -507,7 +513,7 @@ def test_the_example_is_that_of_the_page():
 def file(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(
-        'iterations = 10\nproblems = [{ problem = "oil" }]\ntune = { trials = 10, seeds = 8, fresh_seeds = 6 }\n'
+        'iterations = 10\nproblems = [{ problem = "oil" }]\ntune = { trials = 10, seeds = 8, evaluation_seeds = 6 }\n'
         '[[algorithms]]\nalgorithm = "aql"\nrandom = { scaling = { low = 0.01, high = 4.0, log = true } }\n'
     )
     return path
@@ -518,12 +524,15 @@ def test_command(tmp_path, file, fake, capsys):
     assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0
     printed = capsys.readouterr()
     assert "10 of 10 trials" in printed.out
-    assert "tuning bias" in printed.out
+    assert "selection bias" in printed.out
     assert printed.err == ""
-    best = json.loads((folder / page.BEST).read_text())
+    best = json.loads((folder / "best.json").read_text())
     assert best["algorithm"] == "aql"
     assert set(best["parameters"]) == {"scaling"}
-    assert all((folder / name).stat().st_size > 1000 for name in (page.PAGE, page.HISTORY, page.IMPORTANCE))
+    assert all(
+        (folder / name).stat().st_size > 1000
+        for name in ("report.html", "figures/tuning-history.png", "figures/tuning-importance.svg")
+    )
     assert main(["tune", str(file), "--out", str(folder), "--trials", "5", "--json", "--quiet"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["complete"]
@@ -539,7 +548,7 @@ def test_the_page_draws_its_charts(tmp_path, fake, driver):
 
     spans = {"scaling": {"low": 0.01, "high": 4.0, "log": True}, "splits_before_reset": {"choices": [1, 2]}}
     spaql.tune(study(algorithm={"random": spans}), tmp_path)
-    reader = browsers.Reader(driver, (tmp_path / page.PAGE).as_uri())
+    reader = browsers.Reader(driver, (tmp_path / "report.html").as_uri())
     reader.open()
     reader.run("dispatchEvent(new Event('beforeprint'))")  # draws what is out of sight too
     reader.wait(lambda: reader.run("return document.querySelectorAll('figure .main-svg').length") >= 5)
@@ -555,11 +564,11 @@ def test_stopped_by_hand(tmp_path, file, fake, monkeypatch, capsys):
             os.kill(os.getpid(), signal.SIGINT)
         return fake(run)
 
-    monkeypatch.setattr("spaql.runner.engines.engine.execute", interrupted)
+    monkeypatch.setattr(ENGINE, "execute", interrupted)
     assert main(["tune", str(file), "--out", str(folder), "--quiet", "--workers", "1"]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command again to resume" in capsys.readouterr().err
     assert len(json.loads(said(folder))["trials"]) == 5  # the defaults and the first batch
-    monkeypatch.setattr("spaql.runner.engines.engine.execute", fake)
+    monkeypatch.setattr(ENGINE, "execute", fake)
     assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0
     assert main(["tune", str(file), "--out", str(tmp_path / "whole"), "--quiet"]) == 0
     assert said(folder) == said(tmp_path / "whole")

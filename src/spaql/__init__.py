@@ -25,8 +25,8 @@ _HOMES = {
     "ProblemEnvironment": "spaql.gym.environments",
     "load": "spaql.agents.files",
     "optimum": "spaql.problems.optimum",
-    "sweep": "spaql.studies.sweep.performing",
-    "tune": "spaql.studies.tune.performing",
+    "sweep": "spaql.studies.sweep.execution",
+    "tune": "spaql.studies.tune.tuner",
     "SpaqlError": "spaql.errors",
 }
 

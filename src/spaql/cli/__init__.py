@@ -6,8 +6,7 @@ after Ctrl-C.  Everything heavy is imported inside the commands, so that `--help
     train       train, and go on with a run
     agents      evaluate, show, export, explain, rules
     studies     demo, paper, ablation, families, control
-    sweeps      sweep: studies of one's own
-    tuning      tune: parameters
+    sweeps      sweep, tune
     bench       bench
     parsing     what they share
 
@@ -24,7 +23,7 @@ import sys
 from collections.abc import Sequence
 
 from spaql._version import __version__
-from spaql.cli import agents, bench, studies, sweeps, train, tuning
+from spaql.cli import agents, bench, studies, sweeps, train
 from spaql.cli.parsing import Parser, say
 from spaql.errors import SpaqlError
 
@@ -33,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="spaql", description="Reinforcement learning with a policy you can read.")
     parser.add_argument("--version", action="version", version=f"spaql {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=Parser)
-    for group in (train, agents, studies, sweeps, tuning, bench):
+    for group in (train, agents, studies, sweeps, bench):
         group.add(commands)
     return parser
 

@@ -1,30 +1,15 @@
-"""Sweeps: a study described in a small file, done on any engine, told as tables, figures and a page.
+"""Sweeps: a study from a study file, run on any engine, with table, charts and page.
 
-description    a study as data, from its file
-performing     its runs, done on an engine into a folder
-status         how far a folder is, at once
-gathered       what is done, by groups
-table          its statistics, as text, Markdown, CSV, LaTeX and JSON
-pictures       its charts
-exporting      its runs, one row each
-page           its report, one HTML file
-watching       all of it in a terminal, while it runs
+`spaql.sweep` is the entry.  The commands of `spaql sweep` read a folder at any moment.
+
+study_file     the tables and keys of a study file
+groups         the groups of runs of a study file
+execution      run a study file
+status         progress of a folder
+group_values   values of finished runs, by group
+comparison     the table: intervals, and comparison with a baseline
+score_charts   learning curves and means
+terminal       all of it in a terminal, while the study runs
+sweep_report   the page and the figures
+dataset        all runs in one CSV or Parquet file
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from spaql.studies.sweep.description import Description, Group
-
-__all__ = ["Description", "Group"]
-
-
-def __getattr__(name: str) -> Any:
-    """Imported when first used: to say how far a study is takes no compiler."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from spaql.studies.sweep import description
-
-    return getattr(description, name)

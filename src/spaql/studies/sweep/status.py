@@ -1,8 +1,8 @@
-"""How far a study is, from its folder, at any moment and at once, however many runs it has.
+"""Progress of a study, read from its folder at any moment.
 
-The process that does the runs says a few times a second how far it is (`spaql.runner.run_many`); here that is read.  Whether
-anybody is at work is told by the lock of the store, which the system frees when its process ends, however it ends; and
-by the age of what was said where the lock cannot be asked, or was taken on another computer.
+The process that performs the runs stores its progress a few times a second (`spaql.runner.run_many`).  Whether it still
+runs is known from the lock of the store, which the operating system releases when the process ends.  Where the lock
+cannot be tested, or belongs to another computer, the age of the last progress decides.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 
 from spaql.errors import NothingYetError
 from spaql.formatting import duration, with_values
-from spaql.runner.store import STORE, Store
+from spaql.runner.store import STORE, Failure, Store
 
 STUDY = "study.json"
-FEW = 5  # failures that are told unless more are asked for
-_AT_WORK = ("starts", "runs")  # what is said by who has not ended
-_FRESH = 5.0  # seconds for which what was said stands for somebody at work
+FAILURES = 5  # shown by default
+_ACTIVE = ("starts", "runs")  # states of a process that has not ended
+_RECENT = 5.0  # seconds
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A run that could not be done."""
+class FailedRun:
+    """A run that failed."""
 
     id: str
     problem: str
@@ -44,24 +44,24 @@ class Failed:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a study is.
+    """Progress of a study.
 
     Attributes
     ----------
     total, done, failed, running
-        Runs.  Without a study file, as in the folder of `spaql paper`, all that the store has count.
+        Numbers of runs.  Without `study.json`, as in the folder of `spaql paper`, all runs in the store count.
     state
-        "at work", "over", or "stopped": not over, and nobody is at work.
+        "running", "finished", or "stopped" (neither).
     rate
-        Runs per second of who is at work, or was last; None before the first run.
+        Runs per second of the current or last process; None before its first run.
     seconds_left
-        Until it is over, as far as is known; None where it is not.
+        Estimated remaining time; None where it is unknown.
     engine, workers, host, process
-        Who is at work, or was last; None where who is at work has not said anything yet.
+        The current or last process; None where it has not stored any progress yet.
     kinds
-        How many failures of each kind the store has.
+        Number of failures by kind.
     failures
-        The last few.
+        The last ones.
     """
 
     total: int
@@ -76,148 +76,142 @@ class Status:
     host: str | None = None
     process: int | None = None
     kinds: Mapping[str, int] = field(default_factory=dict)
-    failures: tuple[Failed, ...] = ()
-
-    @property
-    def at_work(self) -> bool:
-        """Whether somebody does the runs now."""
-        return self.state == "at work"
+    failures: tuple[FailedRun, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether all runs are done."""
+        """Whether all runs are finished."""
         return self.done == self.total
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
+        """Return all fields, ready for JSON."""
         return asdict(self)
 
     @property
     def sentence(self) -> str:
-        """It in a line."""
-        parts = [f"{self.done:,} of {self.total:,} runs done"]
-        if self.failed:
-            parts[0] += f", {self.failed:,} failed"
-        if self.at_work:
+        """Return the status in one line."""
+        parts = [
+            f"{self.done:,} of {self.total:,} runs finished" + (f", {self.failed:,} failed" if self.failed else "")
+        ]
+        if self.state == "running":
             parts[0] += f", {self.running:,} running"
-            who = f"{self.engine} ({self.workers}) of process {self.process} on {self.host}"
-            parts.append("somebody is at work" if self.engine is None else who)
-            if self.rate:
-                parts.append(f"{self.rate:.3g} runs/s")
-            if self.seconds_left is not None:
-                parts.append(f"{duration(self.seconds_left)} left")
+            process = f"{self.engine} ({self.workers}) in process {self.process} on {self.host}"
+            parts.append("starting" if self.engine is None else process)
+            parts += [f"{self.rate:.3g} runs/s"] if self.rate else []
+            parts += [f"{duration(self.seconds_left)} left"] if self.seconds_left is not None else []
         elif self.state == "stopped":
-            parts.append("stopped: nobody is at work; the command that began it goes on")
-        else:
-            parts.append("over")
+            parts.append("not running; run the same command again to resume")
         return "; ".join(parts)
 
-    @property
-    def told(self) -> str:
-        """It in lines, with the failures."""
-        lines = [self.sentence]
-        if self.kinds:
-            lines.append("failures: " + ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items()))
-            lines += [f"  {failed}" for failed in self.failures]
-            more = sum(self.kinds.values()) - len(self.failures)
-            if more > 0:
-                lines.append(f"  and {more:,} before these")
-        return "\n".join(lines)
+    def lines(self) -> list[str]:
+        """Return the status and its failures, line by line."""
+        if not self.kinds:
+            return [self.sentence]
+        more = sum(self.kinds.values()) - len(self.failures)
+        return [
+            self.sentence,
+            "failures: " + ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items()),
+            *(f"  {failure}" for failure in self.failures),
+            *([f"  and {more:,} earlier ones"] if more > 0 else []),
+        ]
+
+    def bar(self, width: int = 40) -> str:
+        """Return a progress bar: finished, failed and missing runs."""
+        total = max(1, self.total)
+        done = width * self.done // total
+        failed = min(width - done, -(-width * self.failed // total))
+        return f"[{'#' * done}{'!' * failed}{'.' * (width - done - failed)}] {100 * self.done / total:.1f}%"
 
 
-def status(folder: str | os.PathLike[str], most: int = FEW) -> Status:
-    """How far the study of a folder is.
+def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Status:
+    """Read the progress of the study in a folder.
 
     Parameters
     ----------
     folder
-        Of `spaql sweep`, or any with a store of runs.
-    most
-        Failures to tell, the last ones.
+        A folder of `spaql sweep`, or any folder with a store of runs.
+    failures
+        Number of failures to return, the last ones.
 
     Raises
     ------
     NothingYetError
-        Where the folder has no store, or one of which nothing was said yet.
+        Where the folder has no store, or an empty one.
     StoreError
         Where the store cannot be read.
     """
     path = Path(folder)
-    asked = time.time()
-    held = lock_held(path / STORE)  # before anything is read: who ends meanwhile has said so
-    with opened(path) as store, store.unchanged():
-        said = store.progress or {}
+    now = time.time()
+    locked = is_locked(path / STORE)  # tested before reading: a process that ends in between has stored its progress
+    with open_store(path) as store, store.unchanged():
+        progress = store.progress or {}
         kinds = store.kinds_of_failures()
-        failures = tuple(_failed(key, *found) for key, found in store.failures(most).items())
-        done = None if "done" in said and (path / STUDY).is_file() else len(store)
-    if said and done is None and not said["failed"]:  # what failed before is no part of the study any more
-        kinds, failures = {}, ()
-    if not (said or done or kinds):
+        last = tuple(_failed_run(run_id, *failed) for run_id, failed in store.failures(failures).items())
+        done = None if "done" in progress and (path / STUDY).is_file() else len(store)
+    if progress and done is None and not progress["failed"]:  # earlier failures are not part of the study any more
+        kinds, last = {}, ()
+    if not (progress or done or kinds):
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
-    alive = at_work(said, held, asked)
-    ended = said.get("state") not in _AT_WORK
-    who = {} if alive and ended else said  # of who is at work now nothing is known then
-    left = max(0, said["total"] - said["done"] - said["failed"]) if said else 0
+    running = is_running(progress, locked, now)
+    # A process that has just started has not replaced the progress of the one before.
+    current = {} if running and progress.get("state") not in _ACTIVE else progress
+    left = max(0, progress["total"] - progress["done"] - progress["failed"]) if progress else 0
     if done is None:
-        total, done, failed = said["total"], said["done"], said["failed"]
-    else:  # parts of a study may be done one after the other: each says of itself only
+        total, done, failed = progress["total"], progress["done"], progress["failed"]
+    else:  # a study of several stages stores the progress of the current one only
         failed = sum(kinds.values())
         total = done + failed + left
-    seconds = said["told"] - said["began"] if said else 0.0
-    now = said.get("done_now")
-    eta = who.get("seconds_left")
+    seconds = progress["told"] - progress["began"] if progress else 0.0
+    finished, remaining = progress.get("done_now"), current.get("seconds_left")
     return Status(
         total=total,
         done=done,
         failed=failed,
-        running=who.get("running", 0) if alive else 0,
-        state="at work" if alive else "stopped" if left else "over",
-        rate=now / seconds if now and seconds > 0 and who else None,
-        seconds_left=max(0.0, eta - (time.time() - said["told"])) if alive and eta is not None else None,
-        engine=who.get("engine"),
-        workers=who.get("workers"),
-        host=who.get("host"),
-        process=who.get("process"),
+        running=current.get("running", 0) if running else 0,
+        state="running" if running else "stopped" if left else "finished",
+        rate=finished / seconds if finished and seconds > 0 and current else None,
+        seconds_left=max(0.0, remaining - (now - progress["told"])) if running and remaining is not None else None,
+        **{name: current.get(name) for name in ("engine", "workers", "host", "process")},
         kinds=kinds,
-        failures=failures,
+        failures=last,
     )
 
 
-def opened(folder: str | os.PathLike[str]) -> Store:
-    """The store of a folder, for reading."""
+def open_store(folder: str | os.PathLike[str]) -> Store:
+    """Open the store of a folder for reading."""
     if not (Path(folder) / STORE).is_file():
-        raise NothingYetError(f"{str(folder)!r} has no runs; name the folder that spaql sweep was given as --out")
+        raise NothingYetError(f"{str(folder)!r} has no runs; give the folder of spaql sweep --out")
     return Store.reading(Path(folder) / STORE)
 
 
-def at_work(said: Mapping[str, Any], held: bool | None, asked: float) -> bool:
-    """Whether somebody does runs.
+def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> bool:
+    """Return whether a process performs runs.
 
     Parameters
     ----------
-    said
-        What was last said of the progress; empty where nothing was.
-    held
-        Whether somebody had the lock of the store, as `lock_held` says.
-    asked
-        When that was asked, as `time.time` says.
+    progress
+        As stored last; empty where nothing was.
+    locked
+        Result of `is_locked`.
+    now
+        Time of that test.
     """
-    if held:
+    if locked:
         return True
-    if said.get("state") not in _AT_WORK or abs(asked - said["told"]) >= _FRESH:
+    if progress.get("state") not in _ACTIVE or abs(now - progress["told"]) >= _RECENT:
         return False
-    # Nobody of this computer had the lock, but somebody may have taken it since.
-    return held is None or said["host"] != socket.gethostname() or bool(said["told"] >= asked)
+    # On this computer nobody held the lock, but a process may have taken it since.
+    return locked is None or progress["host"] != socket.gethostname() or bool(progress["told"] >= now)
 
 
-def lock_held(store: Path) -> bool | None:
-    """Whether somebody writes to a store; None where that cannot be asked.
+def is_locked(store: Path) -> bool | None:
+    """Return whether a process writes to a store; None where that cannot be tested.
 
-    Whoever asks has the lock for an instant, shared with all others who ask; a store that is opened waits for that.
+    The test takes a shared lock for an instant; a process that opens the store waits for that long.
     """
     try:
         import fcntl
-    except ImportError:  # another system
+    except ImportError:  # not on this operating system
         return None
     try:
         descriptor = os.open(f"{store}.lock", os.O_RDONLY)
@@ -225,7 +219,7 @@ def lock_held(store: Path) -> bool | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # some file systems say the latter
+    except (BlockingIOError, PermissionError):  # the latter on some file systems
         return True
     except OSError:
         return None
@@ -234,14 +228,8 @@ def lock_held(store: Path) -> bool | None:
     return False
 
 
-def _failed(key: str, specification: str, failure: Any) -> Failed:
-    told = json.loads(specification)
-    return Failed(
-        key,
-        with_values(told["problem"], told["arguments"]),
-        with_values(told["algorithm"], told["parameters"]),
-        told["seed"],
-        failure.kind,
-        failure.message,
-        failure.attempts,
-    )
+def _failed_run(run_id: str, specification: str, failure: Failure) -> FailedRun:
+    run = json.loads(specification)
+    problem = with_values(run["problem"], run["arguments"])
+    algorithm = with_values(run["algorithm"], run["parameters"])
+    return FailedRun(run_id, problem, algorithm, run["seed"], **asdict(failure))

@@ -1,15 +1,11 @@
-"""Tuning: find good parameters of an algorithm for some problems, and say honestly how good they are.
+"""Tuning: search for good parameters of an algorithm, and evaluate them on other seeds.
 
-search      what a study file asks for: ranges, and how much to try
-racing      when a trial is clearly behind the best
-asking      Optuna: which parameters to try next, its file, which parameters matter
-outcome     what came out, as numbers and in words
-performing  do it
-telling     tables and charts of an outcome
-page        the same as files
+`spaql.tune` is the entry.  A tuning is a study (`spaql.studies.study`) whose stages are suggested by Optuna and raced.
+
+search_space   ranges of parameters and the budget, from a study file
+optuna_study   Optuna: suggestions, its file, importance of parameters
+racing         when a trial is behind the best
+trials         trials and the result of a tuning
+tuner          the study
+tuning_report  tables and charts
 """
-
-from spaql.studies.tune.outcome import Outcome, Trial
-from spaql.studies.tune.search import Search
-
-__all__ = ["Outcome", "Search", "Trial"]

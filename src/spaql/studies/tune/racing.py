@@ -1,21 +1,19 @@
-r"""When a trial is clearly behind the best: racing on intervals, not on one number.
+r"""Racing: a trial is stopped where an interval shows that it is behind the best.
 
-Trials of a batch get a few seeds first, then twice as many, and so on up to all of them.  After each stage but the last
-there is a look: with :math:`d` the trial's value minus that of the best so far (Welch, as
-`spaql.stats.combination` has it), the trial is stopped where the upper end of a one-sided interval for :math:`d` lies
-below zero.  The best so far is whoever has the highest mean: among trials that had all their seeds, and those of its
-batch that have come as far as it has.
+The trials of a batch get a few seeds first, then twice as many, and so on up to all of them.  After each stage but the
+last there is a look: with :math:`d` the value of the trial minus that of the best so far (Welch,
+`spaql.stats.combination`), the trial is stopped where the upper end of a one-sided interval for :math:`d` is below
+zero.  The best so far has the highest mean among the trials with all seeds and those of the same batch and stage.
 
-That best is itself chosen by noisy numbers, out of all trials so far, and there are several looks.  So the chance of a
-wrong stop, :math:`\alpha = 1 - \text{confidence}`, is shared by all of them (Bonferroni): with :math:`L` looks and
-:math:`m` trials that it might be compared with, each look has the level :math:`\alpha / (L m)`.  Whatever trial is
-chosen as the best, the one that is truly best is then stopped with a chance of at most :math:`\alpha`, as far as means
-of so few runs are normal.  Trials to come do not count in :math:`m`, so that a tuning can go on for longer without
-changing what has been decided.
+The best is itself chosen by noisy numbers, and there are several looks.  So the probability of a wrong stop,
+:math:`\alpha = 1 - \text{confidence}`, is divided among them (Bonferroni): with :math:`L` looks and :math:`m` trials to
+compare with, each look has the level :math:`\alpha / (L m)`.  The truly best trial is then stopped with a probability
+of at most :math:`\alpha`, as far as means of few runs are normal.  Later trials do not count in :math:`m`, so that a
+tuning can be extended without changing earlier decisions.
 
 The value of a trial is its mean score; with several problems the mean over problems of
-:math:`(\bar x - \bar x_0) / s_0`, where :math:`\bar x_0` and :math:`s_0` are mean and deviation of the runs with
-default parameters, so that no problem counts for more because its scores are larger.
+:math:`(\bar x - \bar x_0) / s_0`, where :math:`\bar x_0` and :math:`s_0` are mean and standard deviation of the runs
+with default parameters, so that no problem counts more because its scores are larger.
 """
 
 from __future__ import annotations
@@ -29,92 +27,81 @@ from numpy.typing import NDArray
 from spaql.stats import Estimate, combination
 
 Floats = NDArray[np.float64]
-#: scores of the runs of a trial, by problem
-Scores = Sequence[Floats]
+Scores = Sequence[Floats]  # scores of the runs of a trial, by problem
 
 
-def stages(first: int, most: int) -> tuple[int, ...]:
-    """Seeds that a trial has had after each stage.
+def stage_sizes(first: int, most: int) -> tuple[int, ...]:
+    """Return the number of seeds of a trial after each stage.
 
     Examples
     --------
-    >>> stages(4, 20)
+    >>> stage_sizes(4, 20)
     (4, 8, 16, 20)
     """
-    found = []
+    sizes = []
     while first < most:
-        found.append(first)
+        sizes.append(first)
         first *= 2
-    return (*found, most)
+    return (*sizes, most)
 
 
 @dataclass(frozen=True)
-class Measure:
-    """How scores on several problems are one number: the mean of (score - centre) / scale."""
+class Objective:
+    """The value of a trial on several problems: the mean of (score - centre) / scale."""
 
     centres: tuple[float, ...]
     scales: tuple[float, ...]
 
     @classmethod
-    def by(cls, default: Scores | None, problems: int) -> Measure:
-        """Raw scores of one problem; of several, in deviations of the default's runs, or as they are where it has none.
-
-        Parameters
-        ----------
-        default
-            Scores with default parameters; only needed for several problems.
-        problems
-            How many there are.
-        """
-        if problems == 1 or default is None:
+    def from_defaults(cls, scores: Scores | None, problems: int) -> Objective:
+        """Scale by the scores with default parameters; raw scores for one problem, or where there are none."""
+        if problems == 1 or scores is None:
             return cls((0.0,) * problems, (1.0,) * problems)
-        deviations = [float(np.std(scores, ddof=1)) for scores in default]
-        return cls(tuple(float(np.mean(scores)) for scores in default), tuple(each or 1.0 for each in deviations))
+        deviations = [float(np.std(sample, ddof=1)) for sample in scores]
+        return cls(tuple(float(np.mean(s)) for s in scores), tuple(deviation or 1.0 for deviation in deviations))
 
     @property
     def weights(self) -> Floats:
-        """Of the mean score on each problem."""
+        """Return the weight of the mean score on each problem."""
         return 1 / (np.array(self.scales) * len(self.scales))
 
     def value(self, scores: Scores, confidence: float) -> Estimate:
-        """The value of a trial with its interval."""
-        found = combination(scores, self.weights, confidence)
+        """Return the value of a trial with its interval."""
+        total = combination(scores, self.weights, confidence)
         shift = float(self.weights @ np.array(self.centres))
-        return replace(found, mean=found.mean - shift, low=found.low - shift, high=found.high - shift)
+        return replace(total, mean=total.mean - shift, low=total.low - shift, high=total.high - shift)
 
     def difference(self, scores: Scores, others: Scores, confidence: float) -> Estimate:
-        """How much larger the first value is, with its interval."""
+        """Return the first value minus the second, with its interval."""
         return combination([*scores, *others], np.concatenate([self.weights, -self.weights]), confidence)
 
 
-def level(confidence: float, looks: int, opponents: int) -> float:
-    """Chance of a wrong stop at one look: what all looks at all opponents may have together, shared evenly."""
+def look_level(confidence: float, looks: int, opponents: int) -> float:
+    """Return the probability of a wrong stop at one look at one opponent."""
     return (1 - confidence) / (max(1, looks) * max(1, opponents))
 
 
-def behind(
-    racing: Mapping[int, Scores], finished: Mapping[int, Scores], measure: Measure, chance: float
+def find_behind(
+    racing: Mapping[int, Scores], finished: Mapping[int, Scores], objective: Objective, level: float
 ) -> dict[int, int]:
-    """Which of the racing trials are clearly behind the best, and behind whom.
+    """Find the racing trials that are behind the best, and return the best by their numbers.
 
     Parameters
     ----------
     racing
-        Scores so far of the trials of the batch, by their numbers.
+        Scores so far of the trials of the batch, by number.
     finished
-        Scores of earlier trials that had all their seeds.
-    measure
-        How scores are one number.
-    chance
-        Of a wrong stop; see `level`.
+        Scores of earlier trials with all seeds.
+    objective
+        The value of scores.
+    level
+        Probability of a wrong stop; see `look_level`.
     """
-    everybody = {**finished, **racing}
-    values = {number: measure.value(scores, 0.5).mean for number, scores in everybody.items()}
-    if not values:
-        return {}
-    best = max(values, key=lambda number: (values[number], -number))
+    scores = {**finished, **racing}
+    values = {number: objective.value(sample, 0.5).mean for number, sample in scores.items()}
+    best = max(values, key=lambda number: (values[number], -number), default=None)
     return {
         number: best
-        for number, scores in racing.items()
-        if number != best and measure.difference(scores, everybody[best], 1 - 2 * chance).high < 0
+        for number, sample in racing.items()
+        if best is not None and number != best and objective.difference(sample, scores[best], 1 - 2 * level).high < 0
     }

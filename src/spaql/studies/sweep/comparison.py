@@ -1,0 +1,296 @@
+"""The table of a study: one row per problem and algorithm, with intervals and a comparison with the baseline.
+
+All statistics are those of `spaql.stats`.  Groups of equal size are computed together and share their bootstrap samples
+under a fixed seed: the same store gives the same bytes.  P-values are adjusted by Holm's method over all comparisons on
+one problem.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spaql import formatting, stats
+from spaql.errors import StudyError
+from spaql.runner.results import known_optimum
+from spaql.runner.run_spec import problem_of
+from spaql.studies.sweep.group_values import GroupValues, StudyValues
+from spaql.studies.sweep.groups import list_labels
+
+FORMATS = ("text", "markdown", "csv", "latex", "json")
+_SEED = 0  # of the bootstrap
+_RESAMPLES = 2000
+_RETURNS = ("evaluation", "training_score")  # metrics with an optimum
+_TOLERANCE = 1e-4
+_MAX_SOLVED = 50  # problems whose optimum is computed,
+_MAX_STEPS = 500  # and the sum of their horizons: a few seconds
+_Columns = Iterator[tuple[int, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group; None where a number is not defined.
+
+    Attributes
+    ----------
+    problem, algorithm
+        Labels.
+    n, expected, failed
+        Runs with a value, runs of the study, and failed runs.
+    mean, low, high, deviation
+        Mean with its 95% interval (Student), and standard deviation.
+    iqm, iqm_low, iqm_high
+        Interquartile mean with its 95% bootstrap interval.
+    difference, p_value, p_adjusted
+        Mean minus that of the baseline on the same problem, p-value of Welch's test, and the same adjusted (Holm).
+    better, better_low, better_high
+        Probability that an agent of this row has a larger value than one of the baseline; ties count half.
+    optimum, regret
+        Exact optimum, and optimum minus mean.
+    """
+
+    problem: str
+    algorithm: str
+    n: int
+    expected: int
+    failed: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    deviation: float | None = None
+    iqm: float | None = None
+    iqm_low: float | None = None
+    iqm_high: float | None = None
+    difference: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    better: float | None = None
+    better_low: float | None = None
+    better_high: float | None = None
+    optimum: float | None = None
+    regret: float | None = None
+
+    @property
+    def count(self) -> str:
+        """Return the number of values, with the expected number where some are missing."""
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.n}" if self.n == self.expected else f"{self.n} of {self.expected}{failed}"
+
+    def format(self, digits: int) -> dict[str, str]:
+        """Return the cells of the row by the name of their column."""
+        return {
+            "problem": self.problem,
+            "algorithm": self.algorithm,
+            "n": self.count,
+            "mean [95%]": _format_interval(self.mean, self.low, self.high, digits),
+            "IQM [95%]": _format_interval(self.iqm, self.iqm_low, self.iqm_high, digits),
+            "difference": "" if self.difference is None else f"{self.difference:+z.{digits}f}",
+            "p": "" if self.p_adjusted is None else "<0.001" if self.p_adjusted < 0.001 else f"{self.p_adjusted:.3f}",
+            "better [95%]": _format_interval(self.better, self.better_low, self.better_high, 2),
+            "optimum": _format_interval(self.optimum, None, None, digits),
+            "regret": _format_interval(self.regret, None, None, digits),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """All rows of a study; a `brief` one has only means and their intervals."""
+
+    name: str
+    metric: str
+    baseline: str | None
+    rows: tuple[Row, ...]
+    brief: bool = False
+
+    @property
+    def note(self) -> str:
+        """Return an explanation of the columns."""
+        parts = [f"n: agents. mean: of {self.metric}, with Student's 95% interval."]
+        if not self.brief:
+            parts.append(f"IQM: interquartile mean, with a 95% bootstrap interval ({_RESAMPLES:,} resamples).")
+            if any(row.n > stats.LARGE for row in self.rows):
+                parts.append(f"Above {stats.LARGE:,} agents, bootstrap intervals are replaced by their normal limits.")
+        if self._has("difference"):
+            parts.append(
+                f"difference: to {self.baseline} on the same problem; p: Welch's test, adjusted by Holm's method over "
+                "all comparisons of a problem. better: probability that an agent of this row has a larger value than "
+                f"one of {self.baseline} (ties count half), with a 95% bootstrap interval."
+            )
+        if self._has("regret"):
+            parts.append("regret: exact optimum minus mean.")
+        return " ".join(parts)
+
+    def _has(self, name: str) -> bool:
+        return any(getattr(row, name) is not None for row in self.rows)
+
+    @cached_property
+    def table(self) -> formatting.Table:
+        """Return the table with rounded numbers."""
+        widths: dict[str, list[float]] = defaultdict(list)
+        for row in self.rows:
+            if row.low is not None and row.high is not None:
+                widths[row.problem].append((row.high - row.low) / 2)
+        digits = {problem: formatting.decimals(half_widths) for problem, half_widths in widths.items()}
+        header = ["problem", "algorithm", "n", "mean [95%]"]
+        header += [] if self.brief else ["IQM [95%]"]
+        header += ["difference", "p", "better [95%]"] if self._has("difference") else []
+        header += ["optimum", "regret"] if self._has("regret") else []
+        cells = [row.format(digits.get(row.problem, 3)) for row in self.rows]
+        rows = [[row[name] for name in header] for row in cells]
+        return formatting.Table(header, rows, self.name, self.note, left=2, sections=True)
+
+    def format(self, form: str = "text") -> str:
+        """Return the table in one of `FORMATS`, with a final line break."""
+        if form == "text":
+            return self.table.text() + "\n"
+        if form == "markdown":
+            return f"{self.table.markdown()}\n\n{self.note}\n"
+        if form == "csv":
+            return formatting.Table.of_records([asdict(row) for row in self.rows]).csv()
+        if form == "latex":
+            return "% Needs \\usepackage{booktabs}\n" + self.table.tex()
+        if form == "json":
+            return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        raise StudyError(f"format: {form!r} is not one of {', '.join(FORMATS)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, ready for JSON."""
+        rows = [asdict(row) for row in self.rows]
+        return {"name": self.name, "metric": self.metric, "baseline": self.baseline, "rows": rows, "note": self.note}
+
+
+def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = False) -> Comparison:
+    """Compare the groups of a study.
+
+    Parameters
+    ----------
+    study
+        The values of the study.
+    baseline
+        Label of the algorithm to compare with; None for that of the study.
+    brief
+        Whether to compute only means and their intervals, which is fast.
+
+    Raises
+    ------
+    StudyError
+        Where no algorithm has that label.
+    """
+    baseline = study.baseline if baseline is None else baseline
+    labels = list(dict.fromkeys(group.algorithm for group in study.groups))
+    if baseline is not None and baseline not in labels:
+        raise StudyError(f"baseline: {baseline!r} is not an algorithm; choose from {list_labels(labels)}")
+    columns: list[dict[str, Any]] = [{} for _ in study.groups]
+    for places in _group_by_size(study.groups, range(len(study.groups))):
+        for place, numbers in _means(study.groups, places, brief):
+            columns[place] |= numbers
+    if not brief:
+        for place, numbers in _differences(study, baseline):
+            columns[place] |= numbers
+        optimum = compute_optima(study)
+        for group, numbers in zip(study.groups, columns, strict=True):
+            value = optimum.get(group.problem)
+            if value is not None and numbers.get("mean") is not None:
+                numbers |= {"optimum": value, "regret": value - numbers["mean"]}
+    rows = [
+        Row(group.problem, group.algorithm, len(group.sample), len(group.group.seeds), group.failed, **numbers)
+        for group, numbers in zip(study.groups, columns, strict=True)
+    ]
+    return Comparison(study.name, study.metric, baseline, tuple(rows), brief)
+
+
+def compute_optima(study: StudyValues) -> dict[str, float]:
+    """Compute the exact optimum by problem, where that is possible and the metric is a return."""
+    if study.metric not in _RETURNS:
+        return {}
+    labels: dict[str, list[str]] = defaultdict(list)  # by the problem itself
+    problems: dict[str, Any] = {}
+    for label, groups in study.problems.items():
+        run = groups[0].group.run
+        if run.compiled:
+            key = json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
+            labels[key].append(label)
+            problems[key] = problem_of(run)
+    optima: dict[str, float] = {}
+    steps = 0
+    # The shortest first, so that the order of problems in the study does not matter.
+    solvable = sorted((problem.horizon, key) for key, problem in problems.items() if problem.model is not None)
+    for horizon, key in solvable[:_MAX_SOLVED]:
+        steps += horizon
+        if steps > _MAX_STEPS:
+            break
+        optimum = known_optimum(problems[key], _TOLERANCE)
+        if optimum is not None:
+            optima |= dict.fromkeys(labels[key], optimum.value)
+    return optima
+
+
+def _group_by_size(groups: Sequence[GroupValues], places: Sequence[int]) -> list[list[int]]:
+    """Return the places of groups by their number of values, without empty groups."""
+    sizes: dict[int, list[int]] = defaultdict(list)
+    for place in places:
+        sizes[len(groups[place].sample)].append(place)
+    return [sizes[size] for size in sorted(sizes) if size]
+
+
+def _stack(groups: Sequence[GroupValues], places: Sequence[int]) -> stats.Floats:
+    """Return samples of one size as columns."""
+    return np.stack([groups[place].sample for place in places], axis=1)
+
+
+def _means(groups: Sequence[GroupValues], places: Sequence[int], brief: bool) -> _Columns:
+    samples = _stack(groups, places)
+    band = stats.mean_band(samples)
+    columns = {"mean": band.mean, "low": band.low, "high": band.high}
+    if not brief:
+        iqm = stats.interquartile_bands(samples, seed=_SEED, resamples=_RESAMPLES)
+        columns |= {"iqm": iqm.mean, "iqm_low": iqm.low, "iqm_high": iqm.high}
+        columns["deviation"] = stats.deviations(samples)
+    yield from _by_place(places, columns)
+
+
+def _differences(study: StudyValues, baseline: str | None) -> _Columns:
+    """Compare groups with the baseline on the same problem."""
+    groups = study.groups
+    by_problem: dict[str, list[int]] = defaultdict(list)
+    for place, group in enumerate(groups):
+        by_problem[group.problem].append(place)
+    for places in by_problem.values():
+        base = next((groups[place] for place in places if groups[place].algorithm == baseline), None)
+        if base is None or not len(base.sample):
+            continue
+        tested: list[int] = []
+        p_values: list[float] = []
+        for some in _group_by_size(groups, [place for place in places if groups[place] is not base]):
+            samples = _stack(groups, some)
+            better = stats.improvement_bands(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
+            columns = {"better": better.mean, "better_low": better.low, "better_high": better.high}
+            columns["difference"] = stats.mean_band(samples).mean - stats.mean_interval(base.sample).mean
+            if min(len(samples), len(base.sample)) > 1:
+                columns["p_value"] = stats.welch_tests(samples, base.sample).p_value
+                tested += some
+                p_values += columns["p_value"].tolist()
+            yield from _by_place(some, columns)
+        if tested:
+            yield from _by_place(tested, {"p_adjusted": stats.holm(p_values)})
+
+
+def _by_place(places: Sequence[int], columns: Mapping[str, stats.Floats]) -> _Columns:
+    """Yield the numbers of each place; None where one is not finite."""
+    lists = {name: values.tolist() for name, values in columns.items()}
+    for at, place in enumerate(places):
+        yield place, {name: value if math.isfinite(value := values[at]) else None for name, values in lists.items()}
+
+
+def _format_interval(value: float | None, low: float | None, high: float | None, digits: int) -> str:
+    if value is None:
+        return ""
+    ends = "" if low is None or high is None else f" [{low:z.{digits}f}, {high:z.{digits}f}]"
+    return f"{value:z.{digits}f}{ends}"

@@ -1,0 +1,158 @@
+"""All runs of a study in one CSV or Parquet file, one row per finished or failed run.
+
+Columns: `id`, `problem`, `problem_label`, `algorithm`, `algorithm_label`, `argument_*` of the problem, `view_*` for how
+agents see a Gymnasium environment, `parameter_*` of the algorithm, `seed`, `iterations`, `steps` (the budget) and
+`episodes`, then every number that runs record, `seconds`, `status` ("done" or "failed"), and for failures `kind`,
+`message` and `attempts`.  Lists and tables are written as JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from spaql.atomic_io import draft_file
+from spaql.errors import OutputError
+from spaql.runner.store import Store
+from spaql.studies.study import Group
+from spaql.studies.sweep.group_values import read_values, split_specification
+from spaql.studies.sweep.status import open_store
+
+FORMATS = ("csv", "parquet")
+_BATCH = 10_000  # rows
+_FIRST = ("id", "problem", "problem_label", "algorithm", "algorithm_label")
+_SIZES = ("seed", "iterations", "steps", "episodes")
+_LAST = ("seconds", "status", "kind", "message", "attempts")
+_TYPES = {
+    "seed": "uint64",
+    "seconds": "float64",
+    **dict.fromkeys(("iterations", "steps", "episodes", "attempts"), "int64"),
+    **dict.fromkeys((*_FIRST, "status", "kind", "message"), "string"),
+}
+_Shared = Mapping[str, Mapping[int, Mapping[str, Any]]]  # columns of a run but its numbers, by kind and seed
+
+
+def export_runs(
+    folder: str | os.PathLike[str], form: str = "csv", target: str | os.PathLike[str] | None = None
+) -> Path:
+    """Write all runs of a study into one file, and return its path.
+
+    Parameters
+    ----------
+    folder
+        A folder of `spaql sweep`, or any folder with a store of runs.
+    form
+        "csv" or "parquet".
+    target
+        The file; None for `runs.csv` or `runs.parquet` in the folder.
+    """
+    if form not in FORMATS:
+        raise OutputError(f"export: {form!r} is not one of {', '.join(FORMATS)}")
+    arrow = _import_arrow() if form == "parquet" else None
+    path = Path(folder) / f"runs.{form}" if target is None else Path(target)
+    shared: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for values in read_values(folder, "seconds").groups:
+        kind, columns = values.group.run.kind, _shared_columns(values.group)
+        # A run with several labels has the first one.
+        shared[kind] = dict.fromkeys(values.group.seeds, columns) | shared.get(kind, {})
+    with open_store(folder) as store, store.unchanged(), draft_file(path) as draft:
+        types = _column_types(store, shared)
+        if arrow is None:
+            _write_csv(draft, types, _rows(store, shared))
+        else:
+            _write_parquet(arrow, draft, types, _rows(store, shared))
+    return path
+
+
+def _import_arrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise OutputError(
+            "export to parquet needs the package pyarrow; pip install 'spaql[parquet]', or export to csv"
+        ) from None
+    return pyarrow
+
+
+def _shared_columns(group: Group) -> dict[str, Any]:
+    """Return the columns that do not depend on the seed."""
+    run = group.run
+    columns = {
+        "problem": run.problem,
+        "problem_label": group.problem,
+        "algorithm": run.algorithm,
+        "algorithm_label": group.algorithm,
+        "iterations": None if run.budgets else run.iterations,
+        "steps": run.budgets[-1] if run.budgets else None,
+        "episodes": run.episodes,
+    }
+    for prefix, values in (("argument", run.arguments), ("view", run.environment), ("parameter", run.parameters)):
+        for name, value in values.items():
+            plain = value is None or isinstance(value, str | bool | int | float)
+            columns[f"{prefix}_{name}"] = value if plain else json.dumps(value, default=str)
+    return columns
+
+
+def _rows(store: Store, shared: _Shared) -> Iterator[dict[str, Any]]:
+    """Yield every run of the study, the finished ones first."""
+    for row in store.rows():
+        kind, seed = split_specification(row.specification)
+        if seed in shared.get(kind, {}):
+            own = {"id": row.id, "seed": seed, "seconds": row.seconds, "status": "done"}
+            yield {**shared[kind][seed], **row.scalars, **own}
+    for run_id, (specification, failure) in store.failures().items():
+        kind, seed = split_specification(specification)
+        if seed in shared.get(kind, {}):
+            yield {**shared[kind][seed], **asdict(failure), "id": run_id, "seed": seed, "status": "failed"}
+
+
+def _column_types(store: Store, shared: _Shared) -> dict[str, str]:
+    """Return all columns in order with the type of each."""
+    types: dict[str, set[type]] = {}
+    for seeds in shared.values():
+        for name, value in next(iter(seeds.values())).items():  # others of this kind differ in their labels only
+            types.setdefault(name, set()).add(type(value))
+    names = [name for prefix in ("argument_", "view_", "parameter_") for name in types if name.startswith(prefix)]
+    scalars: dict[str, set[type]] = {}
+    for row in store.rows():
+        for name, value in row.scalars.items():
+            scalars.setdefault(name, set()).add(type(value))
+    types |= scalars
+    order = dict.fromkeys([*_FIRST, *names, *_SIZES, *scalars, *_LAST])
+    return {name: _TYPES.get(name) or _common_type(types.get(name, set())) for name in order}
+
+
+def _common_type(types: set[type]) -> str:
+    types = types - {type(None)}
+    if types in ({bool}, {int}):
+        return "bool" if types == {bool} else "int64"
+    return "float64" if types <= {int, float} else "string"
+
+
+def _write_csv(path: Path, types: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(types)
+        for row in rows:
+            writer.writerow(["" if (value := row.get(name)) is None else value for name in types])
+
+
+def _write_parquet(arrow: Any, path: Path, types: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> None:
+    schema = arrow.schema([(name, arrow.type_for_alias(kind)) for name, kind in types.items()])
+
+    def convert(value: Any, kind: str) -> Any:
+        if value is None or kind not in ("string", "float64"):
+            return value
+        return float(value) if kind == "float64" else value if isinstance(value, str) else json.dumps(value)
+
+    with arrow.parquet.ParquetWriter(str(path), schema) as writer:
+        while batch := list(islice(rows, _BATCH)):
+            columns = [[convert(row.get(name), kind) for row in batch] for name, kind in types.items()]
+            writer.write_table(arrow.table(columns, schema=schema))

@@ -1,0 +1,229 @@
+"""Charts of a study, one panel per problem.
+
+*Scores* are learning curves, means of the agents with a 95% band, where runs were evaluated during training, and
+otherwise the means of all algorithms.  Where the variants of an algorithm differ in one number only, a second sheet
+shows their means against it.  Where there are more algorithms than a panel can show, the best ones and the baseline are
+shown, and the note says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql import stats
+from spaql.agents import algorithms
+from spaql.errors import StudyError
+from spaql.runner.store import Store
+from spaql.studies.study import Sheet
+from spaql.studies.sweep.comparison import compute_optima
+from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues
+from spaql.studies.sweep.status import open_store
+from spaql.viz.charts import Chart, Level, Series
+
+MAX_LINES = 8
+_MAX_NAMES = 16  # along an axis
+_MAX_PANELS = 24
+_MIN_VALUES = 3  # of a parameter for a sheet of its own
+_MANY_VALUES = 6  # joined by a line
+_LOG_RATIO = 20.0  # largest over smallest value for a logarithmic axis
+_STEPS = "environment steps"  # training and selection together
+_Curve = tuple[NDArray[Any], NDArray[np.float64], str]  # x [n], scores [runs, n], label of x
+
+
+def make_sheets(study: StudyValues, baseline: str | None = None) -> dict[str, Sheet]:
+    """Make the sheets of a study by the name of their file: scores, and one for each parameter that varies alone.
+
+    Parameters
+    ----------
+    study
+        The values of the study.
+    baseline
+        Label of an algorithm that is always shown; None for that of the study.
+
+    Raises
+    ------
+    StudyError
+        Where no run has a value.
+    """
+    baseline = study.baseline if baseline is None else baseline
+    if not any(len(group.sample) for group in study.groups):
+        raise StudyError(f"{str(study.folder)!r}: no finished run has a value of {study.metric!r} yet")
+    optima = compute_optima(study)
+    sheets = {"scores": _score_sheet(study, baseline, optima)}
+    return sheets | {f"by-{name}": _parameter_sheet(study, name, optima) for name in _varied_parameters(study)}
+
+
+# Scores --------------------------------------------------------------------------------------------------------------
+
+
+def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, float]) -> Sheet:
+    problems = _finished_problems(study)
+    chosen = {problem: _best_groups(groups, baseline, MAX_LINES) for problem, groups in problems.items()}
+    charts = []
+    with open_store(study.folder) as store:
+        for problem, groups in chosen.items():
+            curves = _read_curves(store, groups) if study.metric == METRIC else {}
+            if curves:
+                charts.append(_curve_chart(study, groups, curves, optima.get(problem)))
+            else:
+                chosen[problem] = _best_groups(problems[problem], baseline, _MAX_NAMES)
+                charts.append(_mean_chart(study, chosen[problem], optima.get(problem)))
+    omitted = max(len(problems[problem]) - len(groups) for problem, groups in chosen.items())
+    shown = max(map(len, chosen.values()))
+    extra = f"the {shown} of {shown + omitted:,} algorithms with the largest means" if omitted else ""
+    return _make_sheet(study, study.name, charts, extra + (f", with {baseline}" if omitted and baseline else ""))
+
+
+def _make_sheet(study: StudyValues, title: str, charts: Sequence[Chart], extra: str = "") -> Sheet:
+    counts = sorted({len(group.sample) for group in study.groups} - {0})
+    agents = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    notes = [f"{study.metric}: means of {agents} agent{'s' if counts != [1] else ''}", "bands and bars: 95%", extra]
+    if len(study.problems) > _MAX_PANELS:
+        notes.append(f"the first {_MAX_PANELS} of {len(study.problems)} problems")
+    return Sheet(title, charts, "; ".join(filter(None, notes)), 3 if len(charts) > 2 else 2)
+
+
+def _finished_problems(study: StudyValues) -> dict[str, list[GroupValues]]:
+    """Return the groups with values by problem, for as many problems as a figure has panels."""
+    problems = {label: [group for group in groups if len(group.sample)] for label, groups in study.problems.items()}
+    return dict([(label, groups) for label, groups in problems.items() if groups][:_MAX_PANELS])
+
+
+def _best_groups(groups: Sequence[GroupValues], baseline: str | None, most: int) -> list[GroupValues]:
+    """Return the groups with the largest means, the baseline among them, in their own order."""
+    ranked = sorted(groups, key=lambda group: (group.algorithm != baseline, -float(group.sample.mean())))
+    kept = {id(group) for group in ranked[:most]}
+    return [group for group in groups if id(group) in kept]
+
+
+def _read_curves(store: Store, groups: Sequence[GroupValues]) -> dict[str, _Curve]:
+    """Read the learning curves by algorithm, of the groups that were evaluated during training."""
+    curves: dict[str, _Curve] = {}
+    steps: dict[str, float] = {}  # per iteration, where it is the same for all agents of a group
+    for group in groups:
+        run = group.group.run
+        axis = "budget" if run.budgets else "moment"
+        rows = [store.arrays(run_id, (axis, "evaluation")) for run_id in group.ids]
+        rows = [row for row in rows if len(row) == 2]
+        if not rows or len(rows[0][axis]) < 2:
+            continue
+        x = rows[0][axis]
+        scores = np.array([row["evaluation"] for row in rows if np.array_equal(row[axis], x)])
+        curves[group.algorithm] = x, scores, _STEPS if run.budgets else "iteration"
+        if not run.budgets:
+            totals = {
+                scalars.get("training_steps", 0) + scalars.get("selection_steps", 0)
+                for scalars in store.scalars(group.ids).values()
+            }
+            if len(totals) == 1:
+                steps[group.algorithm] = totals.pop() / run.iterations
+    if steps.keys() == curves.keys():
+        return {name: (x * steps[name], scores, _STEPS) for name, (x, scores, _) in curves.items()}
+    return curves
+
+
+def _curve_chart(
+    study: StudyValues, groups: Sequence[GroupValues], curves: Mapping[str, _Curve], optimum: float | None
+) -> Chart:
+    series = [_line(label, x, scores) for label, (x, scores, _) in curves.items()]
+    levels = [_level(group) for group in groups if group.algorithm not in curves]
+    scale = _choose_scale([x for curve in curves.values() for x in curve[0].tolist()])
+    x_label = next(iter(curves.values()))[2]
+    return Chart(groups[0].problem, x_label, study.metric, tuple(series), (*levels, *_optimum_level(optimum)), scale)
+
+
+def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
+    """Make the means and their band; NaN where some agent has no score yet."""
+    complete = np.isfinite(scores).all(axis=0)
+    lines = np.full((3, len(x)), np.nan)
+    band = stats.mean_band(scores[:, complete])
+    lines[:, complete] = band.mean, band.low, band.high
+    low, high = lines[1:].tolist() if len(scores) > 1 else (None, None)
+    return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=_colour(label))
+
+
+def _mean_chart(study: StudyValues, groups: Sequence[GroupValues], optimum: float | None) -> Chart:
+    series = [_points("", [group.algorithm], [group], group.algorithm) for group in groups]
+    return Chart(groups[0].problem, "", study.metric, tuple(series), _optimum_level(optimum), "category")
+
+
+# Parameters ----------------------------------------------------------------------------------------------------------
+
+
+def _varied_parameters(study: StudyValues) -> list[str]:
+    """Return the parameters that are the only difference between at least a few variants of an algorithm."""
+    values: dict[tuple[str, str], set[float]] = defaultdict(set)
+    for group in study.groups:
+        name = _single_parameter(group)
+        if name is not None and len(group.sample):
+            values[group.family, name].add(float(group.group.varied[name]))
+    return list(dict.fromkeys(name for (_, name), some in values.items() if len(some) >= _MIN_VALUES))
+
+
+def _single_parameter(group: GroupValues) -> str | None:
+    """Return the parameter in which a variant differs from the others, where it is one number."""
+    if len(group.group.varied) != 1:
+        return None
+    name, value = next(iter(group.group.varied.items()))
+    return name if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float]) -> Sheet:
+    charts = []
+    for problem, groups in _finished_problems(study).items():
+        families: dict[str, list[GroupValues]] = defaultdict(list)
+        for group in groups:
+            if _single_parameter(group) == name:
+                families[group.family].append(group)
+        for members in families.values():
+            members.sort(key=lambda group: float(group.group.varied[name]))
+        series = [
+            _points(family, [float(group.group.varied[name]) for group in members], members, family)
+            for family, members in families.items()
+        ]
+        if series:
+            levels = [_level(group) for group in groups if not group.group.varied]
+            scale = _choose_scale([float(x) for line in series for x in line.x])
+            levels += _optimum_level(optima.get(problem))
+            charts.append(Chart(problem, name, study.metric, tuple(series), tuple(levels), scale))
+    return _make_sheet(study, f"{study.name}: by {name}", charts)
+
+
+# Series and levels ---------------------------------------------------------------------------------------------------
+
+
+def _points(name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str) -> Series:
+    """Make the means of groups with their intervals, where these are finite."""
+    estimates = [stats.mean_interval(group.sample) for group in groups]
+    ends: tuple[list[float] | None, list[float] | None] = None, None
+    if any(np.isfinite(estimate.low) for estimate in estimates):
+        low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
+        ends = [v if np.isfinite(v) else np.nan for v in low], [v if np.isfinite(v) else np.nan for v in high]
+    style: Literal["line", "points"] = "line" if len(groups) >= _MANY_VALUES else "points"
+    means = [estimate.mean for estimate in estimates]
+    return Series(name, x, means, *ends, label, style, colour=_colour(label))
+
+
+def _level(group: GroupValues) -> Level:
+    estimate = stats.mean_interval(group.sample)
+    low, high = estimate.interval if np.isfinite(estimate.low) else (None, None)
+    return Level(group.algorithm, estimate.mean, low, high, group.algorithm, colour=_colour(group.algorithm))
+
+
+def _optimum_level(optimum: float | None) -> tuple[Level, ...]:
+    return () if optimum is None else (Level("optimum", optimum, look="optimum"),)
+
+
+def _colour(label: str) -> str:
+    """Return the colour of a registered algorithm; empty for other labels."""
+    entry = algorithms().get(label)
+    return (entry.colour or "") if entry else ""
+
+
+def _choose_scale(values: Sequence[float]) -> Literal["linear", "log"]:
+    return "log" if min(values) > 0 and max(values) / min(values) >= _LOG_RATIO else "linear"

@@ -1,0 +1,343 @@
+"""Study files: the tables and keys of a TOML file, checked by pydantic, with errors of one sentence.
+
+A study file says what to run and nothing about where it runs::
+
+    name = "how much bonus"           # optional, like every key of this part
+    seeds = 20                        # agents of each group; or a list of seeds, which all groups then share
+    steps = 20_000                    # environment steps of each run; or iterations = 2000
+    episodes = 1000                   # episodes of the evaluation of each agent
+    points = 8                        # evaluations during training, for learning curves
+    baseline = "aql"                  # label of the algorithm that tables compare with
+
+    [[problems]]
+    problem = "oil"                   # a built-in problem, a Gymnasium id, or "module:function"
+    arguments = { survey = "laplace" }
+    grid = { sharpness = [1, 10] }    # one problem for every combination
+
+    [[problems]]
+    problem = "my_module:Tank-v0"
+    steps = 50_000                    # for this problem only; also iterations, episodes, points and seeds
+    bounds = { level = [0, 2] }       # how agents see the environment; also periodic, horizon and warm_up
+
+    [[algorithms]]
+    algorithm = "tessera"             # a registered algorithm or "module:Class"
+
+    [[algorithms]]
+    algorithm = "aql"
+    label = "aql"                     # name in tables; default: the algorithm's name and its varied parameters
+    parameters = { rollouts = 0 }     # shared by all variants
+    grid = { scaling = [0.1, 0.5] }   # one variant for every combination
+    # list = [{ scaling = 0.1 }, { scaling = 2.0, rollouts = 5 }]      # one variant for each table
+    # random = { scaling = { low = 0.01, high = 4.0, log = true } }    # ranges to draw from
+    # draws = 10                                                       # number of random variants
+
+The seed of a run is a hash of the study's `seed` (0), of its problem and algorithm with all their arguments, and of its
+number, so that adding problems, values, draws or seeds changes no other run.  `seeding` replaces the problem and the
+algorithm in this hash by a text in which {problem} and {algorithm} stand for labels and {name} for a parameter.  With
+"{problem}", for example, all algorithms share their random numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+
+from spaql.errors import StudyError
+from spaql.partition.rng import LARGEST_SEED
+
+MAX_RUNS = 10_000_000
+MAX_GROUPS = 200_000
+
+
+# Values --------------------------------------------------------------------------------------------------------------
+
+
+def _integer(low: int, high: int) -> Any:
+    """Accept integers from low to high."""
+
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"expected an integer from {low:,} to {high:,}, got {value!r:.80}")
+        return value
+
+    return PlainValidator(check)
+
+
+def _check_value(value: Any) -> Any:
+    """Accept what a run's specification can hold."""
+    if isinstance(value, Mapping):
+        return {name: _check_value(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_check_value(item) for item in value]
+    if not isinstance(value, str | bool | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{value!s:.80} is not allowed; use strings, booleans, finite numbers, lists and tables")
+    return value
+
+
+def _check_values(values: Any) -> list[Any]:
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"expected a list of values, got {values!r:.80}")
+    checked = [_check_value(value) for value in values]
+    if len({json.dumps(value, sort_keys=True) for value in checked}) < len(checked):
+        raise ValueError("the same value is listed twice")
+    return checked
+
+
+def _check_seeds(seeds: Any) -> int | list[int]:
+    if not isinstance(seeds, list):
+        number: int = _integer(1, MAX_RUNS).func(seeds)
+        return number
+    if not seeds or len(set(map(str, seeds))) < len(seeds):
+        raise ValueError("expected at least one seed, and each seed once")
+    return [_integer(0, LARGEST_SEED).func(seed) for seed in seeds]
+
+
+def _check_label(label: Any) -> str:
+    if not isinstance(label, str) or not label.strip() or not label.isprintable():
+        raise ValueError(f"expected a string of one line, got {label!r:.80}")
+    return label
+
+
+def _check_bounds(bounds: Any) -> dict[Any, Any]:
+    if not isinstance(bounds, Mapping) or not all(isinstance(b, list) and len(b) == 2 for b in bounds.values()):
+        raise ValueError("expected a table of [low, high] such as { level = [0, 2] }")
+    return {name: _check_value(bound) for name, bound in bounds.items()}
+
+
+Value = Annotated[Any, PlainValidator(_check_value)]
+Values = Annotated[list[Any], PlainValidator(_check_values)]
+Seeds = Annotated[int | list[int] | None, PlainValidator(_check_seeds)]
+Label = Annotated[str | None, PlainValidator(_check_label)]
+Name = Annotated[str, Field(min_length=1)]
+Size = Annotated[int | None, _integer(1, 10**12)]
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Sized(_Table):
+    """Sizes of runs, for the whole study or for one problem."""
+
+    seeds: Seeds = None
+    steps: Size = None
+    iterations: Size = None
+    episodes: Annotated[int | None, _integer(2, 10**8)] = None
+    points: Annotated[int | None, _integer(0, 10_000)] = None
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Return the sizes that are given."""
+        sizes = {name: getattr(self, name) for name in _Sized.model_fields}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+
+class ProblemTable(_Sized):
+    """One of `[[problems]]`."""
+
+    problem: Name
+    label: Label = None
+    arguments: dict[str, Value] = {}
+    grid: dict[str, Values] = {}
+    bounds: Annotated[dict[Any, Any] | None, PlainValidator(_check_bounds)] = None
+    periodic: list[Value] | None = None
+    horizon: Annotated[int | None, _integer(1, 10**9)] = None
+    warm_up: Annotated[int | None, _integer(1, 10**9)] = None
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Return the options for Gymnasium environments that are given."""
+        options = {name: getattr(self, name) for name in ("bounds", "periodic", "horizon", "warm_up")}
+        return {name: option for name, option in options.items() if option is not None}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_combinations(self.grid)
+        for name in sorted(self.arguments.keys() & self.grid.keys()):
+            raise ValueError(f"{name} is given twice; set it in arguments or in grid")
+        return self
+
+
+class Range(_Table):
+    """Values that a parameter may have: real numbers or integers from low to high, or choices.
+
+    With `log`, numbers are drawn uniformly on a logarithmic scale.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    whole: bool = False
+    choices: Annotated[list[Any] | None, PlainValidator(_check_values)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.choices is not None:
+            if len(self.model_fields_set) > 1:
+                raise ValueError("choices is not combined with other keys; remove them")
+            return self
+        if self.low is None or self.high is None or not -1e300 < self.low < self.high < 1e300:
+            raise ValueError("expected { low = ..., high = ... } with low below high, or { choices = [...] }")
+        if self.log and self.low <= 0:
+            raise ValueError("log needs a low above 0")
+        if self.whole and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError("whole needs integers as low and high")
+        return self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return low and high; integers where the values are."""
+        low, high = self.low or 0.0, self.high or 0.0
+        return (int(low), int(high)) if self.whole else (low, high)
+
+    def draw(self, random: np.random.Generator) -> Any:
+        """Draw one value."""
+        if self.choices is not None:
+            return self.choices[int(random.integers(len(self.choices)))]
+        low, high = self.ends
+        if self.log:
+            value = float(np.exp(random.uniform(np.log(low), np.log(high))))
+        elif self.whole:
+            return int(random.integers(int(low), int(high) + 1))
+        else:
+            value = float(random.uniform(low, high))
+        return min(max(round(value), low), high) if self.whole else float(f"{value:.6g}")
+
+
+class AlgorithmTable(_Table):
+    """One of `[[algorithms]]`."""
+
+    algorithm: Name
+    label: Label = None
+    parameters: dict[str, Value] = {}
+    grid: dict[str, Values] = {}
+    variants: list[dict[str, Value]] = Field(default=[{}], min_length=1, alias="list")
+    random: dict[str, Range] = {}
+    draws: Annotated[int, _integer(0, MAX_RUNS)] = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.draws and not self.random:
+            raise ValueError("draws needs random, the ranges to draw from")
+        check_combinations(self.grid, len(self.variants) * max(1, self.draws))
+        given: set[str] = set()
+        for names in (self.parameters, self.grid, {name for table in self.variants for name in table}, self.random):
+            for name in sorted(given & {*names}):
+                raise ValueError(f"{name} is given twice; set it in one of parameters, grid, list and random")
+            given |= {*names}
+        return self
+
+
+class TuneTable(_Table):
+    """The table `[tune]`; see `spaql.studies.tune.search_space`."""
+
+    trials: Annotated[int, _integer(1, 100_000)] = 40
+    seeds: Annotated[int, _integer(2, 100_000)] = 16
+    first_seeds: Annotated[int, _integer(2, 100_000)] = 4
+    batch: Annotated[int, _integer(1, 10_000)] = 4
+    evaluation_seeds: Annotated[int, _integer(2, 100_000)] = 32
+    evaluation_episodes: Annotated[int | None, _integer(2, 10**8)] = None
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    metric: Literal["evaluation", "training_score"] = "evaluation"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if "first_seeds" in self.model_fields_set and self.first_seeds > self.seeds:
+            raise ValueError(f"first_seeds is {self.first_seeds}, more than the {self.seeds} seeds of a trial")
+        return self
+
+
+class StudyFile(_Sized):
+    """A whole study file."""
+
+    name: Name | None = None
+    seed: Annotated[int, _integer(0, LARGEST_SEED)] = 0
+    seeding: str | None = None
+    baseline: str | None = None
+    problems: list[ProblemTable] = Field(min_length=1)
+    algorithms: list[AlgorithmTable] = Field(min_length=1)
+    tune: TuneTable = TuneTable()
+
+
+def check_combinations(grid: Mapping[str, list[Any]], times: int = 1) -> None:
+    """Raise a ValueError where a grid has too many combinations."""
+    if math.prod(map(len, grid.values())) * times > MAX_GROUPS:
+        raise ValueError(f"more than {MAX_GROUPS:,} combinations; leave some out")
+
+
+# Reading -------------------------------------------------------------------------------------------------------------
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; a StudyError says what is wrong with it."""
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        raise StudyError(f"study file {str(path)!r} does not exist; check its name") from None
+    except UnicodeDecodeError:
+        raise StudyError(f"study file {str(path)!r} is not valid UTF-8; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"study file {str(path)!r} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def validate(data: Mapping[str, Any]) -> StudyFile:
+    """Check the data of a study file; a StudyError names the first mistake and its place."""
+    try:
+        return StudyFile.model_validate(dict(data))
+    except ValidationError as error:
+        raise StudyError(_describe(error)) from None  # pydantic's own text has a page for every mistake
+
+
+_TABLES: dict[str, type[_Table]] = {
+    "problems": ProblemTable,
+    "algorithms": AlgorithmTable,
+    "random": Range,
+    "tune": TuneTable,
+}
+_EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "dict_type": lambda context: "expected a table such as { scaling = ... }",
+    "model_type": lambda context: "expected a table",
+    "list_type": lambda context: "expected a list",
+    "too_short": lambda context: "expected at least one entry",
+    "string_type": lambda context: "expected a string",
+    "string_too_short": lambda context: "expected a string",
+    "bool_type": lambda context: "expected true or false",
+    "float_type": lambda context: "expected a number",
+    "greater_than_equal": lambda context: f"expected a number of at least {context['ge']}",
+    "less_than": lambda context: f"expected a number below {context['lt']}",
+    "literal_error": lambda context: f"expected {context['expected']}",
+}
+
+
+def _describe(error: ValidationError) -> str:
+    """Turn the first of pydantic's errors into a sentence: where, what, what to do."""
+    mistake = error.errors()[0]
+    place, kind, context = mistake["loc"], mistake["type"], mistake.get("ctx", {})
+    if kind == "value_error":
+        return f"{_format_place(place)}: {context['error']}"
+    if kind == "missing":
+        return f"{_format_place(place[:-1])}: {place[-1]} is missing; add it"
+    if kind == "extra_forbidden":
+        table = next((_TABLES[part] for part in reversed(place[:-1]) if part in _TABLES), StudyFile)
+        known = ", ".join(field.alias or name for name, field in table.model_fields.items())
+        return f"{_format_place(place[:-1])}: unknown key {place[-1]!r}; choose from {known}"
+    expected = _EXPECTED[kind](context) if kind in _EXPECTED else mistake["msg"]
+    return f"{_format_place(place)}: {expected}, got {mistake['input']!r:.80}"
+
+
+def _format_place(place: tuple[int | str, ...]) -> str:
+    """Format pydantic's location as `algorithms[1].grid.scaling`; entries are counted from 1."""
+    text = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".") or "study"

@@ -1,0 +1,258 @@
+"""Optuna: which parameters to try next, its file in the folder of the tuning, and which parameters matter.
+
+For each batch of trials a new TPE sampler, seeded from the study's seed and the number of the batch, is given all
+earlier trials and suggests the whole batch.  So the same study file gives the same trials after any interruption.  Only
+another version of Optuna may suggest other values; trials in its file are then kept.
+
+The file `optuna.sqlite` is Optuna's own storage, which optuna-dashboard can read.  Finished trials are added in one
+SQLite transaction each, so that a killed process leaves whole trials only; missing ones are added again from the runs.
+A file that contradicts the trials (failed runs were retried, or ranges have changed) is rewritten in one transaction,
+because Optuna does not change finished trials.  While the file has later trials, that waits until these are known too,
+or until the tuning ends: their values are stored nowhere else, and TPE would suggest others after different results.
+
+A stopped trial is reported as complete with the mean of its seeds.  If it were pruned, TPE would rank it below every
+complete trial, even worse ones.  A failed trial is reported as failed, and TPE ignores it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from spaql.errors import ParameterError, StoreError
+from spaql.runner.run_spec import seed_at
+from spaql.stats import Estimate
+from spaql.studies.sweep.study_file import Range
+from spaql.studies.tune.search_space import SearchSpace, format_choice
+from spaql.studies.tune.trials import FAILED, Trial
+
+FILE = "optuna.sqlite"
+MIN_TRIALS = 10  # finished ones, for the importance of parameters
+_NAME = "spaql"
+_KEY, _NUMBER, _STATE = "search", "trial", "state"
+_SEED_LIMIT = 2**32  # of NumPy's legacy generators, which Optuna uses
+
+
+def check_optuna() -> None:
+    """Raise a ParameterError where Optuna is not installed."""
+    try:
+        with _silence():
+            import optuna  # noqa: F401
+    except ModuleNotFoundError:
+        raise ParameterError("tune: optuna is missing; install it with: pip install 'spaql[tune]'") from None
+
+
+class OptunaStudy:
+    """The Optuna study of one tuning; use it in a `with` statement.
+
+    Parameters
+    ----------
+    space
+        The search space.
+    folder
+        Where its file is, or will be.
+    """
+
+    def __init__(self, space: SearchSpace, folder: Path) -> None:
+        self._space, self._ranges = space, space.algorithm.random
+        self._path = folder / FILE
+        self._storage: Any = None
+        self._study: Any = None
+
+    # File ------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        with self._translate_errors():
+            import optuna
+
+            self._storage = _open_storage(self._connect)
+            self._study = optuna.create_study(
+                storage=self._storage, study_name=_NAME, direction="maximize", load_if_exists=True
+            )
+            if self._study.user_attrs.get(_KEY) != self._space.key:
+                self._rewrite([])
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._storage is not None:
+            self._storage.remove_session()
+            self._storage.engine.dispose()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=30)
+
+    def _rewrite(self, frozen: Sequence[Any]) -> None:
+        """Replace the contents of the file; a killed process leaves the old or the new ones."""
+        import optuna
+
+        with contextlib.closing(sqlite3.connect(":memory:")) as memory, contextlib.closing(self._connect()) as file:
+            storage = _open_storage(lambda: memory)
+            study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize")
+            study.set_user_attr(_KEY, self._space.key)
+            study.add_trials(frozen)
+            storage.remove_session()
+            memory.backup(file, progress=_raise_if_locked)
+            storage.engine.dispose()
+        self._study = optuna.load_study(study_name=_NAME, storage=self._storage)
+
+    @contextlib.contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Turn errors of SQLite, SQLAlchemy and Optuna about the file into a StoreError."""
+        try:
+            with _silence():
+                yield
+        except (KeyboardInterrupt, ImportError):
+            raise
+        except Exception as error:
+            message = " ".join(str(error).split())[:200]
+            raise StoreError(
+                f"{str(self._path)!r} cannot be used ({type(error).__name__}: {message}); move it away, and it is "
+                "created again from the runs"
+            ) from error
+
+    def read_trials(self) -> dict[int, dict[str, Any]]:
+        """Return the values of the trials in the file by number."""
+        with self._translate_errors():
+            return {
+                int(trial.user_attrs[_NUMBER]): self._to_values(trial.params)
+                for trial in self._study.get_trials(deepcopy=False)
+                if trial.params.keys() == self._ranges.keys()
+            }
+
+    def write_trials(self, trials: Sequence[Trial], values: Mapping[int, Estimate], *, last: bool = True) -> None:
+        """Store these trials in the file; later trials in it are kept.
+
+        Unless these are the `last` ones, a file that contradicts them and has later trials is not changed.
+        """
+        with self._translate_errors():
+            wanted = self._freeze(trials, values)
+            stored = self._study.get_trials(deepcopy=False)
+            if all(_contents(one) == _contents(other) for one, other in zip(stored, wanted, strict=False)):
+                self._study.add_trials(wanted[len(stored) :])
+            elif last or len(wanted) >= len(stored):
+                self._rewrite([*wanted, *stored[len(wanted) :]])
+
+    # Suggestions -----------------------------------------------------------------------------------------------
+
+    def suggest(
+        self, batch: int, count: int, trials: Sequence[Trial], values: Mapping[int, Estimate]
+    ) -> list[dict[str, Any]]:
+        """Suggest the values of a batch of trials, given these trials."""
+        with _silence():
+            import optuna
+
+            seed = seed_at(self._space.study.file.seed, "tune", batch) % _SEED_LIMIT
+            sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            study.add_trials(self._freeze(trials, values))
+            return [self._to_values(study.ask(self._distributions()).params) for _ in range(count)]
+
+    def rank_parameters(
+        self, trials: Sequence[Trial], values: Mapping[int, Estimate]
+    ) -> tuple[dict[str, float] | None, str]:
+        """Return the importance of each parameter, the largest first, and how it was computed, or why it was not."""
+        with _silence():
+            import optuna
+
+            complete = [trial for trial in self._freeze(trials, values) if trial.state.name == "COMPLETE"]
+            if len(complete) < MIN_TRIALS:
+                return None, f"The importance of parameters is not known with fewer than {MIN_TRIALS} finished trials."
+            study = optuna.create_study(direction="maximize")
+            study.add_trials(complete)
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+            try:
+                importances = optuna.importance.get_param_importances(study, evaluator=evaluator)
+            except (ValueError, RuntimeError, ArithmeticError, AssertionError) as error:
+                return None, f"The importance of parameters is not known: {' '.join(str(error).split())[:200]}"
+        if not sum(importances.values()) > 0:
+            return None, "The importance of parameters is not known: all trials were about equally good."
+        return {name: float(share) for name, share in importances.items()}, (
+            "PED-ANOVA: how much the values of the best tenth of the trials differ from those of all, as shares; "
+            f"a hint only, as a tenth of {len(complete)} trials is few."
+        )
+
+    # Conversion ------------------------------------------------------------------------------------------------
+
+    def _freeze(self, trials: Sequence[Trial], values: Mapping[int, Estimate]) -> list[Any]:
+        """Return trials as Optuna stores them; the defaults only where they lie within the ranges."""
+        import optuna
+
+        frozen = []
+        for trial in trials:
+            tuned = trial.values or self._space.defaults
+            if tuned is None:
+                continue
+            failed = trial.state == FAILED
+            attributes = {_NUMBER: trial.number, _STATE: trial.state, "seeds": trial.seeds, "note": trial.note}
+            frozen.append(
+                optuna.trial.create_trial(
+                    state=optuna.trial.TrialState.FAIL if failed else optuna.trial.TrialState.COMPLETE,
+                    value=None if failed else values[trial.number].mean,
+                    params={
+                        name: tuned[name] if span.choices is None else format_choice(tuned[name])
+                        for name, span in self._ranges.items()
+                    },
+                    distributions=self._distributions(),
+                    user_attrs=attributes,
+                )
+            )
+        return frozen
+
+    def _distributions(self) -> dict[str, Any]:
+        return {name: _make_distribution(span) for name, span in self._ranges.items()}
+
+    def _to_values(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return Optuna's values as the algorithm takes them: six significant digits, within the range."""
+        values: dict[str, Any] = {}
+        for name, span in self._ranges.items():
+            if span.choices is not None:
+                values[name] = next(choice for choice in span.choices if format_choice(choice) == params[name])
+            elif span.whole:
+                values[name] = int(params[name])
+            else:
+                values[name] = min(max(float(f"{params[name]:.6g}"), span.ends[0]), span.ends[1])
+        return values
+
+
+def _open_storage(connect: Callable[[], sqlite3.Connection]) -> Any:
+    """Open Optuna's storage; not by a URL, in which some characters of a path have a meaning."""
+    import optuna
+
+    return optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect})
+
+
+def _raise_if_locked(status: int, remaining: int, total: int) -> None:
+    """End a backup that has waited for a lock; otherwise it continues forever."""
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise sqlite3.OperationalError("database is locked")
+
+
+def _make_distribution(span: Range) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if span.choices is not None:
+        return CategoricalDistribution([format_choice(choice) for choice in span.choices])
+    return (IntDistribution if span.whole else FloatDistribution)(*span.ends, log=span.log)  # type: ignore[arg-type]
+
+
+def _contents(frozen: Any) -> tuple[Any, ...]:
+    return frozen.state.name, frozen.value, dict(frozen.params), dict(frozen.user_attrs)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Suppress Optuna's logs and warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import optuna
+
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            yield
+        finally:
+            optuna.logging.set_verbosity(before)
