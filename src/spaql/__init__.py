@@ -1,7 +1,12 @@
 """spaql: reinforcement learning on continuous, low-dimensional problems with a policy you can read.
 
-Names are imported when first used, so that `spaql --help` does not wait for a compiler.  Importing the package also
-registers `spaql/Oil-v0` and `spaql/Ambulance-v0` with Gymnasium.
+    agent = spaql.Tessera("CartPole-v1", seed=0).learn(50_000)
+    agent.evaluate(episodes=1000)
+    agent.save("cartpole.spaql")
+
+`spaql.SPAQL`, `spaql.AQL` and `spaql.SPAQLTS` are the published algorithms; `spaql.algorithms` lists all of them, and
+`spaql.problems` has what they learn on.  Names are imported when first used, so that `import spaql` and `spaql --help`
+do not wait for a compiler.  Importing the package registers its environments with Gymnasium.
 """
 
 from __future__ import annotations
@@ -10,29 +15,28 @@ import importlib
 from typing import Any
 
 import spaql.gym.registration  # noqa: F401  (registers the environments)
+from spaql import errors
 from spaql._version import __version__
+from spaql.errors import *  # noqa: F403  (they are light, and a user catches them)
 
 _HOMES = {
     "AQL": "spaql.agents",
     "SPAQL": "spaql.agents",
-    "Tessera": "spaql.agents",
     "SPAQLTS": "spaql.agents",
+    "Tessera": "spaql.agents",
     "Random": "spaql.agents",
-    "NoMovement": "spaql.agents",
-    "Mean": "spaql.agents",
-    "Median": "spaql.agents",
+    "algorithms": "spaql.agents",
+    "register": "spaql.agents",
+    "load": "spaql.agents.files",
     "GymnasiumProblem": "spaql.gym.problem",
     "ProblemEnvironment": "spaql.gym.environments",
-    "load": "spaql.agents.files",
     "optimum": "spaql.problems.optimum",
     "sweep": "spaql.studies.sweep.execution",
     "tune": "spaql.studies.tune.tuner",
-    "SpaqlError": "spaql.errors",
 }
-
 _MODULES = {"callbacks": "spaql.agents.callbacks", "loggers": "spaql.agents.loggers", "problems": "spaql.problems"}
 
-__all__ = ["__version__", *_MODULES, *_HOMES]
+__all__ = ["__version__", *errors.__all__, *_MODULES, *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,23 @@
-"""What may go wrong for a user, one sentence each: what, where, what to do.
+"""Errors that a user can mend, in one sentence each: what, where, what to do.
 
 A traceback is for our own bugs; the command line prints these as a single line and exits with 2.
 """
 
 from __future__ import annotations
+
+__all__ = [
+    "AgentFileError",
+    "EngineError",
+    "EnvironmentFault",
+    "NotTrainedError",
+    "NothingYetError",
+    "OutputError",
+    "ParameterError",
+    "ProblemError",
+    "SpaqlError",
+    "StoreError",
+    "StudyError",
+]
 
 
 class SpaqlError(Exception):
@@ -11,40 +25,40 @@ class SpaqlError(Exception):
 
 
 class ParameterError(SpaqlError, ValueError):
-    """A parameter, observation or action outside what is allowed."""
+    """A parameter, observation or action is not allowed."""
 
 
 class ProblemError(SpaqlError, ValueError):
-    """A problem that does not keep the contract of `spaql.problems.base`."""
+    """A problem breaks the contract of `spaql.problems.base`."""
 
 
 class EnvironmentFault(SpaqlError, ValueError):
-    """A Gymnasium environment gave what is not a finite number, or not of the shape that it promised."""
+    """A Gymnasium environment returned something that is not finite, or not of the shape it declares."""
 
 
 class NotTrainedError(SpaqlError, RuntimeError):
-    """An agent was asked for what it has not learned yet."""
+    """An agent has not learned yet."""
 
 
 class AgentFileError(SpaqlError, ValueError):
-    """A file that is no agent's, or a damaged or newer one."""
+    """A file is not an agent file, is damaged, or was written by a newer version."""
 
 
 class OutputError(SpaqlError, OSError):
-    """A file or folder that cannot be written."""
+    """A file or folder cannot be written."""
 
 
 class StoreError(SpaqlError, OSError):
-    """A store of finished runs that cannot be used; nothing in it is lost."""
+    """A store of finished runs cannot be used; nothing in it is lost."""
 
 
 class NothingYetError(StoreError):
-    """A store that is not there, or that nobody has begun to fill."""
+    """A store does not exist yet, or is still empty."""
 
 
 class EngineError(SpaqlError, RuntimeError):
-    """Workers that cannot be had, or computers that cannot be reached; finished runs are kept."""
+    """Workers cannot be started, or computers cannot be reached; finished runs are kept."""
 
 
 class StudyError(SpaqlError, ValueError):
-    """A study file, or a part of it, that says what cannot be done."""
+    """A study file, or a part of it, is invalid."""

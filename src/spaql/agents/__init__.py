@@ -1,9 +1,10 @@
 """Agents: SPAQL, the published ones, and the baselines they are measured against."""
 
 from spaql.agents.aql import AQL
-from spaql.agents.base import Agent, Evaluation
-from spaql.agents.baselines import Mean, Median, NoMovement, Random
+from spaql.agents.base import Agent
+from spaql.agents.baselines import Random
 from spaql.agents.diagnosis import Diagnosis
+from spaql.agents.evaluation import Evaluation
 from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.registry import Entry, algorithms, register, resolve
 from spaql.agents.spaql import SPAQL, SPAQLTS
@@ -17,9 +18,6 @@ __all__ = [
     "Diagnosis",
     "Entry",
     "Evaluation",
-    "Mean",
-    "Median",
-    "NoMovement",
     "PartitionAgent",
     "Random",
     "Tessera",

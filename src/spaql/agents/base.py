@@ -1,14 +1,16 @@
-"""What every agent offers: parameters by name, learning, fresh evaluation, prediction, and a look inside."""
+"""What every agent has: parameters by name, learning, evaluation, prediction, files.
+
+What can be read off a policy is in `spaql.agents.readable`.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,100 +18,32 @@ from numpy.typing import ArrayLike, NDArray
 from spaql.agents import training
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
-from spaql.agents.rollouts import evaluate_forest
+from spaql.agents.evaluation import Evaluation, check_record
+from spaql.agents.readable import Readable
 from spaql.errors import ParameterError
 from spaql.partition.jit import records
-from spaql.partition.partition import Cells, Partition, fill
+from spaql.partition.partition import fill
 from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Frame, Playable, World
-from spaql.stats import Estimate, mean_interval
+from spaql.stats import mean_interval
 from spaql.validation import check_whole
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from spaql.explain.explanation import Explanation
-    from spaql.explain.rules import Rules
-    from spaql.export.policy import Policy
-    from spaql.partition.tree import Tree
 
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Returns of a policy on random numbers that neither training nor selection has seen.
-
-    Attributes
-    ----------
-    estimate
-        Mean return, its 95% interval and the deviation of one episode.
-    returns
-        Return of each episode, `[episodes]`.
-    steps
-        Environment steps played.
-    seed, deterministic
-        As `evaluate` used them.
-    iterations
-        How long the agent had learned.
-    """
-
-    estimate: Estimate
-    returns: Floats
-    steps: int
-    seed: int
-    deterministic: bool
-    iterations: int
-
-    @property
-    def mean(self) -> float:
-        """Mean return."""
-        return self.estimate.mean
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95% confidence interval of the mean."""
-        return self.estimate.interval
-
-    def __str__(self) -> str:
-        return f"{self.estimate} over {self.returns.size} episodes"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the single returns, ready for JSON."""
-        low, high = self.interval
-        return {
-            "mean": float(self.mean),
-            "low": float(low),
-            "high": float(high),
-            "deviation": float(self.estimate.deviation),
-            "episodes": int(self.returns.size),
-            "seed": self.seed,
-            "deterministic": self.deterministic,
-            "iterations": self.iterations,
-        }
-
-
 def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playable:
-    """Whatever a user may call a problem as one."""
+    """Resolve what the user calls a problem."""
     if isinstance(problem, Playable) and not environment:
         return problem
-    from spaql.gym.resolve import resolve_problem  # not before it is asked for: it brings all of Gymnasium
+    from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
 
     return resolve_problem(problem, seed=seed, **environment)
 
 
-def empty_cells(problem: Playable) -> Cells:
-    """Return no cells, for agents without a partition."""
-    states, actions = np.empty((0, problem.states.dimensions)), np.empty((0, problem.actions.dimensions))
-    none = np.empty(0)
-    steps = none.astype(np.int16)
-    return Cells(states, states.copy(), actions, actions.copy(), none, none.astype(np.int32), steps, steps.copy())
-
-
-class Agent:
-    """Common ground of all agents.
+class Agent(Readable):
+    """Base of all agents.
 
     Different agents may learn in different threads at once; one agent belongs to one thread at a time.
 
@@ -126,16 +60,17 @@ class Agent:
 
     #: whether there is anything to learn
     learns: ClassVar[bool] = True
-    #: whether the policy changes with the time step
-    time_variant: ClassVar[bool] = False
-    #: whether the policy is to play the middle of the chosen cell; else a uniform draw inside it, as published
+    #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it, as published
     plays_middle: bool = False
     #: whether it is made for rewards from 0 to 1 per step
     needs_unit_rewards: ClassVar[bool] = False
     #: whether it caps the value of a state, at H
     caps_value: ClassVar[bool] = False
-    #: how a first use calls the kernel that evaluates
+    #: name of the kernel that evaluates, for the message before it is compiled
     _evaluation_kernel: ClassVar[str] = "evaluation"
+
+    #: whether `save` can write it
+    can_save: ClassVar[bool] = True
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
@@ -157,6 +92,9 @@ class Agent:
             for name, parameter in signature.parameters.items()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
+
+    def _origin(self) -> str:
+        return f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of an agent that has not learned yet; it is made anew, on the problem it was given.
@@ -186,21 +124,20 @@ class Agent:
         callback: Callbacks | None = None,
         progress_bar: bool | None = None,
     ) -> Self:
-        """Learn for so many iterations, or for so many environment steps (training and selection together).
+        """Learn for a number of environment steps, training and selection together, or of iterations.
 
-        Calls with `iterations` add up: `learn(300)` and then `learn(700)` is `learn(1000)`.  One with `total_timesteps`
-        stops before the iteration that could pass it, so that some of its steps may be left: up to horizon - 1 for
-        agents without rollouts.  Ctrl-C raises KeyboardInterrupt and keeps all that was learned, and the agent can go
-        on; an iteration that it broke off has no row in `history`.
+        Calls with `iterations` add up: 300 and then 700 is 1000.  A call with `total_timesteps` stops before the
+        iteration that could exceed it, so that some of its steps may be left: up to horizon - 1 for agents without
+        rollouts.  Ctrl-C raises KeyboardInterrupt and keeps all that was learned, and the agent can go on; an iteration
+        that it interrupted has no row in `history`.
 
         Parameters
         ----------
-        iterations, total_timesteps
+        total_timesteps, iterations
             How long; one of the two.
         callback
-            What to do meanwhile: a function of the agent, which stops learning by returning False, or one of
-            `spaql.agents.callbacks`, or a list of these.  What is learned stays the same, to the last bit, unless one plays
-            in the environment that is learned on; see there.
+            A function of the agent, which stops learning by returning False, one of `spaql.callbacks`, or a list of
+            these.  They do not change what is learned, unless one steps the environment that is learned on.
         progress_bar
             None shows it on a terminal.
         """
@@ -220,7 +157,7 @@ class Agent:
         return rows
 
     def _rows_after(self, iteration: int) -> NDArray[np.void]:
-        """The rows of `history` after an iteration; does not put all of it together, however often it is asked for."""
+        """Return the rows of `history` after an iteration, without concatenating all of it."""
         parts: list[NDArray[np.void]] = []
         missing = self.iterations - iteration
         for rows in reversed(self._history):
@@ -247,7 +184,7 @@ class Agent:
 
     @property
     def monitoring_steps(self) -> int:
-        """Environment steps spent on watching only; the agent does not know of them."""
+        """Environment steps spent on the learning curve only; the agent does not use them."""
         return 0
 
     @property
@@ -271,10 +208,10 @@ class Agent:
         return None
 
     def diagnose(self, total_timesteps: int | None = None, *, iterations: int | None = None) -> list[Diagnosis]:
-        """What may be wrong with the agent and its problem, and what to change; empty where nothing was found.
+        """Return what may be wrong with the agent and its problem, and what to change.
 
-        Ask before training, and say how long it is to be, and ask again after it.  Plays a few episodes that count
-        towards no budget and change nothing; see `spaql.agents.diagnosis`.
+        Call it before training, with the planned length, and after it.  It plays a few episodes that count towards no
+        budget and change nothing; see `spaql.agents.diagnosis`.
 
         Examples
         --------
@@ -286,88 +223,47 @@ class Agent:
         planned = None
         if iterations is not None or total_timesteps is not None:
             planned = self._planned(iterations, total_timesteps)
-        return checked(Case(self, probe(self, self._visited if self.iterations else None), planned))
+        return checked(Case(self, probe(self, self._visits if self.iterations else None), planned))
+
+    #: function of an observation and a time step that returns the visits of the cell played there; None without cells
+    _visits: Any = None
 
     def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
         """Steps of learning that a call of `learn` would take."""
         return 0
 
-    def _visited(self, observation: Any, step: int) -> int:
-        """How often the cell that is played there was visited."""
-        policy = self._policy()
-        cell = policy.greedy(self.problem.observed(observation)[0], self._steps(1, [step], None))
-        return int(policy.forest.cells["visits"][cell[0]])
-
     # Files ----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the agent to a file, from which `spaql.load` makes it again; see `spaql.agents.files`."""
-        from spaql.agents.files import save  # it knows all agents
+        """Write the agent to a file that `load` and `spaql.load` read; see `spaql.agents.files`."""
+        from spaql.agents.files import save  # here: it imports all agents
 
         return save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """An agent from a file, on the given environment or problem, or on the one that the file names."""
-        from spaql.agents.files import load  # it knows all agents
+        """Read an agent of this class from a file; `spaql.load` reads those of any class.
+
+        Parameters
+        ----------
+        path
+            The file, or a folder that `spaql train` wrote.
+        env
+            The problem or environment to go on with, where the file cannot name it; see `spaql.load`.
+        """
+        from spaql.agents.files import load  # here: it imports all agents
 
         agent = load(path, env)
         if not isinstance(agent, cls):
             raise ParameterError(f"load: {path} holds a {type(agent).__name__}, not a {cls.__name__}; use spaql.load")
         return agent
 
-    def export(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
-    ) -> Path:
-        """Write the policy as a program of its own, which decides as `predict` does; see `spaql.export`.
-
-        Parameters
-        ----------
-        path
-            The file; its suffix says what it is: .c or .h (C99), .py (plain Python), .json, or .onnx (needs the extra
-            spaql[onnx]).
-        name
-            What functions of C are called, such as `policy` for `policy_act`; None takes the file's own name.
-        names, actions
-            Your words for the observed numbers and the actions, one for each; they stand in the file for its readers.
-
-        Examples
-        --------
-        >>> import spaql, tempfile
-        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=50)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     "policy_act" in agent.export(f"{folder}/policy.h").read_text()
-        True
-        """
-        from spaql.export import export
-
-        return export(self.to_policy(names=names, actions=actions), path, name=name).path
-
-    def to_policy(self, *, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
-        """Return what `export` writes: the decision tree, its labels and where it comes from."""
-        from spaql.export.policy import make_policy
-
-        return make_policy(
-            self.problem,
-            self.tree(),
-            algorithm=type(self).__name__,
-            origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
-            time_variant=self.time_variant,
-            names=names,
-            actions=actions,
-        )
-
     def _state(self) -> dict[str, NDArray[Any]]:
-        """All that was learned, as arrays."""
+        """Return all that was learned, as arrays for a file."""
         return {"history": self.history}
 
     def _numbers(self) -> dict[str, Any]:
-        """What else there is to remember, ready for JSON."""
+        """Return what else a file needs, ready for JSON."""
         return {"prediction": self._prediction.bit_generator.state}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
@@ -380,155 +276,15 @@ class Agent:
     # Environments ---------------------------------------------------------------------------------------------
 
     def get_env(self) -> Any:
-        """The Gymnasium environment it learns on, or None for a compiled problem."""
+        """Return the Gymnasium environment it learns on, or None for a compiled problem."""
         return getattr(self.problem, "env", None)
 
     def set_env(self, env: Any) -> Self:
-        """Go on with another environment, with the same numbers to see and the same actions; ranges stay."""
+        """Go on with another environment that has the same observations and actions; ranges stay."""
         self.problem = self.problem.moved(env)
         return self
 
-    # The policy -----------------------------------------------------------------------------------------------
-
-    def cells(self) -> Cells:
-        """Return the policy's cells in the problem's units, read-only; `len` counts them (the paper's arms or balls).
-
-        Agents that extract their policy from what they have learned do so at the first call after learning.
-        """
-        return self._policy().view()
-
-    def _policy(self) -> Partition:
-        """The partition that decides."""
-        raise NotImplementedError
-
-    def tree(self) -> Tree:
-        """The policy as a decision tree: what `predict` does, and nothing else; see `spaql.partition.tree`."""
-        from spaql.partition.tree import decision_tree  # not before it is asked for; nor are the next two
-
-        self._require_training()
-        return decision_tree(self._policy(), self.problem.played, getattr(self.problem, "periodic", ()))
-
-    def plot(
-        self,
-        dims: Sequence[int | str] | None = None,
-        at: Mapping[int | str, float] | Sequence[float] | None = None,
-        layer: str = "policy",
-        step: int = 0,
-        *,
-        projection: bool = False,
-        action_dim: int = 0,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
-    ) -> Figure:
-        """Draw the policy over two observed dimensions; where there is only one, over states and actions.
-
-        The views are those of `spaql show`; see `spaql.viz.policy_view`.
-
-        Parameters
-        ----------
-        dims
-            The two observed dimensions across and upwards, by index or name; None takes those with most influence.
-        at
-            Values of the others, by index or name, or a whole state; None takes the median of the visits.
-        layer
-            What colours show: policy, q, visits, depth or uncertainty.
-        step
-            Time step of a policy that changes with it, from 0.
-        projection
-            Average over the other dimensions, weighted by visits, instead of fixing them.
-        action_dim
-            Dimension of the action to show, where it has several.
-        names, actions
-            Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> spaql.Tessera("oil").learn(iterations=50).plot(layer="visits").axes[0].get_xlabel()
-        'position'
-        """
-        from spaql.agents.inspection import view_policy  # it brings all of matplotlib
-        from spaql.viz.policy_plot import plot_policy
-
-        view = view_policy(self, "plot", names, actions)
-        return plot_policy(
-            view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim
-        )
-
-    def explain(
-        self,
-        observation: Any,
-        *,
-        step: int = 0,
-        runners_up: int = 3,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
-    ) -> Explanation:
-        """Why `predict` does what it does for one observation, and what would change it; see `spaql.explain.explanation`.
-
-        Parameters
-        ----------
-        observation
-            One, as `predict` takes it.
-        step
-            Time step, for agents whose policy changes with it.
-        runners_up
-            How many other actions to tell of, at most.
-        names, actions
-            Words for the observed numbers, and for the finite actions or the numbers of an action, if not the usual.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=100)
-        >>> why = agent.explain([0.0])
-        >>> why.action == agent.predict([0.0])[0]
-        array([ True])
-        """
-        from spaql.explain.explanation import explain
-
-        tree, at = self.tree(), self._time(step)
-        count = check_whole(runners_up, "runners_up", 0)
-        scaling = self.get_params().get("scaling")
-        called = {"names": names, "actions": actions}
-        return explain(
-            self.problem, self._policy(), tree, observation, step=at, scaling=scaling, runners_up=count, **called
-        )
-
-    def rules(
-        self, *, step: int = 0, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
-    ) -> Rules:
-        """The policy as a short list of rules, of which the first that fits decides; see `spaql.explain.rules`.
-
-        Parameters
-        ----------
-        step, names, actions
-            As in `explain`.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> rules = spaql.Tessera("oil", seed=0).learn(iterations=100).rules()
-        >>> rules[-1].conditions  # of what is done otherwise
-        ()
-        """
-        from spaql.explain.rules import make_rules
-
-        tree, at = self.tree(), self._time(step)
-        inherits = "scaling" in self.get_params()  # the published agents, who split as published
-        called = {"names": names, "actions": actions}
-        with training.announced("rules", None):
-            return make_rules(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
-
-    def _time(self, step: Any) -> int | None:
-        """A time step, checked, or None where it makes no difference."""
-        at = check_whole(step, "step", 0, self.problem.horizon - 1)
-        if at and not self.time_variant:
-            raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
-        return at if self.time_variant else None
-
-    def _require_training(self) -> None:
-        """Raise where there is nothing learned to ask for."""
+    # Evaluation and prediction --------------------------------------------------------------------------------
 
     def evaluate(
         self,
@@ -538,19 +294,19 @@ class Agent:
         deterministic: bool | None = None,
         progress_bar: bool | None = None,
     ) -> Evaluation:
-        """Score the policy on fresh random numbers.
+        """Play episodes with new random numbers and return what they earned; the agent stays as it is.
 
         Parameters
         ----------
         episodes
             How many, at least 2.
         seed
-            Of the evaluation's own streams; None uses the agent's.  The same call always gives the same numbers.
+            Of the evaluation's own random streams; None takes the agent's.  The same call returns the same numbers.
         deterministic
-            Play the middle of each chosen cell, or a uniform draw inside it; None does what the agent's own rule says:
-            the middle for SPAQL, the draw for the published agents.
+            Play the centre of each chosen cell, or a uniform draw inside it; None does as the algorithm does: the
+            centre for Tessera, the draw for the published agents.
         progress_bar
-            Whether to say that something is compiled first; None does so on a terminal.
+            Whether to report that a kernel is being compiled; None does so on a terminal.
         """
         episodes = check_whole(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
@@ -563,7 +319,7 @@ class Agent:
     def _returns(
         self, problem: Playable, episodes: int, seed: int, middle: bool, progress_bar: bool | None
     ) -> tuple[Floats, int]:
-        """Play episodes; their returns `[episodes]`, and the environment steps they took."""
+        """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
         frame = problem.frame(min(episodes, _BATCH))
@@ -593,23 +349,17 @@ class Agent:
 
     def _restore_evaluation(self, evaluation: Any) -> None:
         """Take over the recorded evaluation of a file; ValueError if it is invalid."""
-        if evaluation is None:
-            self._evaluation = None
-            return
-        numbers = {name: evaluation[name] for name in ("mean", "low", "high", "deviation")}
-        whole = {name: evaluation[name] for name in ("episodes", "seed", "iterations")}
-        valid = evaluation.keys() == {"deterministic", *numbers, *whole} and type(evaluation["deterministic"]) is bool
-        valid = valid and all(type(value) is float and np.isfinite(value) for value in numbers.values())
-        if not valid or not all(type(value) is int and value >= 0 for value in whole.values()):
-            raise ValueError("invalid evaluation record")
-        self._evaluation = dict(evaluation)
+        self._evaluation = None if evaluation is None else check_record(evaluation)
 
     def _play(
         self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
     ) -> tuple[int, int]:
-        horizon = self.problem.horizon
-        forest = self._policy().forest
-        return evaluate_forest(forest, world, frame, horizon, count, deterministic, agent, world_random)
+        """Play `count` episodes with a kernel; see `spaql.agents.rollouts`."""
+        raise NotImplementedError
+
+    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        """Return actions `[n, actions]` in the problem's units at points of the unit cube `[n, states]`."""
+        raise NotImplementedError
 
     def predict(
         self,
@@ -618,7 +368,7 @@ class Agent:
         episode_start: ArrayLike | None = None,
         deterministic: bool = True,
     ) -> tuple[Any, Any]:
-        """The action for one observation or a batch of them, in the shape of Stable-Baselines3.
+        """Return the action for one observation or a batch of them, as Stable-Baselines3 does.
 
         Parameters
         ----------
@@ -630,12 +380,12 @@ class Agent:
         episode_start
             Rows that begin an episode anew, `[n]` of bool.
         deterministic
-            Middle of the chosen cell; else the published uniform draw inside it.
+            Play the centre of the chosen cell; else a uniform draw inside it.
 
         Returns
         -------
         action
-            `[actions]` or `[n, actions]`; for finite actions an int or `[n]` of int.
+            `[actions]` or `[n, actions]`; for discrete actions an int or `[n]` of int.
         state
             To hand to the next call; None for time-invariant agents.
         """
@@ -670,15 +420,3 @@ class Agent:
                 )
             steps[starts.astype(bool)] = 0
         return steps
-
-    def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
-        """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
-        policy = self._policy()
-        boxes: Floats = policy.forest.boxes[policy.greedy(points, steps)]
-        return boxes
-
-    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        """Actions at points of the unit cube, in the problem's units, `[n, actions]`."""
-        boxes = self._boxes(points, steps)
-        draws = 0.5 if deterministic else self._prediction.random((len(points), boxes.shape[2]))
-        return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))

@@ -192,8 +192,8 @@ def _npy(array: NDArray[Any]) -> bytes:
 
 def _algorithm(agent: Agent) -> str:
     name = name_of(agent)
-    if name not in algorithms():
-        raise ParameterError(f"save: {type(agent).__name__} is not one of {', '.join(algorithms())}")
+    if name not in algorithms() or not agent.can_save:
+        raise ParameterError(f"save: {name} is not an algorithm of spaql; save it by its own means")
     return name
 
 

@@ -11,12 +11,20 @@ from numpy.typing import NDArray
 from spaql.agents import training
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Callbacks
-from spaql.agents.rollouts import FINISHED, MONITORING, SELECTION, SPLIT_ITERATIONS, STATUS, TRAINING
+from spaql.agents.rollouts import (
+    FINISHED,
+    MONITORING,
+    SELECTION,
+    SPLIT_ITERATIONS,
+    STATUS,
+    TRAINING,
+    evaluate_forest,
+)
 from spaql.errors import NotTrainedError
-from spaql.partition.partition import Partition, fill
-from spaql.partition.rng import Purpose, stream
+from spaql.partition.partition import Cells, Partition, fill
+from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Floats
-from spaql.problems.base import RAN
+from spaql.problems.base import RAN, Frame, World
 
 
 class PartitionAgent(Agent):
@@ -112,6 +120,37 @@ class PartitionAgent(Agent):
         if iterations is None:
             limit = (budget - self.num_timesteps) // self.steps_per_iteration
         return limit * self.problem.horizon
+
+    # The policy -----------------------------------------------------------------------------------------------
+
+    def cells(self) -> Cells:
+        """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
+        return self._policy().view()
+
+    def _play(
+        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
+    ) -> tuple[int, int]:
+        horizon = self.problem.horizon
+        forest = self._policy().forest
+        return evaluate_forest(forest, world, frame, horizon, count, deterministic, agent, world_random)
+
+    def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
+        """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
+        policy = self._policy()
+        boxes: Floats = policy.forest.boxes[policy.greedy(points, steps)]
+        return boxes
+
+    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        """Actions at points of the unit cube, in the problem's units, `[n, actions]`."""
+        boxes = self._boxes(points, steps)
+        draws = 0.5 if deterministic else self._prediction.random((len(points), boxes.shape[2]))
+        return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
+
+    def _visits(self, observation: Any, step: int) -> int:
+        """Return how often the cell that is played at an observation was visited."""
+        policy = self._policy()
+        cell = policy.greedy(self.problem.observed(observation)[0], self._steps(1, [step], None))
+        return int(policy.forest.cells["visits"][cell[0]])
 
     def _require_training(self) -> None:
         if not self.iterations:

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from spaql.agents.base import Agent
+from spaql.agents.foreign import ForeignAgent, Signature
 from spaql.errors import ParameterError
+from spaql.gym.resolve import OPTIONS
 from spaql.validation import import_module
 
-C = TypeVar("C", bound=type[Agent])
+C = TypeVar("C", bound=type[Any])
 
 _ENTRIES: dict[str, Entry] = {}
 
@@ -51,9 +53,21 @@ class Entry:
     example: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def foreign(self) -> bool:
+        """Whether its class is no `Agent` and has to be wrapped as one."""
+        return not issubclass(self.cls, Agent)
+
+    @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Keywords of the constructor by name, without `seed`."""
-        return {name: keyword for name, keyword in _keywords(self.cls).items() if name != "seed"}
+        if self.foreign:
+            return Signature(self.cls).parameters
+        keywords = inspect.signature(self.cls).parameters.items()
+        return {name: each for name, each in keywords if each.kind is each.KEYWORD_ONLY and name != "seed"}
+
+    def accepts(self, parameter: str) -> bool:
+        """Return whether the algorithm has a parameter of this name."""
+        return parameter in self.parameters or (self.foreign and Signature(self.cls).takes_any and parameter != "seed")
 
     @property
     def required(self) -> list[str]:
@@ -67,8 +81,16 @@ class Entry:
 
     def make(self, problem: Any, *, seed: int = 0, **parameters: Any) -> Agent:
         """Make an untrained agent; keywords that are not parameters describe the environment, see `Agent`."""
-        agent: Agent = self.cls(problem, seed=seed, **parameters)
-        return agent
+        if not self.foreign:
+            agent: Agent = self.cls(problem, seed=seed, **parameters)
+            return agent
+        environment = {
+            name: parameters.pop(name) for name in OPTIONS if name in parameters and name not in self.parameters
+        }
+        for name in parameters:
+            if not self.accepts(name):
+                raise ParameterError(f"{name}: {self.name} has no such parameter; it has {', '.join(self.parameters)}")
+        return ForeignAgent(problem, cls=self.cls, name=self.name, parameters=parameters, seed=seed, **environment)
 
 
 def register(
@@ -119,18 +141,17 @@ def resolve(name: str) -> Entry:
             f'algorithm: {name!r} is not one of {", ".join(_ENTRIES)}; a class of yours is written "module:Class"'
         )
     cls = getattr(import_module(module, f"algorithm {name!r}"), attribute, None)
-    if not isinstance(cls, type) or not issubclass(cls, Agent):
-        raise ParameterError(f"algorithm {name!r}: expected a class with learn and predict, got {cls!r:.80}")
+    if not isinstance(cls, type) or not all(callable(getattr(cls, method, None)) for method in ("learn", "predict")):
+        raise ParameterError(
+            f"algorithm {name!r}: expected a class with learn(total_timesteps=) and predict(observation), got {cls!r:.80}"
+        )
     return Entry(name, getattr(cls, "label", cls.__name__), cls)
 
 
 def name_of(agent: Agent) -> str:
     """Return the registered name of an agent's class, or "module:Class" for others."""
+    if isinstance(agent, ForeignAgent):
+        return agent.name
     cls = type(agent)
     registered = (entry.name for entry in _ENTRIES.values() if entry.cls is cls)
     return next(registered, f"{cls.__module__}:{cls.__qualname__}")
-
-
-def _keywords(cls: type[Any]) -> dict[str, inspect.Parameter]:
-    parameters = inspect.signature(cls).parameters
-    return {name: each for name, each in parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}

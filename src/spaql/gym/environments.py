@@ -18,11 +18,12 @@ import numpy as np
 from gymnasium import spaces
 
 from spaql.errors import ParameterError
+from spaql.gym.problem import GymnasiumProblem
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.ambulance import __doc__ as _about_ambulance
 from spaql.problems.ambulance import ambulance
-from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Problem
+from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Playable, Problem
 from spaql.problems.oil import __doc__ as _about_oil
 from spaql.problems.oil import oil
 from spaql.validation import check_whole
@@ -37,6 +38,8 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     ----------
     problem
         Its states become a `Box` of float64, its actions a `Box` of float64 or `Discrete`.
+    purpose
+        Which of a seed's streams to draw from: that of training unless given.
 
     Examples
     --------
@@ -49,10 +52,11 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     (0.436, False, False)
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT) -> None:
         if not isinstance(problem, Problem):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem
+        self._purpose = purpose
         self.observation_space = spaces.Box(problem.states.low, problem.states.high, dtype=np.float64)
         self.action_space: spaces.Space[Any]
         if isinstance(problem.actions, Discrete):
@@ -78,9 +82,9 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
             seed = check_whole(seed, "seed", 0)
         super().reset(seed=seed)
         if seed is not None:
-            self._random = stream(seed, Purpose.TRAINING_ENVIRONMENT)
+            self._random = stream(seed, self._purpose)
         elif self._random is None:
-            self._random = stream(int(self.np_random.integers(_SEEDS)), Purpose.TRAINING_ENVIRONMENT)
+            self._random = stream(int(self.np_random.integers(_SEEDS)), self._purpose)
         self._state, self._elapsed = None, 0
         state = self._blank()
         try:
@@ -186,6 +190,42 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         if not ((played >= actions.low) & (played <= actions.high)).all():
             raise ParameterError(f"action: {played} is outside the space from {actions.low} to {actions.high}")
         return played
+
+
+class Playground(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose episodes end at a horizon, and whose first one begins with a seed."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], horizon: int, seed: int | None) -> None:
+        super().__init__(env)
+        self._horizon, self._seed, self._elapsed = horizon, seed, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; the first one with the seed of the playground unless another is given."""
+        seed, self._seed, self._elapsed = self._seed if seed is None else seed, None, 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Play one action."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        self._elapsed += 1
+        return observation, reward, terminated, truncated or self._elapsed >= self._horizon, info
+
+
+def open_environment(problem: Playable, seed: int, purpose: Purpose) -> gymnasium.Env[Any, Any]:
+    """Return a problem as an environment to be played in Python, seeded, with episodes of at most its horizon.
+
+    Parameters
+    ----------
+    problem
+        A compiled problem, or a Gymnasium environment as one, which is played itself.
+    seed, purpose
+        Of a compiled problem's random stream; a Gymnasium environment has its own seeds.
+    """
+    if isinstance(problem, Problem):
+        return Playground(ProblemEnvironment(problem, purpose=purpose), problem.horizon, seed)
+    if not isinstance(problem, GymnasiumProblem):
+        raise ParameterError(f"problem: {problem.name!r} cannot be played step by step")
+    return Playground(problem.env, problem.horizon, problem.take_seed())
 
 
 class OilEnvironment(ProblemEnvironment):

@@ -507,6 +507,11 @@ class GymnasiumProblem(Playable):
         other.go_on(self.progress())
         return other
 
+    def take_seed(self) -> int | None:
+        """Return the seed that the next episode is to begin with, and use it up."""
+        seed, self._next_seed = self._next_seed, None
+        return seed
+
     def progress(self) -> dict[str, Any]:
         """How far its random numbers are, ready for JSON: the stream of seeds, and the environment's own generator.
 
@@ -574,7 +579,7 @@ def _seed_of(state: Mapping[str, Any]) -> int:
     return zlib.crc32(repr(sorted(state["state"].items())).encode()) % _SEEDS
 
 
-def open_environment(make: Callable[[], Any]) -> Any:
+def call_maker(make: Callable[[], Any]) -> Any:
     """Call a function that makes an environment or problem, or say in one sentence why that is impossible."""
     name = make.args[0] if isinstance(make, partial) and make.func is gymnasium.make else None
     try:
@@ -600,7 +605,7 @@ def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
     if isinstance(environment, gymnasium.Env):
         return None, environment
     make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    if not callable(make) or not isinstance(made := open_environment(make), gymnasium.Env):
+    if not callable(make) or not isinstance(made := call_maker(make), gymnasium.Env):
         raise ParameterError(
             "environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got "
             f"{environment!r:.80}"

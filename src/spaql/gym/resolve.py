@@ -15,14 +15,15 @@ import gymnasium
 import numpy as np
 
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
-from spaql.gym.problem import GymnasiumProblem, open_environment
+from spaql.gym.problem import GymnasiumProblem, call_maker
 from spaql.gym.space_json import drawn, sketched
 from spaql.partition.spaces import Actions, Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Frame, Plain, Playable, World
 from spaql.validation import check_whole, import_module
 
-_OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
+#: options of Gymnasium environments that agents pass on
+OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
 _WRAPPERS = frozenset(
     [
@@ -76,8 +77,8 @@ def resolve_problem(
         Where nothing has that name, or an option does not apply to it.
     """
     for name in environment:
-        if name not in _OPTIONS:
-            raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(_OPTIONS)}")
+        if name not in OPTIONS:
+            raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(OPTIONS)}")
     options = {name: value for name, value in environment.items() if value is not None}
     made, make, module = _find(problem, dict(arguments or {}))
     if isinstance(made, Playable):
@@ -109,7 +110,7 @@ def _find(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], An
             f"makes one, got {problem!r:.80}"
         )
     make = partial(problem, **arguments) if arguments else problem
-    return open_environment(make), make, module
+    return call_maker(make), make, module
 
 
 def _function(module: str, attribute: str, name: str) -> Any:

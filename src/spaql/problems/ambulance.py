@@ -14,15 +14,23 @@ End
     After `horizon` steps.
 Arguments
     See `ambulance`.
+
+*Heuristics* (Sinclair et al., 2019).  "No movement" (a = x) is optimal where only relocating costs (c = 1).  Where only
+the drive to the call costs (c = 0), the *median* of the arrivals is optimal, not the mean that the paper names: the
+median minimises E|X - a|.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.rng import gamma, uniform
-from spaql.partition.spaces import Box
-from spaql.problems.base import RESET, STEP, Problem, built_in
+from spaql.partition.spaces import Box, Floats
+from spaql.problems.base import RESET, STEP, Playable, Problem, built_in
+from spaql.problems.model import BetaArrivals
 from spaql.problems.model import ambulance as travel_model
 from spaql.validation import check_number
 
@@ -130,3 +138,47 @@ def ambulance(
         arguments=arguments,
         model=travel_model(cost, start, (p, q) if arrivals == "beta" else None),
     )
+
+
+@dataclass(frozen=True)
+class LinearPolicy:
+    """The policy a = offset + slope x in unit coordinates."""
+
+    offset: float
+    slope: float
+
+    def predict(self, observation: Floats) -> Floats:
+        """Return the action for a state, `[...] -> [...]`."""
+        action: Floats = self.offset + self.slope * observation
+        return action
+
+
+def stay(problem: Playable) -> LinearPolicy:
+    """Stay where you are: a = x."""
+    if not isinstance(problem.actions, Box) or problem.states.dimensions != problem.actions.dimensions:
+        raise ParameterError(f"no-movement: {problem.name!r} has no action for each state; it needs equal spaces")
+    return LinearPolicy(0.0, 1.0)
+
+
+def wait_at_mean(problem: Playable) -> LinearPolicy:
+    """Wait at the mean of the arrivals (the paper's heuristic)."""
+    return LinearPolicy(_arrivals(problem, "mean").mean, 0.0)
+
+
+def wait_at_median(problem: Playable) -> LinearPolicy:
+    """Wait at the median of the arrivals: optimal where relocating is free."""
+    return LinearPolicy(_arrivals(problem, "median").median, 0.0)
+
+
+def _arrivals(problem: Playable, heuristic: str) -> BetaArrivals:
+    if problem.model is None or problem.model.arrivals is None:
+        raise ParameterError(f"{heuristic}: {problem.name!r} has no arrivals; this heuristic needs the ambulance")
+    return problem.model.arrivals
+
+
+#: the heuristics by name; each makes the policy for a problem
+HEURISTICS: dict[str, Callable[[Playable], LinearPolicy]] = {
+    "no-movement": stay,
+    "mean": wait_at_mean,
+    "median": wait_at_median,
+}

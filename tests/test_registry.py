@@ -1,0 +1,218 @@
+"""The registry of algorithms, algorithms and problems of the user's own, and parameters by name."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+from tests.tabular import TabularQ
+
+import spaql
+from spaql.agents import algorithms, register, resolve
+from spaql.agents.callbacks import Callback, Evaluate, StopAfter
+from spaql.agents.foreign import ForeignAgent
+from spaql.agents.registry import name_of
+from spaql.cli import main
+from spaql.errors import NotTrainedError, ParameterError
+from spaql.gym.resolve import resolve_problem
+
+TABULAR = "tests.tabular:TabularQ"
+
+
+def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
+    entries = algorithms()
+    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera", "random", "no-movement", "mean", "median"}
+    assert [entries[name].label for name in ("spaql", "aql", "spaql-ts", "tessera")] == [
+        "SPAQL",
+        "AQL",
+        "SPAQL-TS",
+        "Tessera",
+    ]
+    assert entries["spaql"].cls is spaql.SPAQL
+    assert "scaling" in entries["spaql"].parameters
+    assert "seed" not in entries["spaql"].parameters
+    assert entries["spaql-ts"].required == ["reference", "radius"]
+    assert {name for name, entry in entries.items() if not entry.learns} == {"random", "no-movement", "mean", "median"}
+    colours = [entry.colour for entry in entries.values() if entry.colour]
+    assert len(set(colours)) == len(colours) == 5
+    for name, entry in entries.items():
+        agent = entry.make("ambulance", seed=3, **entry.example)
+        assert (name_of(agent), agent.seed) == (name, 3)
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ParameterError, match="'aql' is AQL already"):
+        register("aql", label="mine")(TabularQ)
+    assert algorithms()["aql"].cls is spaql.AQL
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sarsa", "'sarsa' is not one of .*tessera.*module:Class"),
+        ("tests.tabular:Missing", "expected a class with learn"),
+        ("tests.tabular:NoAgent", "expected a class with learn"),
+        ("tests.tabular:make_oil", "expected a class with learn"),
+        ("no_such_module:Agent", "there is no module 'no_such_module' here"),
+        (3, "3 is not one of"),
+    ],
+)
+def test_what_is_no_algorithm(name, said):
+    with pytest.raises(ParameterError, match=said):
+        resolve(name)
+
+
+@pytest.mark.parametrize("problem", ["oil", "CartPole-v1", spaql.problems.oil, lambda: gymnasium.make("CartPole-v1")])
+def test_a_foreign_algorithm_learns_and_is_evaluated(problem):
+    entry = resolve(TABULAR)
+    assert (entry.name, entry.label, entry.colour, entry.foreign) == (TABULAR, "TabularQ", None, True)
+    assert list(entry.parameters) == ["bins", "rate", "exploration"]
+    agent = entry.make(problem, seed=1, bins=6)
+    assert isinstance(agent, ForeignAgent)
+    assert agent.get_params() == {"bins": 6, "seed": 1}
+    with pytest.raises(NotTrainedError):
+        agent.evaluate(2)
+    agent.learn(600)
+    assert agent.training_steps == agent.num_timesteps == 600
+    history = agent.history
+    assert len(history) == agent.iterations > 0
+    assert (np.diff(history["training_steps"]) <= agent.problem.horizon).all()
+    evaluation = agent.evaluate(20)
+    assert evaluation.returns.tobytes() == agent.evaluate(20).returns.tobytes()
+    assert evaluation.returns.tobytes() != agent.evaluate(20, seed=7).returns.tobytes() or "oil" in agent.problem.name
+    again = entry.make(problem, seed=1, bins=6).learn(600)
+    assert again.evaluate(20).returns.tobytes() == evaluation.returns.tobytes()
+    assert again.history.tobytes() == history.tobytes()
+    assert len(agent.cells()) == 0
+    assert agent.record_evaluation(evaluation).recorded_evaluation["episodes"] == 20
+
+
+def test_a_foreign_algorithm_meets_the_environment_that_ours_meet():
+    agent = resolve(TABULAR).make("CartPole-v1", seed=5)
+    seen = []
+    agent.agent.predict = lambda observation: seen.append(np.array(observation)) or 0
+    agent.learn(10)
+    agent.evaluate(2, seed=11)
+    ours = spaql.Random("CartPole-v1", seed=5).problem.fresh(11)
+    first, _ = ours.env.reset(seed=ours.take_seed())
+    assert np.array_equal(seen[0], first)
+
+
+def test_it_learns_something():
+    agent = resolve(TABULAR).make("oil", seed=0).learn(20_000)
+    assert agent.evaluate(10).mean > spaql.Random("oil").evaluate(1000).mean + 0.5
+
+
+def test_predictions_of_a_foreign_algorithm():
+    agent = resolve(TABULAR).make("CartPole-v1", seed=1).learn(300)
+    one, state = agent.predict(np.zeros(4))
+    many, _ = agent.predict(np.zeros((3, 4)))
+    assert state is None
+    assert many.tolist() == [one] * 3
+
+
+def test_what_a_foreign_algorithm_cannot_do(tmp_path):
+    agent = resolve(TABULAR).make("oil").learn(50)
+    for call in (agent.tree, agent.rules, lambda: agent.explain([0.5]), lambda: agent.export(tmp_path / "policy.c")):
+        with pytest.raises(ParameterError, match="has no partition to read"):
+            call()
+    with pytest.raises(ParameterError, match="is not an algorithm of spaql; save it by its own means"):
+        agent.save(tmp_path / "agent")
+    with pytest.raises(ParameterError, match=r"depth: tests\.tabular:TabularQ has no such parameter; it has bins"):
+        resolve(TABULAR).make("oil", depth=3)
+    with pytest.raises(ParameterError, match="either iterations or total_timesteps"):
+        agent.learn()
+    assert not agent.can_save
+    assert agent.diagnose(total_timesteps=100) == []
+
+
+def test_callbacks_watch_and_stop_a_foreign_algorithm():
+    class Stop(Callback):
+        def due(self, agent):
+            return 200
+
+        def call(self, agent):
+            return False
+
+    evaluate = Evaluate(every=100, episodes=2)
+    agent = resolve(TABULAR).make("oil").learn(10_000, callback=[evaluate, Stop()])
+    assert [result.steps for result in evaluate.results] == [100, 200]
+    assert agent.num_timesteps == 200
+    agent.learn(iterations=4)
+    assert agent.num_timesteps == 220
+    seen = []
+    agent.learn(100, callback=[lambda agent: seen.append(agent.num_timesteps), StopAfter(100.0)])
+    assert seen[-1] == 320
+
+
+def test_a_registered_class_of_the_user_is_used_by_its_name():
+    try:
+        register("tabular", label="Tabular Q")(TabularQ)
+        assert algorithms()["tabular"].label == "Tabular Q"
+        assert name_of(resolve("tabular").make("oil")) == "tabular"
+    finally:
+        algorithms.__globals__["_ENTRIES"].pop("tabular")
+
+
+def test_problems_of_the_user_by_module_and_function():
+    oil = resolve_problem("tests.tabular:make_oil", arguments={"sharpness": 3.0})
+    assert oil.name == spaql.problems.oil(survey="quadratic", sharpness=3.0).name
+    cart = resolve_problem("tests.tabular:make_cartpole", arguments={"max_episode_steps": 20}, seed=3)
+    assert (cart.name, cart.horizon, cart.seed) == ("CartPole-v1", 20, 3)
+    by_id = resolve_problem("CartPole-v1", arguments={"max_episode_steps": 20})
+    assert by_id.horizon == 20
+    assert spaql.Tessera("tests.tabular:make_oil").learn(iterations=3).iterations == 3
+
+
+@pytest.mark.parametrize(
+    ("problem", "arguments", "said"),
+    [
+        ("tests.tabular:missing", {}, "has no function 'missing' and registers no such id"),
+        ("no_such_module:make", {}, "there is no module 'no_such_module' here"),
+        (spaql.problems.oil(), {"sharpness": 1.0}, "has been made already; leave sharpness out"),
+        (3, {}, "expected a spaql Problem or the name of one"),
+    ],
+)
+def test_what_is_no_problem(problem, arguments, said):
+    with pytest.raises(ParameterError, match=said):
+        resolve_problem(problem, arguments=arguments)
+
+
+def test_foreign_algorithms_and_problems_from_the_command_line(capsys):
+    words = ["train", "tests.tabular:make_cartpole", "--algorithm", TABULAR, "--timesteps", "500", "--episodes", "5"]
+    status = main([*words, "--quiet", "--json"])
+    assert status == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["algorithm"], result["training_steps"], result["cells"]) == (TABULAR, 500, 0)
+
+
+# Parameters ----------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_read_and_set_by_name():
+    agent = spaql.SPAQL("oil", seed=1)
+    assert agent.get_params() == {**spaql.SPAQL("oil", scaling=0.5).get_params(), "seed": 1}
+    assert agent.set_params(scaling=0.1, rollouts=3) is agent
+    expected = spaql.SPAQL("oil", scaling=0.1, rollouts=3, seed=1)
+    assert agent.get_params() == expected.get_params()
+    assert agent.learn(iterations=5).history.tobytes() == expected.learn(iterations=5).history.tobytes()
+    with pytest.raises(ParameterError, match="has learned already"):
+        agent.set_params(scaling=0.2)
+
+
+def test_parameters_are_set_on_the_same_environment():
+    agent = spaql.Tessera("CartPole-v1", bounds={1: (-3, 3), 3: (-3, 3)}, seed=1).set_params(seed=4)
+    expected = spaql.Tessera("CartPole-v1", bounds={1: (-3, 3), 3: (-3, 3)}, seed=4)
+    assert agent.learn(iterations=3).history.tobytes() == expected.learn(iterations=3).history.tobytes()
+
+
+def test_unknown_parameters_are_refused_and_checked():
+    agent = spaql.AQL("oil")
+    with pytest.raises(ParameterError, match="set_params: 'depth' is not one of scaling"):
+        agent.set_params(depth=3)
+    with pytest.raises(ParameterError, match="scaling"):
+        agent.set_params(scaling=-1.0)
+    foreign = resolve(TABULAR).make("oil", bins=4).set_params(rate=0.5, seed=2)
+    assert foreign.get_params() == {"bins": 4, "rate": 0.5, "seed": 2}
+    with pytest.raises(ParameterError, match="has learned already"):
+        foreign.learn(10).set_params(rate=0.1)
