@@ -13,7 +13,9 @@ class TabularQ:
         self.env, self.rate, self.exploration = env, rate, exploration
         self.random = np.random.default_rng(seed)
         space, actions = env.observation_space, env.action_space
-        self.edges = [np.linspace(*np.clip(ends, -3, 3), bins + 1)[1:-1] for ends in zip(space.low, space.high, strict=True)]
+        self.edges = [
+            np.linspace(*np.clip(ends, -3, 3), bins + 1)[1:-1] for ends in zip(space.low, space.high, strict=True)
+        ]
         if isinstance(actions, gymnasium.spaces.Discrete):
             self.actions = list(range(int(actions.n)))
         else:

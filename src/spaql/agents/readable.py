@@ -112,9 +112,7 @@ class Readable:
 
         agent: Any = self
         view = view_policy(agent, "plot", names, actions)
-        return plot_policy(
-            view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim
-        )
+        return plot_policy(view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
 
     def explain(
         self,
