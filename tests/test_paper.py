@@ -196,8 +196,8 @@ def test_printed_numbers():
     """Sums of the columns, added up from the paper's tables by hand."""
     means = {a: round(sum(row.rewards[a].mean for row in ROWS.values()), 2) for a in ("random", "aql", "spaql")}
     assert means == {"random": 26.83, "aql": 51.36, "spaql": 49.57}
-    assert round(sum(row.arms["spaql"].mean for row in ROWS.values()), 2) == 523.44
-    assert round(sum(row.arms["aql"].mean for row in ROWS.values()), 2) == 2639.10
+    assert round(sum(row.cells["spaql"].mean for row in ROWS.values()), 2) == 523.44
+    assert round(sum(row.cells["aql"].mean for row in ROWS.values()), 2) == 2639.10
     # Weighted by the number of the row, so that no two rows can be swapped.
     widths = [[row.rewards[a].half_width for a in ("random", "aql", "spaql")] for row in ROWS.values()]
     assert [round(sum(i * w[k] for i, w in enumerate(widths, 1)), 2) for k in range(3)] == [2.48, 2.0, 2.1]

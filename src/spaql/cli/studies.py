@@ -6,10 +6,14 @@ import argparse
 import json
 import os
 import textwrap
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from spaql.cli.parsing import add_common, add_engine, engine_of, say
 from spaql.errors import ParameterError
+
+if TYPE_CHECKING:
+    from spaql.studies.study import Study
 
 
 def add(commands: Any) -> None:
@@ -20,7 +24,7 @@ def add(commands: Any) -> None:
     add_common(demo)
     demo.set_defaults(run=_demo)
     _add_paper(commands)
-    _add_beyond(commands)
+    _add_studies(commands)
 
 
 def _add_paper(commands: Any) -> None:
@@ -44,17 +48,15 @@ def _add_paper(commands: Any) -> None:
     paper.set_defaults(run=_paper)
 
 
-def _add_beyond(commands: Any) -> None:
-    ablation = commands.add_parser(
-        "ablation", help="what each mechanism of SPAQL is worth, beside the published agents"
-    )
+def _add_studies(commands: Any) -> None:
+    ablation = commands.add_parser("ablation", help="Tessera without each of its mechanisms, beside SPAQL and AQL")
     ablation.set_defaults(run=_ablation)
-    families = commands.add_parser("families", help="SPAQL on random problems that it was not tuned on")
+    families = commands.add_parser("families", help="Tessera on random problems that it was not tuned on")
     families.add_argument(
         "--constants", action="store_true", help="instead, on the first family: each constant made smaller and larger"
     )
     families.set_defaults(run=_families)
-    control = commands.add_parser("control", help="SPAQL and the published agents on classic control")
+    control = commands.add_parser("control", help="Tessera, SPAQL, SPAQL-TS and AQL on classic control")
     control.add_argument(
         "--with-sb3", action="store_true", help="run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
     )
@@ -95,40 +97,16 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _paper(options: argparse.Namespace) -> int:
-    from spaql.studies.paper import plan, tables
-    from spaql.studies.paper.reproduce import reproduce
+    from spaql.studies.paper import plan
+    from spaql.studies.paper.reproduction import Paper
     from spaql.validation import check_whole
 
-    _check_study(options)
     if options.agents is not None:
         check_whole(options.agents, "--agents", 2, 10_000)
     settings = plan.choose_settings(options.problems)
-    chosen = (plan.quick if options.quick else plan.full)(settings, options.agents, options.seed)
-    if options.out is None:  # a part must not take the place of the whole
-        part = options.quick or options.problems or options.agents is not None or options.seed
-        options.out = "results/paper-part" if part else "results/paper"
-    try:
-        outcome = reproduce(
-            options.out,
-            chosen,
-            threads=options.threads,
-            engine=_engine_for(options),
-            progress_bar=not options.quiet,
-        )
-    except KeyboardInterrupt:
-        return _stopped(options)
-    if options.json:
-        print(json.dumps(outcome.rows(), indent=2, allow_nan=False))
-        return 0
-    print(tables.plain(outcome.cells))
-    for finding in outcome.findings:
-        print(f"\n{finding.title}: {finding.number}\n{textwrap.fill(finding.sentence, 120)}")
-    print(f"\n{outcome.cost}")
-    print(
-        f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; "
-        f"open {os.path.join(options.out, 'report.html')}"
-    )
-    return 0
+    size = plan.quick if options.quick else plan.full
+    part = bool(options.problems) or options.agents is not None
+    return _perform(options, "paper", lambda: Paper(size(settings, options.agents, options.seed)), part=part)
 
 
 def _engine_for(options: argparse.Namespace) -> Any:
@@ -146,58 +124,66 @@ def _engine_for(options: argparse.Namespace) -> Any:
 
 
 def _ablation(options: argparse.Namespace) -> int:
-    from spaql.studies.ablation import FULL, QUICK, ablate
+    from spaql.studies import ablation
 
-    return _beyond(options, "ablation", ablate, QUICK if options.quick else FULL)
+    return _perform(options, "ablation", lambda: ablation.Ablation(_size(options, ablation), options.seed))
 
 
 def _families(options: argparse.Namespace) -> int:
     from spaql.studies import families
 
     if options.constants:
-        return _beyond(options, "constants", families.vary, families.QUICK if options.quick else families.MORE)
-    return _beyond(options, "families", families.report, families.QUICK if options.quick else families.FULL)
+        size = families.QUICK if options.quick else families.MORE
+        return _perform(options, "constants", lambda: families.vary_constants(size, options.seed))
+    return _perform(options, "families", lambda: families.evaluate_family(_size(options, families), options.seed))
 
 
 def _control(options: argparse.Namespace) -> int:
     from functools import partial
 
-    from spaql.studies import control
+    from spaql.studies import control, sb3
     from spaql.validation import check_whole
 
-    size = control.QUICK if options.quick else control.FULL
+    size = _size(options, control)
     check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
-    if not options.with_sb3:
-        return _beyond(options, "control", control.benchmark, size)
-    from spaql.studies import sb3
+    if options.with_sb3:
+        sb3.package()  # before anything is done
 
-    sb3.package()  # before anything is done
+    def make() -> control.Control:
+        if not options.with_sb3:
+            return control.Control(size, options.seed)
+        settings = {"agents": options.sb3_seeds, "episodes": size.episodes, "seed": options.seed}
+        others = partial(sb3.measure, options.out, size.tasks, progress_bar=not options.quiet, **settings)
+        return control.Control(size, options.seed, others)
 
-    def perform(out: str, **settings: Any) -> control.Control:
-        same = {name: settings[name] for name in ("seed", "progress_bar")}
-        others = partial(sb3.measured, out, size.tasks, agents=options.sb3_seeds, episodes=size.episodes, **same)
-        return control.benchmark(out, others=others, **settings)
-
-    return _beyond(options, "control", perform, size)
+    return _perform(options, "control", make)
 
 
-def _beyond(options: argparse.Namespace, name: str, perform: Any, size: Any) -> int:
-    """A study with its own folder: `perform` does it, and its outcome can say itself."""
+def _size(options: argparse.Namespace, module: Any) -> Any:
+    return module.QUICK if options.quick else module.FULL
+
+
+def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:
+    """Perform a study in its folder and print its report; `part` says that the options leave some of it out."""
+    from spaql.studies.study import run_study
+
     _check_study(options)
     if options.out is None:  # a part must not take the place of the whole
-        options.out = f"results/{name}" + ("-part" if options.quick or options.seed else "")
+        options.out = f"results/{name}" + ("-part" if part or options.quick or options.seed else "")
+    engine = _engine_for(options) if hasattr(options, "engine") else None
     try:
-        outcome = perform(
-            options.out, size=size, seed=options.seed, threads=options.threads, progress_bar=not options.quiet
-        )
+        outcome = run_study(make(), options.out, engine=engine, threads=options.threads, progress_bar=not options.quiet)
     except KeyboardInterrupt:
-        return _stopped(options)
+        say(f"stopped; finished runs are kept in {options.out}, and the same command resumes")
+        return 130
+    report = outcome.report
+    assert report is not None
     if options.json:
-        print(json.dumps(outcome.to_dict(), indent=2, allow_nan=False))
+        print(json.dumps(report.data, indent=2, allow_nan=False))
         return 0
-    print(f"{outcome.plain()}\n\n{textwrap.fill(outcome.note, 120)}\n\n{outcome.cost}")
-    for path in outcome.files:
-        print(f"wrote {path}")
+    print(f"{report.text()}\n\n{textwrap.fill(report.note, 120)}\n\n{outcome.cost}")
+    page = os.path.join(options.out, "report.html")
+    print(f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; open {page}")
     return 0
 
 
@@ -208,8 +194,3 @@ def _check_study(options: argparse.Namespace) -> None:
     check_whole(options.seed, "--seed", 0, LARGEST_SEED)
     if options.threads is not None:
         check_whole(options.threads, "--threads", 1, 1024)
-
-
-def _stopped(options: argparse.Namespace) -> int:
-    say(f"stopped; finished runs are kept in {options.out}, and the same command goes on from there")
-    return 130

@@ -1,39 +1,34 @@
-"""The study behind `spaql control`: classic control, all steps counted, every score from fresh episodes.
+"""The study `spaql control`: classic control, with all steps counted, and every score from new episodes.
 
-Five problems of Gymnasium, compiled (`spaql.problems.control`); for each the budget of environment steps that the
-authors of RL Baselines3 Zoo gave to the agent cited beside it.  Default SPAQL has one configuration for all five; so
-have the published agents.  Rewards are taken as they are: the published agents are made for 0 to 1 per step, which no
-linear change of these rewards gives without changing what an early end is worth.
+Five problems of Gymnasium, compiled (`spaql.problems.control`); each has the budget of environment steps that RL
+Baselines3 Zoo gave to the agent cited beside it.  Each algorithm has one configuration for all five.  Rewards are not
+rescaled: SPAQL and AQL are made for 0 to 1 per step, which no linear change of these rewards gives without changing
+the value of an early end.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spaql._version import __version__
-from spaql.atomic_io import FIGURES, Content
+from spaql.agents.registry import resolve
 from spaql.formatting import Table
-from spaql.runner.run_spec import Run, seed_at
+from spaql.runner.run_spec import Run, seeds_at
 from spaql.stats import Estimate, combination, mean_interval
-from spaql.studies.legacy import Cost, Floats, Study, opened
-from spaql.viz import figures
-from spaql.viz.charts import Chart, Level, Series
+from spaql.studies.comparison import AQL, RANDOM, SEED_WORDS, SPAQL, TESSERA, Variant, standing
+from spaql.studies.study import Floats, Group, Report, Results, Sheet, Stage, Study, make_series
+from spaql.viz.charts import Chart, Level
 
-PARTS = (0.125, 0.25, 0.5, 1.0)
-LONGER = (1.0, 2.0, 5.0, 10.0)
+PARTS = (0.125, 0.25, 0.5, 1.0)  # of the budget
 
 
 @dataclass(frozen=True)
 class Task:
-    """A problem, its budget, the result cited beside it, the goal, and where SPAQL-TS is to hold it."""
+    """A problem, its budget, the result cited beside it, the goal, and the reference state of SPAQL-TS."""
 
     problem: str
     environment: str
@@ -52,50 +47,14 @@ TASKS = (
 )
 
 
-@dataclass(frozen=True)
-class Contender:
-    """An agent that takes part: its name in JSON and tables, its algorithm and parameters, and parts of the budget."""
-
-    key: str
-    name: str
-    algorithm: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple[float, ...] = PARTS
-
-    def runs(self, task: Task, agents: int, episodes: int, seed: int) -> list[Run]:
-        """One for each agent."""
-        parameters = dict(self.parameters)
-        if self.algorithm == "spaql-ts":
-            parameters["reference"] = list(task.reference)
-        budgets = tuple(int(part * task.budget) for part in self.parts)
-        return [
-            Run(
-                task.problem,
-                {},
-                self.algorithm,
-                parameters,
-                seed_at(seed, "control", self.key, task.problem, agent),
-                0,
-                episodes,
-                budgets=budgets,
-            )
-            for agent in range(agents)
-        ]
-
-
-Tessera = Contender("tessera", "SPAQL", "tessera")
-PUBLISHED = Contender("spaql", "SPAQL published", "spaql")
-TERMINAL = Contender("spaql-ts", "SPAQL-TS", "spaql-ts", {"radius": 1.0})
-AQL = Contender("aql", "AQL", "aql", {"rollouts": 0})
-RANDOM = Contender("random", "Random", "random", parts=(1.0,))
-TENFOLD = Contender("spaql-tenfold", "SPAQL, ten times the steps", "tessera", parts=LONGER)
-CONTENDERS = (Tessera, PUBLISHED, TERMINAL, AQL, RANDOM, TENFOLD)
-RIVALS = (PUBLISHED, TERMINAL, AQL, RANDOM)
-
+SPAQL_TS = Variant("spaql-ts", "spaql-ts", {"radius": 1.0})
+TENFOLD = Variant("tessera-tenfold", "tessera", title="Tessera, ten times the steps")
+OTHER_PARTS = {RANDOM: (1.0,), TENFOLD: (1.0, 2.0, 5.0, 10.0)}
+RIVALS = (SPAQL, SPAQL_TS, AQL, RANDOM)
 NOTE = (
-    "Mean return of {agents} agents with {episodes} fresh episodes each, half of its 95% interval, and cells. Minus: "
-    "behind SPAQL at the 5% level (Welch). Budget: environment steps, learning and selection together; where it is too "
-    "small for an iteration, nothing was measured and nothing is counted. SPAQL-TS is told the state to hold, with "
+    "Mean return of {agents} agents with {episodes} new episodes each, half of its 95% interval, and cells. Minus: "
+    "behind Tessera at the 5% level (Welch). Budget: environment steps of learning and selection; where it is too "
+    "small for one iteration, nothing was measured and nothing is counted. SPAQL-TS is given the state to hold, with "
     "lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, cited, not measured here."
 )
 OTHERS_NOTE = (
@@ -106,82 +65,129 @@ OTHERS_NOTE = (
 
 @dataclass(frozen=True)
 class Size:
-    """How large the study is."""
+    """Numbers of agents and evaluation episodes, variants, and tasks."""
 
     agents: int
     episodes: int
-    contenders: tuple[Contender, ...] = CONTENDERS
+    variants: tuple[Variant, ...] = (TESSERA, *RIVALS, TENFOLD)
     tasks: tuple[Task, ...] = TASKS
 
 
 FULL = Size(20, 200)
-QUICK = Size(4, 50, (Tessera, PUBLISHED, TERMINAL, AQL, RANDOM))
+QUICK = Size(4, 50, (TESSERA, *RIVALS))
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Scores of one contender on one task, `[agents, budgets]`."""
+    """Results of one variant on one task, `[agents, budgets]`."""
 
     budgets: tuple[int, ...]
-    fresh: Floats
-    arms: Floats
+    evaluation: Floats
+    cells: Floats
     steps: Floats
 
-    def score(self, at: int) -> Estimate | None:
-        """At one of the budgets; None where it is too small for an iteration of some agent."""
-        return None if np.isnan(self.fresh[:, at]).any() else mean_interval(self.fresh[:, at])
+    def score(self, at: int = -1) -> Estimate | None:
+        """The mean at one of the budgets; None where it is too small for an iteration of some agent."""
+        return None if np.isnan(self.evaluation[:, at]).any() else mean_interval(self.evaluation[:, at])
 
-    @property
-    def last(self) -> Estimate | None:
-        """At all of the budget."""
-        return self.score(-1)
+
+class Control(Study):
+    """Tessera and the algorithms of the literature on classic control.
+
+    Parameters
+    ----------
+    size, seed
+        Of the study.
+    others
+        Returns rows of further agents, measured elsewhere: `agent`, `problem`, `seed`, `mean`; called when the folder
+        is locked.
+    """
+
+    def __init__(
+        self, size: Size = FULL, seed: int = 0, others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    ) -> None:
+        self.size, self.seed, self.others = size, seed, others
+        self.rows: Sequence[Mapping[str, Any]] = ()
+        self.groups = {(variant, task): self._group(variant, task) for variant in size.variants for task in size.tasks}
+
+    def _group(self, variant: Variant, task: Task) -> Group:
+        parameters = dict(variant.parameters)
+        if variant.algorithm == "spaql-ts":
+            parameters["reference"] = list(task.reference)
+        budgets = tuple(int(part * task.budget) for part in OTHER_PARTS.get(variant, PARTS))
+        run = Run(task.problem, {}, variant.algorithm, parameters, 0, 0, self.size.episodes, budgets=budgets)
+        word = SEED_WORDS.get(variant.name, variant.name)
+        seeds = seeds_at(self.size.agents, self.seed, "control", word, task.problem)
+        return Group(task.environment, variant.label, run, seeds)
+
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """All runs at once, after those of other packages."""
+        self.rows = list(self.others())
+        yield Stage(list(self.groups.values()))
+
+    def report(self, results: Results) -> Report:
+        """One table, and curves over environment steps."""
+        names = "evaluation", "cells", "steps"
+        curves = {key: Curve(group.run.budgets, *results.stack(group, *names)) for key, group in self.groups.items()}
+        return Curves(self.size, self.seed, curves, self.rows).report()
 
 
 @dataclass(frozen=True, eq=False)
-class Control:
-    """The finished study."""
+class Curves:
+    """All curves by variant and task, with rows of agents of other packages, and what they show."""
 
     size: Size
     seed: int
-    curves: dict[tuple[str, str], Curve]  # by contender and problem
-    others: list[dict[str, Any]]  # rows of agents of Stable-Baselines3, where they were run
-    cost: Cost
-    files: list[Path]
+    curves: Mapping[tuple[Variant, Task], Curve]
+    others: Sequence[Mapping[str, Any]] = ()
 
-    def standing(self, task: Task, rival: Contender) -> int | None:
-        """1 where SPAQL is ahead of a rival at the 5% level, -1 where it is behind, else 0; None if not measured."""
-        ours, theirs = (self.curves[each.key, task.problem].fresh[:, -1] for each in (Tessera, rival))
+    def standing(self, task: Task, rival: Variant) -> int | None:
+        """1 where Tessera is ahead of a rival at the 5% level, -1 where it is behind, else 0; None if not measured."""
+        ours, theirs = (self.curves[variant, task].evaluation[:, -1] for variant in (TESSERA, rival))
         if np.isnan(ours).any() or np.isnan(theirs).any():
             return None
-        difference = combination([ours, theirs], [1.0, -1.0])
-        return int(difference.low > 0.0) - int(difference.high < 0.0)
+        return standing(combination([ours, theirs], [1.0, -1.0]))
 
-    def against(self, rival: Contender) -> tuple[int, int]:
-        """On how many tasks SPAQL is ahead of a rival, and on how many both were measured."""
+    def against(self, rival: Variant) -> tuple[int, int]:
+        """On how many tasks Tessera is ahead of a rival, and on how many both were measured."""
         standings = [self.standing(task, rival) for task in self.size.tasks]
-        measured = [standing for standing in standings if standing is not None]
-        return sum(standing > 0 for standing in measured), len(measured)
+        measured = [each for each in standings if each is not None]
+        return measured.count(1), len(measured)
 
-    def rows(self) -> list[list[str]]:
-        """The table, its head first."""
-        rows = [["agent", *(f"{task.environment} {task.budget // 1000}k" for task in self.size.tasks)]]
-        for contender in self.size.contenders:
-            row = [contender.name]
-            for task in self.size.tasks:
-                curve = self.curves[contender.key, task.problem]
-                if curve.last is None:
-                    row.append("budget too small")
-                    continue
-                mark = "-" if contender in RIVALS and self.standing(task, contender) == 1 else ""
-                arms = curve.arms[:, -1].mean()
-                cells = f", {arms:,.0f}" if arms else ""
-                row.append(f"{_number(curve.last.mean)} ± {_number(curve.last.half_width)}{mark}{cells}")
-            rows.append(row)
+    def report(self) -> Report:
+        """Table, sentences, figure and data."""
+        size = self.size
+        note = NOTE.format(agents=size.agents, episodes=size.episodes) + (OTHERS_NOTE if self.others else "")
+        charts = [self._chart(task) for task in size.tasks]
+        under = f"mean of {size.agents} agents in new episodes; bands: 95%"
+        return Report(
+            "control",
+            f"Classic control; seed {self.seed}; spaql {__version__}",
+            summary=self.sentences(),
+            tables=[self._table()],
+            note=note,
+            figures={"control": Sheet("Classic control, all steps counted", charts, under)},
+            data=self.data(),
+        )
+
+    def _table(self) -> Table:
+        rows = [
+            [variant.label, *(self._cell(variant, task) for task in self.size.tasks)] for variant in self.size.variants
+        ]
         for name in dict.fromkeys(str(row["agent"]) for row in self.others):
             rows.append([name, *(self._other(name, task) for task in self.size.tasks)])
         rows.append(["reached by others", *(task.cited for task in self.size.tasks)])
         rows.append(["goal", *(f"{task.goal:g}" for task in self.size.tasks)])
-        return rows
+        return Table(["agent", *(f"{task.environment} {task.budget // 1000}k" for task in self.size.tasks)], rows)
+
+    def _cell(self, variant: Variant, task: Task) -> str:
+        curve = self.curves[variant, task]
+        score = curve.score()
+        if score is None:
+            return "budget too small"
+        mark = "-" if variant in RIVALS and self.standing(task, variant) == 1 else ""
+        cells = curve.cells[:, -1].mean()
+        return f"{_number(score.mean)} ± {_number(score.half_width)}{mark}" + (f", {cells:,.0f}" if cells else "")
 
     def _other(self, name: str, task: Task) -> str:
         means = [float(row["mean"]) for row in self.others if (row["agent"], row["problem"]) == (name, task.problem)]
@@ -191,133 +197,62 @@ class Control:
         return f"{_number(score.mean)} ± {_number(score.half_width)} ({len(means)} seeds)"
 
     def sentences(self) -> list[str]:
-        """What it says about the targets."""
-        told, every = [], len(self.size.tasks)
+        """Which rivals Tessera is ahead of, and which goals it reaches."""
+        parts, count = [], len(self.size.tasks)
         for rival in RIVALS:
             ahead, measured = self.against(rival)
-            told.append(f"{rival.name} on {ahead}" + ("" if measured == every else f" of the {measured} measured"))
-        scores = {task: self.curves[Tessera.key, task.problem].last for task in self.size.tasks}
+            parts.append(f"{rival.label} on {ahead}" + ("" if measured == count else f" of the {measured} measured"))
+        scores = {task: self.curves[TESSERA, task].score() for task in self.size.tasks}
         reached = [task.environment for task, score in scores.items() if score is not None and score.mean >= task.goal]
         goals = f"It reaches the goal on {', '.join(reached)}." if reached else "It reaches none of the goals."
-        return [f"Of {every} problems SPAQL is ahead of {', '.join(told)} (Welch, 5%).", goals]
+        return [f"Of {count} problems Tessera is ahead of {', '.join(parts)} (Welch, 5%).", goals]
 
-    @property
-    def note(self) -> str:
-        """How to read the table."""
-        return NOTE.format(agents=self.size.agents, episodes=self.size.episodes) + (OTHERS_NOTE if self.others else "")
-
-    def plain(self) -> str:
-        """The table for a terminal."""
-        return "\n\n".join([Table(self.rows()[0], self.rows()[1:]).text(), *self.sentences()])
-
-    def text(self) -> str:
-        """The table as Markdown."""
-        head = f"# Classic control; seed {self.seed}; spaql {__version__}"
-        return (
-            "\n\n".join([head, Table(self.rows()[0], self.rows()[1:]).markdown(), *self.sentences(), self.note]) + "\n"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+    def data(self) -> dict[str, Any]:
+        """All numbers, ready for JSON."""
         rows = []
-        for (agent, problem), curve in self.curves.items():
+        for (variant, task), curve in self.curves.items():
             for at, budget in enumerate(curve.budgets):
                 score = curve.score(at)
                 rows.append(
                     {
-                        "agent": agent,
-                        "problem": problem,
+                        "agent": variant.name,
+                        "problem": task.problem,
                         "budget": budget,
                         "mean": None if score is None else score.mean,
                         "low": None if score is None else score.low,
                         "high": None if score is None else score.high,
-                        "arms": float(curve.arms[:, at].mean()),
+                        "cells": float(curve.cells[:, at].mean()),
                         "steps": float(curve.steps[:, at].mean()),
                     }
                 )
-        against = {rival.key: self.against(rival) for rival in RIVALS}
-        ahead = {key: count for key, (count, _) in against.items()}
-        measured = {key: count for key, (_, count) in against.items()}
-        size = {"agents": self.size.agents, "episodes": self.size.episodes}
-        goals = {task.problem: task.goal for task in self.size.tasks}
-        counts = {"ahead": ahead, "measured": measured}
-        return {"spaql": __version__, "seed": self.seed, **size, **counts, "goals": goals, "rows": rows} | (
-            {"others": self.others} if self.others else {}
-        )
+        against = {rival.name: self.against(rival) for rival in RIVALS}
+        return {
+            "spaql": __version__,
+            "seed": self.seed,
+            "agents": self.size.agents,
+            "episodes": self.size.episodes,
+            "ahead": {name: ahead for name, (ahead, _) in against.items()},
+            "measured": {name: measured for name, (_, measured) in against.items()},
+            "goals": {task.problem: task.goal for task in self.size.tasks},
+            "rows": rows,
+        } | ({"others": list(self.others)} if self.others else {})
 
-    def charts(self) -> list[Chart]:
-        """Fresh score against all environment steps, a panel per problem."""
-        charts = []
-        for task in self.size.tasks:
-            series, levels = [], []
-            for contender in self.size.contenders:
-                curve = self.curves[contender.key, task.problem]
-                found = [(float(budget), curve.score(at)) for at, budget in enumerate(curve.budgets)]
-                kept = [(steps, score) for steps, score in found if score is not None]
-                if contender is RANDOM:
-                    levels.append(Level(RANDOM.name, kept[0][1].mean, look="Random"))
-                elif kept and contender is not TENFOLD:
-                    series.append(
-                        Series(
-                            contender.name,
-                            [steps for steps, _ in kept],
-                            [score.mean for _, score in kept],
-                            [score.low for _, score in kept],
-                            [score.high for _, score in kept],
-                            contender.name,
-                        )
-                    )
-            levels.append(Level("goal", task.goal, look="optimum"))
-            charts.append(Chart(task.environment, "environment steps", "return", tuple(series), tuple(levels)))
-        return charts
+    def _chart(self, task: Task) -> Chart:
+        """Mean return against environment steps."""
+        series, levels = [], []
+        for variant in self.size.variants:
+            curve = self.curves[variant, task]
+            scores = {float(budget): curve.score(at) for at, budget in enumerate(curve.budgets)}
+            points = {steps: score for steps, score in scores.items() if score is not None}
+            if variant is RANDOM:
+                mean = next(iter(points.values())).mean
+                levels.append(Level(variant.label, mean, colour=resolve("random").colour or ""))
+            elif points and variant is not TENFOLD:
+                values = list(points.values())
+                series.append(make_series(variant.label, list(points), values, algorithm=variant.algorithm))
+        levels.append(Level("goal", task.goal, look="optimum"))
+        return Chart(task.environment, "environment steps", "return", tuple(series), tuple(levels))
 
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
-
-
-def benchmark(
-    folder: str | os.PathLike[str],
-    *,
-    size: Size = FULL,
-    seed: int = 0,
-    threads: int | None = None,
-    progress_bar: bool | None = None,
-    others: Callable[[], Sequence[dict[str, Any]]] = tuple,
-) -> Control:
-    """Do the study, or what is left of it, and write table and figure into the folder.
-
-    Interrupted at any moment, it goes on from where it was when it is called again.  `others` gives rows of further
-    agents, measured elsewhere: `agent`, `problem`, `seed`, `mean`; it is called when the folder is locked.
-    """
-    groups = {
-        (contender.key, task.problem): contender.runs(task, size.agents, size.episodes, seed)
-        for contender in size.contenders
-        for task in size.tasks
-    }
-    with opened(folder, threads=threads, progress_bar=progress_bar) as study:
-        rows = list(others())
-        cost = study.complete(run for group in groups.values() for run in group)
-        curves = {key: _curve(study, group) for key, group in groups.items()}
-        files: list[Path] = []
-        done = Control(size, seed, curves, rows, cost, files)
-        files += study.write(_files(done))
-    return done
-
-
-def _curve(study: Study, runs: Sequence[Run]) -> Curve:
-    arrays = [study.store.arrays(run.id) for run in runs]
-    fresh, arms, steps = (
-        np.array([each[name] for each in arrays], dtype=float) for name in ("evaluation", "cells", "steps")
-    )
-    return Curve(runs[0].budgets, fresh, arms, steps)
-
-
-def _files(done: Control) -> dict[str, Content]:
-    note = f"mean of {done.size.agents} agents, fresh episodes; bands: 95%"
-    draw = partial(figures.panels, done.charts(), title="Classic control, all steps counted", columns=3, note=note)
-    return {
-        "control.md": done.text(),
-        "control.json": json.dumps(done.to_dict(), indent=1, allow_nan=False) + "\n",
-        **figures.writers(f"{FIGURES}/control", draw),
-    }

@@ -42,7 +42,7 @@ def package() -> Any:
     return stable_baselines3
 
 
-def measured(
+def measure(
     folder: str | os.PathLike[str],
     tasks: Sequence[Task],
     *,

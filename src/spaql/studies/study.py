@@ -22,12 +22,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
 from spaql.agents.training import shown
 from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_files
@@ -40,8 +41,9 @@ from spaql.runner.engines.lasting import Lasting
 from spaql.runner.run_many import Tally, announce, over, perform
 from spaql.runner.run_spec import Run, code, prepare, problem_of
 from spaql.runner.store import STORE, Failure, Store
+from spaql.stats import Estimate
 from spaql.viz import figures
-from spaql.viz.charts import Chart, Mosaic
+from spaql.viz.charts import Chart, Mosaic, Series
 from spaql.viz.html import Section, render_page
 
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
@@ -125,6 +127,11 @@ class Results:
         """Return the arrays of each run by name, in the order of the seeds; empty for a run that has none."""
         return [self.store.arrays(key, names) for key in group.ids]
 
+    def stack(self, group: Group, *names: str) -> list[Floats]:
+        """Return arrays that all runs of the group have in one length, `[seeds, ...]` for each name."""
+        runs = self.arrays(group, names)
+        return [np.stack([run[name] for run in runs]).astype(np.float64) for name in names]
+
     def failure(self, group: Group) -> tuple[Run, Failure] | None:
         """Return the first run of the group that failed, and why; None where none did."""
         failures = self.store.failures()
@@ -185,6 +192,8 @@ class Report:
         All numbers, ready for JSON.
     files
         Further files; one of the same name replaces a file that every report has.
+    terminal
+        Text for a terminal; made from the tables and the summary unless given.
     """
 
     name: str
@@ -196,9 +205,12 @@ class Report:
     figures: Mapping[str, Sheet | Chart] = field(default_factory=dict)
     data: Any = None
     files: Mapping[str, Content] = field(default_factory=dict)
+    terminal: str = ""
 
     def text(self) -> str:
         """For a terminal."""
+        if self.terminal:
+            return self.terminal
         tables = [f"{table.caption}\n\n{table.text()}" if table.caption else table.text() for table in self.tables]
         return "\n\n".join([self.title, *tables, *self.summary])
 
@@ -234,6 +246,22 @@ class Report:
 
 def _writers(name: str, figure: Sheet | Chart) -> dict[str, Callable[[Path], object]]:
     return figures.writers(f"{FIGURES}/{name}", partial(_draw, figure))
+
+
+def make_series(
+    name: str,
+    x: Sequence[Any],
+    estimates: Sequence[Estimate],
+    *,
+    algorithm: str | None = None,
+    look: str = "",
+    style: Literal["line", "dashed", "points"] = "line",
+    factor: float = 1.0,
+) -> Series:
+    """Make a series of estimates, times a factor, with their intervals; an algorithm has its own colour."""
+    means, lows, highs = ([factor * getattr(e, part) for e in estimates] for part in ("mean", "low", "high"))
+    colour = (resolve(algorithm).colour if algorithm else None) or ""
+    return Series(name, x, means, lows, highs, look or algorithm or name, style, colour)
 
 
 def _draw(figure: Sheet | Chart) -> Any:

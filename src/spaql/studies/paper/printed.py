@@ -27,12 +27,14 @@ class Row:
     """What the paper prints of one problem."""
 
     rewards: dict[str, Printed]  # by algorithm: random, aql, spaql
-    arms: dict[str, Printed]  # aql, spaql
+    cells: dict[str, Printed]  # aql, spaql; the paper calls cells arms, and Sinclair et al. balls
     bold: tuple[str, ...]  # the best, or both where Welch's test finds no difference
 
 
-def _row(random: str, aql: str, spaql: str, aql_arms: str, spaql_arms: str, *bold: str) -> Row:
-    read = [Printed(*(float(part) for part in text.split("+-"))) for text in (random, aql, spaql, aql_arms, spaql_arms)]
+def _row(random: str, aql: str, spaql: str, aql_cells: str, spaql_cells: str, *bold: str) -> Row:
+    read = [
+        Printed(*(float(part) for part in text.split("+-"))) for text in (random, aql, spaql, aql_cells, spaql_cells)
+    ]
     return Row(dict(zip(("random", "aql", "spaql"), read, strict=False)), {"aql": read[3], "spaql": read[4]}, bold)
 
 

@@ -1,0 +1,177 @@
+"""Measurements of the paper's study: scores of every group of agents, chosen scalings, curves and partitions.
+
+The scaling is chosen twice.  *As in the paper*: by the mean training score of the agents that are then reported.
+*Separately*: by the mean evaluation of the tuning agents, which are not reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.problems.optimum import Optimum, optimum
+from spaql.runner.run_spec import Run
+from spaql.studies.paper.plan import LEARNERS, LONG, Plan, Setting
+from spaql.studies.study import Floats, Group, Results
+from spaql.viz.charts import Mosaic
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Learning curves of a group of agents, of the policy that each would return."""
+
+    iteration: NDArray[np.int32]  # [points]
+    steps: NDArray[np.int64]  # [points] training and selection steps until then
+    moment: NDArray[np.int32]  # [moments]
+    moment_steps: Floats  # [moments]
+    training_score: Floats  # [agents, points]
+    cells: Floats  # [agents, points]
+    evaluation: Floats  # [agents, moments]
+    moment_cells: Floats  # [agents, moments]
+
+    def x(self, axis: str) -> NDArray[Any]:
+        """Iterations or environment steps of the points."""
+        return self.iteration if axis == "iterations" else self.steps
+
+    def moment_x(self, axis: str) -> NDArray[Any]:
+        """Iterations or environment steps of the moments."""
+        return self.moment if axis == "iterations" else self.moment_steps
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingPartition:
+    """The partition of one agent at one time step, at several moments of training."""
+
+    algorithm: str
+    scaling: float | None
+    step: int
+    iterations: list[int]
+    frames: list[Mosaic]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Scalings of one algorithm on one problem: as the paper chooses, and chosen on other agents."""
+
+    paper: float | None
+    separate: float | None
+
+
+NO_CHOICE = Choice(None, None)
+
+
+class Measurements:
+    """Everything measured, by setting, algorithm and scaling.
+
+    Parameters
+    ----------
+    plan
+        What was run.
+    results
+        Where the values are.
+    """
+
+    def __init__(self, plan: Plan, results: Results) -> None:
+        self.plan, self.results = plan, results
+        self._curves: dict[tuple[str, str, float | None], Curves] = {}
+        self._growths: dict[tuple[str, str], list[GrowingPartition]] = {}
+
+    def values(self, group: Group, metric: str = "evaluation") -> Floats:
+        """One number per agent, `[agents]`."""
+        return self.results.values(group, metric)
+
+    @cached_property
+    def choices(self) -> dict[tuple[str, str], Choice]:
+        """The scalings of each algorithm on each problem; Tessera has none."""
+        choices = {(setting.id, "tessera"): NO_CHOICE for setting in self.plan.settings}
+        for setting in self.plan.short:
+            for name in LEARNERS:
+                scores = {
+                    x: self.values(self.plan.study(setting, name, x), "training_score") for x in self.plan.scalings
+                }
+                tuning = {x: self.values(self.plan.tuning(setting, name, x)) for x in self.plan.scalings}
+                best = (max(group, key=lambda x, group=group: float(group[x].mean())) for group in (scores, tuning))  # type: ignore[misc]
+                choices[setting.id, name] = Choice(*best)
+        if any(setting.id == LONG for setting in self.plan.settings):
+            choices |= {(LONG, name): choices["oil-laplace-1", name] for name in LEARNERS}
+        return choices
+
+    @property
+    def chosen_groups(self) -> list[Group]:
+        """Groups with curves of every scaling that was chosen in one way or the other, each once."""
+        return [
+            self.plan.curves(setting, name, scaling)
+            for setting in self.plan.settings
+            for name in LEARNERS
+            for scaling in sorted({*vars(self.choices[setting.id, name]).values()})
+        ]
+
+    def as_in_paper(self, setting: Setting, algorithm: str, metric: str = "training_score") -> Floats:
+        """Values of the agents that the paper would report, `[agents]`."""
+        return self.values(self.plan.curves(setting, algorithm, self.choices[setting.id, algorithm].paper), metric)
+
+    def separate(self, setting: Setting, algorithm: str, metric: str = "evaluation") -> Floats:
+        """Values of the agents whose scaling was chosen on other agents, or of Tessera, `[agents]`."""
+        return self.values(self.plan.curves(setting, algorithm, self.choices[setting.id, algorithm].separate), metric)
+
+    @cached_property
+    def optima(self) -> dict[str, Optimum]:
+        """The exact optimum of each problem."""
+        return {setting.id: optimum(setting.make()) for setting in self.plan.settings}
+
+    def percent(self, setting: Setting) -> float:
+        """The factor that turns a return into percent of the optimum."""
+        return 100 / self.optima[setting.id].value
+
+    def curves(self, setting: Setting, algorithm: str, *, paper: bool = False) -> Curves:
+        """Curves of the agents whose scaling was chosen separately, or as in the paper; read once."""
+        choice = self.choices[setting.id, algorithm]
+        scaling = choice.paper if paper else choice.separate
+        key = setting.id, algorithm, scaling
+        if key not in self._curves:
+            group = self.plan.curves(setting, algorithm, scaling)
+            (first,) = self.results.arrays(group.first(1), ("iteration", "steps", "moment"))
+            at = np.interp(first["moment"], first["iteration"], first["steps"])
+            names = "training_score", "cells", "evaluation", "moment_cells"
+            axes = first["iteration"], first["steps"], first["moment"], at
+            self._curves[key] = Curves(*axes, *self.results.stack(group, *names))
+        return self._curves[key]
+
+    def portrait(self, setting: Setting, algorithm: str) -> Group:
+        """The agent with the best training score among those that the paper would report; Tessera's first agent."""
+        scaling = self.choices[setting.id, algorithm].paper
+        best = 0 if scaling is None else int(np.argmax(self.as_in_paper(setting, algorithm)))
+        return self.plan.portrait(setting, algorithm, scaling, best)
+
+    def growth(self, setting: Setting, algorithm: str) -> list[GrowingPartition]:
+        """Partitions of the portrayed agent, by time step; read once."""
+        key = setting.id, algorithm
+        if key not in self._growths:
+            group = self.portrait(setting, algorithm)
+            (arrays,) = self.results.arrays(group)
+            self._growths[key] = [_growth(group.run, arrays, step) for step in group.run.watch]
+        return self._growths[key]
+
+
+def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> GrowingPartition:
+    cells = arrays["frames"][arrays["frames"]["step"] == step]
+    policies = arrays["policies"][arrays["policies"]["step"] == step]
+    iterations = np.unique(cells["iteration"]).tolist()
+    frames = []
+    for iteration in iterations:
+        now, policy = cells[cells["iteration"] == iteration], policies[policies["iteration"] == iteration]
+        frames.append(
+            Mosaic(
+                np.stack([now["state_low"], now["action_low"]], axis=1),
+                np.stack([now["state_high"], now["action_high"]], axis=1),
+                now["q"],
+                now["visits"],
+                now["depth"],
+                (np.append(policy["from"], now["state_high"].max()), policy["cell"]),
+            )
+        )
+    return GrowingPartition(run.algorithm, run.parameters.get("scaling"), step, iterations, frames)

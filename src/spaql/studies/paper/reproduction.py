@@ -1,0 +1,215 @@
+"""The study `spaql paper`: the runs of a plan, and their tables, figures, findings and page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from spaql._version import __version__
+from spaql.atomic_io import FIGURES
+from spaql.formatting import Table
+from spaql.runner.run_spec import code
+from spaql.studies.paper.findings import FINDINGS, Finding, make_findings
+from spaql.studies.paper.measurements import Measurements
+from spaql.studies.paper.panels import (
+    cells_chart,
+    make_sheets,
+    partition_title,
+    reward_chart,
+    scaling_chart,
+)
+from spaql.studies.paper.plan import BIAS_SCALING, COMPARED, LEARNERS, SETTINGS, Plan, Setting, full
+from spaql.studies.paper.printed import ROLLOUTS
+from spaql.studies.paper.rows import TableRow, by_problem, make_rows
+from spaql.studies.paper.tables import TERMINAL, make_brief_table, make_tables
+from spaql.studies.study import Report, Results, Stage, Study
+from spaql.viz.html import Case, Growth, Section, render_page
+
+TITLE = "Single-partition adaptive Q-learning: the paper's tables, and what is true"
+_VERDICT = ("reproduction", "running-maximum", "ranking", "cells", "all-steps", "tessera")
+_PORTRAITS = {
+    "aql": "of the agent with the best training score",
+    "spaql": "of the agent with the best training score, the partition it would return",
+    "tessera": "of the first agent, the partition it would return",
+}
+
+
+class Paper(Study):
+    """The paper's study.
+
+    Parameters
+    ----------
+    plan
+        What to run; see `spaql.studies.paper.plan.full` and `quick`.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        names = [setting.id for setting in SETTINGS]
+        names += [f"{p}-{kind}" for p in ("oil", "ambulance") for kind in ("steps", "scaling", "scaling-evaluation")]
+        names += [f"finding-{key}" for key in FINDINGS]
+        self.known_files = [f"{FIGURES}/{name}.{kind}" for name in names for kind in ("png", "svg")]
+
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """All agents; the chosen ones again, with curves; the best ones again, with partitions."""
+        plan, measurements = self.plan, Measurements(self.plan, results)
+        # Each problem will have one or two chosen groups of each algorithm, and a portrait of each algorithm.
+        curves = [plan.curves(setting, name, plan.scalings[0]) for setting in plan.settings for name in LEARNERS]
+        portraits = [*curves, *(plan.tessera(setting) for setting in plan.settings)]
+        last = sum(group.run.cost for group in portraits)
+        yield Stage(plan.first(), later=last + sum(group.cost for group in curves))
+        yield Stage(measurements.chosen_groups, later=last)
+        yield Stage([measurements.portrait(setting, name) for setting in plan.settings for name in COMPARED])
+
+    def report(self, results: Results) -> Report:
+        """Tables, findings, figures and page."""
+        measurements = Measurements(self.plan, results)
+        rows = make_rows(measurements)
+        findings = make_findings(measurements, rows)
+        tables, subtitle = make_tables(rows), describe(self.plan)
+        records = [row.record() for row in rows]
+        latex = "\n\n".join(replace(table, caption=table.caption.split(". ")[-1]).tex().strip() for table in tables)
+        data = {"study": subtitle, "code": code(), "findings": [finding.to_dict() for finding in findings]}
+        return Report(
+            "tables",
+            "The paper's tables, and what is true",
+            subtitle,
+            tables=[make_brief_table(rows), *tables],
+            figures={
+                **make_sheets(measurements),
+                **{f"finding-{finding.id}": finding.chart for finding in findings},
+            },
+            data=records,
+            files={
+                "tables.csv": Table.of_records(records).csv(),
+                "tables.tex": f"% Needs \\usepackage{{booktabs}}\n\n{latex}\n",
+                "findings.md": findings_markdown(self.plan, findings),
+                "findings.json": json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+                "report.html": render_page(TITLE, make_sections(measurements, rows, findings), subtitle),
+            },
+            terminal=terminal_text(tables, findings),
+        )
+
+
+def describe(plan: Plan) -> str:
+    """The size of the study in one sentence."""
+    sizes = {setting.problem: plan.agents[setting.problem] for setting in plan.settings}
+    agents = " and ".join(f"{count} agents ({problem})" for problem, count in sizes.items())
+    whole = replace(plan, seed=0) == full()
+    problems = "1 problem" if len(plan.short) == 1 else f"{len(plan.short)} problems"
+    problems += " and H = 50" if len(plan.settings) > len(plan.short) else ""
+    return (
+        f"{'The whole study' if whole else 'A part of the study'} of Araújo, Figueiredo and Ayala Botto (2020), run "
+        f"anew: {problems}, {len(plan.scalings)} scalings, {agents} each, seed {plan.seed}; spaql {__version__}."
+    )
+
+
+def method(plan: Plan) -> list[str]:
+    """How the study was done, in paragraphs."""
+    problems = {setting.problem for setting in plan.settings}
+    tuned = " and ".join(f"{n} per scaling ({problem})" for problem, n in plan.fewer.items() if problem in problems)
+    trained = " or ".join(
+        f"{iterations:,} ({problem})"
+        for problem, iterations in sorted({(s.problem, s.iterations) for s in plan.settings}, reverse=True)
+    )
+    return [
+        f"AQL and SPAQL are those of the papers, with N = {ROLLOUTS} rollouts, trained for K = {trained} iterations. "
+        "Tessera plays one episode per iteration and no rollouts. The seed of a run is a hash of the study's seed and "
+        "of its place in the study, so that no two runs share random numbers; training, selection and evaluation draw "
+        "from separate streams.",
+        "Training score: for every scaling the agents' own final scores are averaged, and the best scaling is reported "
+        "on the same agents, as in the paper. SPAQL's own score is the running maximum of its rollouts, AQL's is the "
+        f"mean of the last {ROLLOUTS}.",
+        f"Evaluation: the returned policy of every agent plays {plan.episodes:,} new episodes. The scaling is the one "
+        f"with the best mean evaluation of other agents, {tuned}, which are not reported.",
+        f"The bias of the running maximum is measured at scaling {BIAS_SCALING:g}. H = 50 takes its scalings "
+        "from H = 5. Exact optima come from dynamic programming with a certified tolerance. Environment steps count "
+        "training and selection; AQL's rollouts only draw its curve and change nothing, so they do not count. The "
+        "paper calls cells arms.",
+        "Curves show the policy that an agent would return if it stopped there: training score (dashed) and evaluation "
+        f"in {plan.moment_episodes} new episodes per agent and moment (solid).",
+    ]
+
+
+def terminal_text(tables: Sequence[Table], findings: Sequence[Finding]) -> str:
+    """The main columns of all tables, and the findings."""
+    rows = [row for table in tables for row in table.select(*TERMINAL).rows]
+    parts = [Table(TERMINAL, rows, left=2, sections=True).text()]
+    return "\n\n".join(parts + [f"{finding.title}: {finding.number}\n{finding.sentence}" for finding in findings])
+
+
+def findings_markdown(plan: Plan, findings: Sequence[Finding]) -> str:
+    """The findings with their figures."""
+    parts = ["# Findings\n", describe(plan) + "\n"]
+    for finding in findings:
+        parts += [
+            f"## {finding.title}\n",
+            finding.sentence + "\n",
+            f"**{finding.number}**: {finding.meaning}.\n",
+            f"![{finding.chart.title}](figures/finding-{finding.id}.svg)\n",
+        ]
+    parts += ["## Method\n", *(paragraph + "\n" for paragraph in method(plan))]
+    return "\n".join(parts)
+
+
+def make_sections(measurements: Measurements, rows: Sequence[TableRow], findings: Sequence[Finding]) -> list[Section]:
+    """The sections of the page."""
+    plan = measurements.plan
+    verdict = [finding.sentence for finding in findings if finding.id in _VERDICT]
+    return [
+        Section("Main results", verdict),
+        Section("Tables", tables=[table.html() for table in make_tables(rows)]),
+        Section("Problems", cases=[_case(measurements, setting, rows) for setting in plan.settings]),
+        Section(
+            "Findings",
+            parts=[
+                Section(
+                    finding.title,
+                    [finding.sentence],
+                    charts=[finding.chart],
+                    id=f"finding-{finding.id}",
+                    highlight=(finding.number, finding.meaning),
+                )
+                for finding in findings
+            ],
+        ),
+        Section("Method", method(plan)),
+    ]
+
+
+def _case(measurements: Measurements, setting: Setting, rows: Sequence[TableRow]) -> Case:
+    scaling = []
+    if setting in measurements.plan.short:
+        scaling = [scaling_chart(measurements, setting, "evaluation")]
+    charts = {
+        axis: [
+            reward_chart(measurements, setting, axis),
+            cells_chart(measurements, setting, axis, COMPARED),
+            *scaling,
+        ]
+        for axis in ("iterations", "steps")
+    }
+    growth = [
+        Growth(partition_title(each), _PORTRAITS[name], each.iterations, each.frames)
+        for name in ("spaql", "aql", "tessera")
+        for each in measurements.growth(setting, name)
+    ]
+    return Case(setting.id, setting.name, _summary(setting, rows), charts, growth)
+
+
+def _summary(setting: Setting, rows: Sequence[TableRow]) -> str:
+    """One problem in a few sentences."""
+    ours = {name: by_problem(rows)[setting.id, name] for name in COMPARED}
+    parts = [f"The optimum is {ours['aql'].optimum:.3f}."]
+    for row in (ours[name] for name in LEARNERS):
+        assert row.training_score is not None
+        parts.append(
+            f"{row.label} earns {row.evaluation.mean:.3f} in new episodes ({100 * row.share:.1f}% of the optimum, "
+            f"ξ = {row.choice.separate:g}); its training score is {row.training_score.mean:.3f} "
+            f"(ξ = {row.choice.paper:g})."
+        )
+    tessera = ours["tessera"]
+    parts.append("The curves are those of the training scores' agents.")
+    parts.append(f"Tessera earns {tessera.evaluation.mean:.3f} ({100 * tessera.share:.1f}%).")
+    return " ".join(parts)
