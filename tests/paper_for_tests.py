@@ -26,7 +26,6 @@ def small_plan(seed=0, problems=tuple(SMALL)):
         (0.5, 1.0),
         sizes,
         fewer,
-        fewer,
         seed,
         episodes=10,
         points=10,
@@ -38,9 +37,10 @@ def small_plan(seed=0, problems=tuple(SMALL)):
 
 if __name__ == "__main__":
     from spaql.errors import SpaqlError
-    from spaql.studies.paper.reproduce import reproduce
+    from spaql.studies.paper.reproduction import Paper
+    from spaql.studies.study import run_study
 
     try:
-        reproduce(sys.argv[1], small_plan(), threads=int(sys.argv[2]), progress_bar=False)
+        run_study(Paper(small_plan()), sys.argv[1], threads=int(sys.argv[2]), progress_bar=False)
     except SpaqlError as error:
         sys.exit(f"one sentence: {error}")

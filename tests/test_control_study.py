@@ -10,12 +10,14 @@ import pytest
 
 from spaql import cli
 from spaql.errors import StoreError
+from spaql.runner.run_spec import seed_at
 from spaql.studies import control, sb3
+from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA
 
 pytestmark = pytest.mark.compiled_only
 
 SMALL = tuple(replace(task, budget=1600) for task in control.TASKS if task.problem in ("cartpole", "pendulum"))
-FEW = control.Size(2, 3, (control.Tessera, *control.RIVALS), SMALL)
+FEW = control.Size(2, 3, (TESSERA, *control.RIVALS), SMALL)
 
 
 @pytest.fixture
@@ -66,34 +68,34 @@ def test_a_damaged_file_is_one_sentence_and_stays(text, tmp_path, capsys, monkey
 
 
 def test_a_score_that_is_no_number_is_damage(tmp_path, scored):
-    sb3.measured(tmp_path, SMALL[:1], agents=2, episodes=5)
+    sb3.measure(tmp_path, SMALL[:1], agents=2, episodes=5)
     path = tmp_path / sb3.NAME
     path.write_text(path.read_text().replace("1.0,", "NaN,", 1).replace('"version": NaN', '"version": "1.0"'))
     with pytest.raises(StoreError, match="damaged"):
-        sb3.measured(tmp_path, SMALL[:1], agents=2, episodes=5)
+        sb3.measure(tmp_path, SMALL[:1], agents=2, episodes=5)
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, scored):
     (tmp_path / sb3.NAME).mkdir()
     with pytest.raises(StoreError, match="cannot be read"):
-        sb3.measured(tmp_path, SMALL, agents=2, episodes=5)
+        sb3.measure(tmp_path, SMALL, agents=2, episodes=5)
 
 
 def test_a_row_is_found_again_by_all_that_it_depends_on(tmp_path, scored):
-    first = sb3.measured(tmp_path, SMALL, agents=2, episodes=5)
+    first = sb3.measure(tmp_path, SMALL, agents=2, episodes=5)
     assert [row["agent"] for row in first] == [f"{name} (SB3)" for name in ("DQN", "PPO", "SAC", "PPO") for _ in "12"]
-    assert sb3.measured(tmp_path, SMALL, agents=2, episodes=5) == first
+    assert sb3.measure(tmp_path, SMALL, agents=2, episodes=5) == first
     assert len(scored) == 8
-    more = sb3.measured(tmp_path, SMALL, agents=3, episodes=5)
+    more = sb3.measure(tmp_path, SMALL, agents=3, episodes=5)
     assert len(scored) == len(more) == 12
     assert [row for row in more if row in first] == first
     shorter = [replace(task, budget=800) for task in SMALL]
     for tasks, given in ((shorter, {}), (SMALL, {"episodes": 6}), (SMALL, {"seed": 1})):
         before = len(scored)
-        rows = sb3.measured(tmp_path, tasks, **{"agents": 2, "episodes": 5, **given})
+        rows = sb3.measure(tmp_path, tasks, **{"agents": 2, "episodes": 5, **given})
         assert len(scored) == before + 8
         assert not [row for row in rows if row in more]
-    assert sb3.measured(tmp_path, SMALL, agents=2, episodes=5) == first  # what is not asked for is kept, not told
+    assert sb3.measure(tmp_path, SMALL, agents=2, episodes=5) == first  # what is not asked for is kept, not told
 
 
 def test_agents_of_another_package_stand_in_the_table(tmp_path, capsys, monkeypatch, scored):
@@ -111,20 +113,28 @@ def test_agents_of_another_package_stand_in_the_table(tmp_path, capsys, monkeypa
     assert cli.main(command) == 0
     shown = capsys.readouterr().out
     assert "SB3" not in shown
-    assert "every run had been done before" in shown
+    assert "all runs were finished before" in shown
 
 
 def test_a_budget_that_is_too_small_is_no_victory():
-    def curve(contender, task):
-        scores = np.array([[10.0], [11.0]]) if contender is control.Tessera else np.array([[1.0], [2.0]])
-        small = contender is control.AQL and task is SMALL[0]  # one of its agents had no room for an iteration
+    def curve(variant, task):
+        scores = np.array([[10.0], [11.0]]) if variant is TESSERA else np.array([[1.0], [2.0]])
+        small = variant is AQL and task is SMALL[0]  # one of its agents had no room for an iteration
         return control.Curve((1600,), np.where([[small], [False]], np.nan, scores), scores, scores)
 
-    curves = {(each.key, task.problem): curve(each, task) for each in FEW.contenders for task in SMALL}
-    done = control.Control(FEW, 0, curves, [], None, [])
-    assert (done.standing(SMALL[0], control.AQL), done.standing(SMALL[1], control.AQL)) == (None, 1)
-    assert done.against(control.AQL) == (1, 1)
-    assert done.against(control.RANDOM) == (2, 2)
-    assert "SPAQL-TS on 2, AQL on 1 of the 1 measured, Random on 2 (Welch, 5%)" in done.sentences()[0]
-    assert (done.to_dict()["ahead"]["aql"], done.to_dict()["measured"]["aql"]) == (1, 1)
-    assert "nothing was measured and nothing is counted" in done.text()
+    curves = control.Curves(FEW, 0, {(each, task): curve(each, task) for each in FEW.variants for task in SMALL})
+    assert (curves.standing(SMALL[0], AQL), curves.standing(SMALL[1], AQL)) == (None, 1)
+    assert curves.against(AQL) == (1, 1)
+    assert curves.against(RANDOM) == (2, 2)
+    report = curves.report()
+    assert "SPAQL-TS on 2, AQL on 1 of the 1 measured, Random on 2 (Welch, 5%)" in report.summary[0]
+    assert (report.data["ahead"]["aql"], report.data["measured"]["aql"]) == (1, 1)
+    assert "nothing was measured and nothing is counted" in report.markdown()
+
+
+def test_seeds_are_hashed_from_the_words_of_the_first_release():
+    """Other words would be other random numbers, and the results in docs/study would not be those of this code."""
+    study = control.Control(control.FULL)
+    for variant, word in ((TESSERA, "spaql"), (SPAQL, "spaql-published"), (control.TENFOLD, "spaql-tenfold")):
+        group = study.groups[variant, control.TASKS[0]]
+        assert group.seeds == [seed_at(0, "control", word, "cartpole", agent) for agent in range(20)]

@@ -15,7 +15,7 @@ from spaql.runner.engines.engine import Again, Engine, Outcome, attempt
 from spaql.runner.run_many import perform
 from spaql.runner.run_spec import Run
 from spaql.runner.store import Failure, Record, Store
-from spaql.studies.legacy import opened
+from spaql.studies.study import Group, Stage, Study, run_study
 
 OIL = {"survey": "laplace", "sharpness": 10}
 
@@ -141,12 +141,26 @@ def test_an_interruption_does_not_wait_for_a_long_run(store):
     all_threads_ended()  # the long one heard it
 
 
+class Staged(Study):
+    """Groups one after the other; what the store says of progress after each of them."""
+
+    def __init__(self, *groups):
+        self.groups, self.states = groups, []
+
+    def stages(self, results):
+        for group in self.groups:
+            yield Stage([group])
+            self.states.append(results.store.progress["state"])
+
+
 def test_a_study_that_needs_all_its_runs_stops_at_the_first_that_fails(tmp_path):
-    with opened(tmp_path, threads=1) as study:
-        with pytest.raises(StudyError, match=r"spaql\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
-            study.perform([run(0), run(seed=3, parameters={"scaling": -1.0}), *[run(seed) for seed in range(9, 99)]])
-        assert run(0).id in study.store.finished()
-        assert len(study.store) < 60
+    bad = Group("oil", "bad", run(parameters={"scaling": -1.0}), [3])
+    study = Staged(Group("oil", "spaql", run(), [0]), bad, Group("oil", "spaql", run(), range(9, 99)))
+    with pytest.raises(StudyError, match=r"spaql\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
+        run_study(study, tmp_path, threads=1)
+    with Store.reading(tmp_path / "runs.sqlite") as store:
+        assert store.finished() == {run(0).id}
+        assert store.progress["state"] == "stopped"
 
 
 def test_what_came_back_with_the_run_that_stopped_it_is_kept(store):
@@ -200,11 +214,9 @@ def test_what_is_said_of_progress(store):
 
 
 def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
-    with opened(tmp_path, threads=1) as study:
-        study.perform([run(0)])
-        assert study.store.progress["state"] == "runs"
-        study.perform([run(0), run(1)])
-        assert study.store.progress["state"] == "runs"
+    study = Staged(Group("oil", "spaql", run(), [0]), Group("oil", "spaql", run(), [0, 1]))
+    run_study(study, tmp_path, threads=1)
+    assert study.states == ["runs", "runs"]
     with Store.reading(tmp_path / "runs.sqlite") as reading:
         assert (reading.progress["state"], reading.progress["done"]) == ("over", 2)
 

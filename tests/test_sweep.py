@@ -144,7 +144,7 @@ def test_the_example_of_the_paper_is_the_paper():
         for setting in full.short
         for algorithm in plan.LEARNERS
         for scaling in full.scalings
-        for run in full.study(setting, algorithm, scaling)
+        for run in full.study(setting, algorithm, scaling).runs
     }
     assert {run.id for run in Sweep.read(EXAMPLES / "paper.toml").runs} == wanted
 

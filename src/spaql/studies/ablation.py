@@ -16,7 +16,9 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
-from spaql.studies.comparison import (
+from spaql.studies.paper.printed import SCALINGS
+from spaql.studies.study import Report, Results, Sheet, Stage, Study, make_series
+from spaql.studies.variants import (
     AQL,
     LONGER,
     SPAQL,
@@ -28,8 +30,6 @@ from spaql.studies.comparison import (
     paper_columns,
     random_columns,
 )
-from spaql.studies.paper.printed import SCALINGS
-from spaql.studies.study import Report, Results, Sheet, Stage, Study, make_series
 from spaql.viz.charts import Chart, Level
 
 PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}

@@ -19,8 +19,8 @@ from spaql.agents.registry import resolve
 from spaql.formatting import Table
 from spaql.runner.run_spec import Run, seeds_at
 from spaql.stats import Estimate, combination, mean_interval
-from spaql.studies.comparison import AQL, RANDOM, SEED_WORDS, SPAQL, TESSERA, Variant, standing
 from spaql.studies.study import Floats, Group, Report, Results, Sheet, Stage, Study, make_series
+from spaql.studies.variants import AQL, RANDOM, SEED_WORDS, SPAQL, TESSERA, Variant, standing
 from spaql.viz.charts import Chart, Level
 
 PARTS = (0.125, 0.25, 0.5, 1.0)  # of the budget

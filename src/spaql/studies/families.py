@@ -13,9 +13,9 @@ import numpy as np
 
 from spaql._version import __version__
 from spaql.formatting import Table
-from spaql.studies.comparison import AQL, RANDOM, SPAQL, TESSERA, Column, Comparison, Score, Variant, random_columns
 from spaql.studies.paper.printed import SCALINGS
 from spaql.studies.study import Report, Results, Stage, Study
+from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA, Column, Comparison, Score, Variant, random_columns
 
 CHOSEN_ON, REPORTED_ON = 1, 2
 STEPS = 25_000

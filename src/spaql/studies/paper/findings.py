@@ -270,8 +270,8 @@ def running_maximum(measurements: Measurements, rows: Sequence[TableRow]) -> Fin
         return combination([bias(setting, rollouts) for setting in members], np.full(len(members), 1 / len(members)))
 
     def share(rollouts: int) -> float:
-        evaluations = {setting: measurements.values(plan.bias(setting, rollouts)) for setting in settings}
-        return float(np.mean([measurements.percent(s) * values.mean() for s, values in evaluations.items()]))
+        evaluations = [(setting, measurements.values(plan.bias(setting, rollouts))) for setting in settings]
+        return float(np.mean([measurements.percent(setting) * values.mean() for setting, values in evaluations]))
 
     overall, others = gap(settings, ROLLOUTS), [count for count in BIAS_ROLLOUTS if count != ROLLOUTS]
     sentence = (

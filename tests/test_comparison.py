@@ -1,4 +1,4 @@
-"""The studies past the paper: budgets are kept, numbers are those of the agents, and words follow the numbers."""
+"""Ablation and families: budgets are kept, numbers are those of the agents, and words follow the numbers."""
 
 import json
 
@@ -9,23 +9,23 @@ import spaql
 from spaql import cli
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.problems.random_travel import draw, random_travel_share
-from spaql.runner.run_spec import agent_of, execute
-from spaql.runner.store import Store
+from spaql.runner.run_spec import agent_of, execute, seed_at
+from spaql.runner.store import STORE, Store
 from spaql.stats import mean_interval, welch
 from spaql.studies import ablation, families
-from spaql.studies.contest import (
+from spaql.studies.variants import (
     AQL,
     LONGER,
-    PUBLISHED,
     RANDOM,
-    Contest,
+    SPAQL,
+    TESSERA,
+    Comparison,
     Score,
     Task,
-    Tessera,
     paper_columns,
-    wild_columns,
+    random_columns,
 )
-from spaql.studies.legacy import Sample, Study
+from spaql.studies.study import Results, Stage, Study, run_study
 
 pytestmark = pytest.mark.compiled_only
 
@@ -34,21 +34,34 @@ SMALL_FAMILIES = families.Size(8, 2, 20, (0.5, 1.0))
 
 
 def score_of(*shares, seeds=""):
-    blank = np.zeros(0)
-    samples = [Sample(*[blank] * 8) for _ in shares]
-    return Score([np.array(each, dtype=float) for each in shares], samples, [None] * len(shares), seeds)
+    blank = [np.zeros(0) for _ in shares]
+    return Score([np.array(each, dtype=float) for each in shares], blank, blank, [None] * len(shares), seeds)
+
+
+def runs_of(comparison, variant, columns, part=1.0):
+    return [run for group in comparison.groups(variant, columns, part) for run in group.runs]
+
+
+class One(Study):
+    """One variant in one column."""
+
+    def __init__(self, groups):
+        self.groups = groups
+
+    def stages(self, results):
+        yield Stage(self.groups)
 
 
 # Who plays how long ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", [0.1, 0.25, 1.0])
-@pytest.mark.parametrize("contender", [Tessera, AQL, PUBLISHED], ids=lambda contender: contender.key)
-def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(contender, part):
-    contest = Contest(0, (0.5,))
-    columns = paper_columns(lambda problem: 2, 20)[5:7] + wild_columns(1, 8, 25_000, 2, 20)
+@pytest.mark.parametrize("variant", [TESSERA, AQL, SPAQL], ids=lambda variant: variant.name)
+def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(variant, part):
+    comparison = Comparison(0, (0.5,))
+    columns = paper_columns(lambda problem: 2, 20)[5:7] + random_columns(1, 8, 25_000, 2, 20)
     for column in columns:
-        run, task = contest.runs(contender, [column], part)[0], column.tasks[0]
+        run, task = runs_of(comparison, variant, [column], part)[0], column.tasks[0]
         scalars = execute(run).scalars
         steps = scalars["training_steps"] + scalars["selection_steps"]
         budget = part * task.steps
@@ -57,27 +70,38 @@ def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(contender,
 
 def test_the_longer_published_agent_plays_as_many_episodes():
     column = paper_columns(lambda problem: 2, 20)[0]
-    (run, _) = Contest(0, (0.5,)).runs(LONGER, [column])
+    (run, _) = runs_of(Comparison(0, (0.5,)), LONGER, [column])
     assert run.iterations == 5000
-    assert Contest(0).runs(RANDOM, [column])[0].iterations == 0
+    assert runs_of(Comparison(0), RANDOM, [column])[0].iterations == 0
 
 
 def test_who_shares_seeds():
-    contest = Contest(0, (0.5,))
+    comparison = Comparison(0, (0.5,))
     columns = paper_columns(lambda problem: 3, 20)
-    seeds = [[run.seed for run in contest.runs(contender, columns)] for contender in (Tessera, AQL, PUBLISHED)]
+    seeds = [[run.seed for run in runs_of(comparison, variant, columns)] for variant in (TESSERA, AQL, SPAQL)]
     assert len({seed for each in seeds for seed in each}) == 3 * 36  # no two algorithms share random numbers
-    left = [run.seed for run in contest.runs(ablation.LEFT_OUT[0], columns)]
+    left = [run.seed for run in runs_of(comparison, ablation.DISABLED[0], columns)]
     assert left == seeds[0]  # one that differs by a mechanism differs by that alone
-    assert not {run.seed for run in Contest(1).runs(Tessera, columns)} & set(seeds[0])
+    assert not {run.seed for run in runs_of(Comparison(1), TESSERA, columns)} & set(seeds[0])
 
 
-def test_published_agents_meet_random_problems_without_unit_and_zero():
-    (column, *_) = wild_columns(1, 4, 1000, 2, 20)
-    problem = agent_of(Contest(0).runs(AQL, [column])[0]).problem
+def test_seeds_are_hashed_from_the_words_of_the_first_release():
+    """Other words would be other random numbers, and the results in docs/study would not be those of this code."""
+    (column, *_) = paper_columns(lambda problem: 2, 20)
+    (wild, *_) = random_columns(1, 4, 1000, 2, 20)
+    for variant, word in ((TESSERA, "spaql"), (SPAQL, "spaql-published"), (AQL, "aql"), (LONGER, "spaql-published")):
+        (group,) = Comparison(0, (0.5,)).groups(variant, [column])
+        assert group.seeds == [seed_at(0, "beyond", word, "oil", "quadratic", 1, 5, agent) for agent in range(2)]
+        (group,) = Comparison(3, (0.5,)).groups(variant, [wild])
+        assert group.seeds == [seed_at(3, "beyond", word, "wild", 1, 0, agent) for agent in range(2)]
+
+
+def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
+    (column, *_) = random_columns(1, 4, 1000, 2, 20)
+    problem = agent_of(runs_of(Comparison(0), AQL, [column])[0]).problem
     recipe = draw(1, 0)
     assert problem.parameters[4:6].tolist() == [1.0, 0.0]
-    assert agent_of(Contest(0).runs(Tessera, [column])[0]).problem.parameters[4:6].tolist() == [
+    assert agent_of(runs_of(Comparison(0), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
         recipe.unit,
         recipe.zero,
     ]
@@ -91,14 +115,13 @@ def test_published_agents_meet_random_problems_without_unit_and_zero():
 
 def test_the_best_scaling_counts(tmp_path):
     column = paper_columns(lambda problem: 3, 50)[6]
-    contest = Contest(0, (0.01, 0.5, 5.0))
-    with Store(tmp_path / "runs.sqlite", code="test") as store:
-        study = Study(store, threads=2)
-        study.perform(contest.runs(AQL, [column], 0.1))
-        score = contest.score(study, AQL, column, 0.1)
+    comparison = Comparison(0, (0.01, 0.5, 5.0))
+    run_study(One(comparison.groups(AQL, [column], 0.1)), tmp_path, threads=2, progress_bar=False)
+    with Store.reading(tmp_path / STORE) as store:
+        score = comparison.score(Results(store), AQL, column, 0.1)
     best = spaql.optimum(spaql.problems.ambulance(arrivals="uniform", cost=0.0)).value
     shares = {}
-    for run in contest.runs(AQL, [column], 0.1):
+    for run in runs_of(comparison, AQL, [column], 0.1):
         scaling = run.parameters["scaling"]
         problem = spaql.problems.ambulance(**run.arguments)
         agent = spaql.AQL(problem, scaling=scaling, rollouts=0, seed=run.seed).learn(iterations=run.iterations)
@@ -144,14 +167,15 @@ def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablation")
-    return folder, ablation.ablate(folder, size=SMALL, progress_bar=False)
+    study = ablation.Ablation(SMALL)
+    return folder, study, run_study(study, folder, progress_bar=False)
 
 
 def test_the_ablation_has_every_row_and_column(small):
-    folder, done = small
-    rows = done.to_dict()["rows"]
+    folder, study, outcome = small
+    rows = outcome.report.data["rows"]
     keys = {(row["agent"], row["problem"], row["budget"]) for row in rows}
-    problems = [column.key for column in (*done.paper, *done.families)]
+    problems = [column.name for column in (*study.paper, *study.random)]
     assert len(problems) == 16
     for agent in ["tessera", *(f"without-{name}" for name in MECHANISMS)]:
         assert {(agent, problem, 1.0) for problem in problems} <= keys
@@ -160,44 +184,52 @@ def test_the_ablation_has_every_row_and_column(small):
     assert len(keys) == len(rows)
     for row in rows:
         assert row["share_low"] <= row["share"] <= row["share_high"]
-        assert row["arms"] > 0
+        assert row["cells"] > 0
         if row["agent"] != "spaql-longer":
             assert row["steps"] <= row["budget"] * 25_000
     json.dumps(rows, allow_nan=False)
-    names = {path.relative_to(folder).as_posix() for path in done.files}
-    assert names == {"ablation.md", "ablation.json", "figures/ablation.png", "figures/ablation.svg"}
+    names = {path.relative_to(folder).as_posix() for path in outcome.files}
+    assert names == {
+        "ablation.md",
+        "ablation.json",
+        "report.html",
+        "figures/ablation.png",
+        "figures/ablation.svg",
+    }
 
 
 def test_the_targets_are_what_the_rows_say(small):
-    _, done = small
-    rows = {(row["agent"], row["problem"], row["budget"]): row for row in done.to_dict()["rows"]}
-    paper = [column.key for column in done.paper]
-    found = done.targets()
-    shares = {key: rows["tessera", key, 1.0]["share"] for key in paper}
-    assert found["lowest_share"] == min(shares.values()) == shares[found["lowest_share_on"]]
+    _, study, outcome = small
+    report = outcome.report
+    rows = {(row["agent"], row["problem"], row["budget"]): row for row in report.data["rows"]}
+    paper = [column.name for column in study.paper]
+    targets = report.data["targets"]
+    shares = {name: rows["tessera", name, 1.0]["share"] for name in paper}
+    assert targets["lowest_share"] == min(shares.values()) == shares[targets["lowest_share_on"]]
     ahead = behind = 0
-    for key in paper:
+    for name in paper:
         for part in (0.1, 0.25, 1.0):
             for agent in ("aql", "spaql"):
-                row = rows[agent, key, part]
-                ahead += row["minus_spaql_high"] < 0.0
-                behind += row["minus_spaql_low"] > 0.0
-    assert (found["ahead"], found["behind"], found["comparisons"]) == (ahead, behind, 72)
-    text = done.text()
-    for sentence in done.sentences():
+                row = rows[agent, name, part]
+                ahead += row["minus_tessera_high"] < 0.0
+                behind += row["minus_tessera_low"] > 0.0
+    assert (targets["ahead"], targets["behind"], targets["comparisons"]) == (ahead, behind, 72)
+    text = report.markdown()
+    assert len(report.summary) == 3
+    for sentence in report.summary:
         assert sentence in text
-    assert f"{100 * found['lowest_share']:.2f}%" in text
+    assert f"{100 * targets['lowest_share']:.2f}%" in text
     for name in MECHANISMS:
         assert f"| without {name} |" in text
 
 
-def test_a_second_call_does_nothing_again_and_another_seed_is_another_study(small):
-    folder, done = small
+def test_a_second_call_does_nothing_again(small):
+    folder, _, outcome = small
     before = (folder / "ablation.json").read_bytes()
-    again = ablation.ablate(folder, size=SMALL, threads=1, progress_bar=False)
+    again = run_study(ablation.Ablation(SMALL), folder, threads=1, progress_bar=False)
     assert again.cost.runs == 0
     assert (folder / "ablation.json").read_bytes() == before
-    assert done.cost.runs > 500
+    assert outcome.cost.runs > 500
 
 
 @pytest.mark.parametrize(("options", "name"), [([], "families"), (["--constants"], "constants")])
@@ -215,8 +247,8 @@ def test_families_on_the_command_line(options, name, tmp_path, capsys, monkeypat
     assert json.loads((tmp_path / f"{name}.json").read_text()) == told
     assert cli.main(command) == 0
     shown = capsys.readouterr().out
-    assert f"{100 * rows['spaql', 'all']['share']:.1f} ± " in shown
-    assert "every run had been done before" in shown
+    assert f"{100 * rows['tessera', 'all']['share']:.1f} ± " in shown
+    assert "all runs were finished before" in shown
 
 
 def test_the_table_of_constants_says_the_defaults():

@@ -267,7 +267,14 @@ def random_columns(family: int, problems: int, steps: int, agents: int, episodes
     columns = []
     for first, kind in enumerate(KINDS):
         tasks = tuple(
-            Task(RANDOM_PROBLEM, {"family": family, "number": number}, draw(family, number).horizon, steps, agents, episodes)
+            Task(
+                RANDOM_PROBLEM,
+                {"family": family, "number": number},
+                draw(family, number).horizon,
+                steps,
+                agents,
+                episodes,
+            )
             for number in range(first, problems, len(KINDS))
         )
         columns.append(Column(f"family-{family}-{kind.replace(' ', '-')}", kind, tasks))
