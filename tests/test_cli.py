@@ -403,13 +403,13 @@ def test_a_recording_has_the_physics_that_were_learned(tmp_path):
     from spaql.viz import recording
 
     agent = spaql.Tessera(spaql.problems.pendulum(gravity=1.0, horizon=400), seed=1).learn(iterations=1)
-    env = recording._drawing(agent)
+    env = recording._make_environment(agent.problem)
     assert env.unwrapped.g == 1.0
     assert env.spec.max_episode_steps == 400
-    assert recording._drawing(spaql.Tessera("cartpole", seed=1).learn(iterations=1)).spec.id == "CartPole-v1"
+    assert recording._make_environment(spaql.problems.cartpole()).spec.id == "CartPole-v1"
     for problem in (spaql.problems.oil(), dataclasses.replace(spaql.problems.pendulum(), parameters=[1.0, 2.0])):
-        with pytest.raises(spaql.errors.ParameterError, match="no environment that can draw it"):
-            recording._drawing(spaql.Tessera(problem, seed=1).learn(iterations=1))
+        with pytest.raises(spaql.errors.ParameterError, match="no environment that can render it"):
+            recording._make_environment(problem)
 
 
 def test_all_algorithms_are_called_by_their_names():

@@ -29,13 +29,12 @@ def view_policy(
 ) -> PolicyView:
     """Return the view of an agent's policy; `what` is the caller's name, for errors."""
     agent._require_training()
-    policy = agent._policy()
-    if not len(policy):
+    if not len(agent.cells()):
         raise ParameterError(f"{what}: {type(agent).__name__} has no partition to look at; SPAQL and AQL do")
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
     scaling = getattr(agent, "scaling", None)
-    return PolicyView(agent.problem, policy, algorithm=label, scaling=scaling, names=names, actions=actions)
+    return PolicyView(agent.problem, agent._policy(), algorithm=label, scaling=scaling, names=names, actions=actions)
 
 
 def make_page(

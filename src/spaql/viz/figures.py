@@ -35,7 +35,6 @@ from spaql.viz.style import GRID, INK, POLICY, QUIET, Look
 _COLUMN = 10 / 3  # inches; three columns are what a page holds
 _AXES = 1.78  # inches, the height of the axes of a panel
 _DASHES = (0, (5, 3))
-_STEPS = [1, 2, 2.5, 5, 10]
 _HEADING = 13.0  # points
 _LETTER = 0.54  # usual width of a letter, in units of the size of type
 # Settings that matplotlib only has for the whole process: one thread at a time, and put back.  The names inside an SVG
@@ -262,32 +261,21 @@ def _draw_trace(axes: Axes, trace: Trace, look: Look, sizes: _Sizes) -> None:
 # Ticks ---------------------------------------------------------------------------------------------------------------
 
 
-class _Numbers(ScalarFormatter):
-    """Plain numbers, with commas from 10,000 on."""
-
-    def __init__(self) -> None:
-        super().__init__(useOffset=False)
-        self.set_powerlimits((-4, 7))
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        if self.orderOfMagnitude == 0 and np.abs(self.locs).max(initial=0) >= 1e4 and float(x).is_integer():
-            return self.fix_minus(f"{x:,.0f}")
-        return super().__call__(x, pos)
-
-
 def set_ticks(axis: Any, most: int) -> None:
-    """Choose the ticks of an axis: at most so many round numbers."""
+    """Choose the ticks of an axis within its limits: at most so many round numbers, with commas from 10,000 on."""
     low, high = sorted(axis.get_view_interval())
+    plain = ScalarFormatter(useOffset=False)
+    plain.set_powerlimits((-4, 7))
+    commas = FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", "\N{MINUS SIGN}") if abs(x) < 1e7 else f"{x:.0e}")
+    axis.set_minor_formatter(NullFormatter())
     if axis.get_scale() != "log" or high < 3 * low:
-        axis.set_major_locator(MaxNLocator(nbins=most, steps=_STEPS))
-        axis.set_major_formatter(_Numbers())
-        axis.set_minor_formatter(NullFormatter())
+        axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_formatter(commas if 1e4 <= max(-low, high) < 1e7 else plain)
         return
     decades = math.log10(high / low)
     subs = (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 2 else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=most + 1 if decades >= 2 else 12))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}" if 1e-4 <= x < 1e7 else f"{x:.0e}"))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(commas)
 
 
 def _tilt(names: Sequence[str], width: float, size: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The report page: what is in the file, and what a reader sees of it in a real browser."""
+"""Pages of studies: what is in the file, and what a reader sees of it in a real browser."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 import browsers
-from spaql.viz import html as pages
-from spaql.viz import report
-from spaql.viz.charts import Chart, Level, Mosaic, Series
-from spaql.viz.figures import looks
+from spaql.viz import html, style
+from spaql.viz.charts import Chart, Level, Mosaic, Series, looks_of, place
+from spaql.viz.html import Case, Growth, Section, render_page
+from spaql.viz.plotly_figure import to_plotly
 
-ASSETS = Path(report.__file__).parent / "assets"
+ASSETS = Path(html.__file__).parent / "assets"
 NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!-- \u2028"
 FRAMES = 40
+SPAQL, AQL = "#0072B2", "#D55E00"
 
 
 # A small study
 
 
-def curves(title: str, *, steps: bool = False, nasty: bool = False) -> dict[str, Any]:
+def curves(title: str, *, steps: bool = False, nasty: bool = False) -> Chart:
     x = np.arange(1, 51) * (105 if steps else 1)
     y = np.log(np.arange(1, 51))
     name = NASTY if nasty else "SPAQL"
@@ -45,31 +46,31 @@ def curves(title: str, *, steps: bool = False, nasty: bool = False) -> dict[str,
         "environment steps" if steps else "training iteration",
         "return",
         (
-            Series(name, x.tolist(), y.tolist(), (y - 0.1).tolist(), (y + 0.1).tolist(), look="SPAQL"),
-            Series("AQL", x.tolist(), (0.9 * y).tolist(), look="AQL", style="dashed"),
+            Series(name, x.tolist(), y.tolist(), (y - 0.1).tolist(), (y + 0.1).tolist(), look="SPAQL", colour=SPAQL),
+            Series("AQL", x.tolist(), (0.9 * y).tolist(), look="AQL", style="dashed", colour=AQL),
         ),
         (Level("optimum", 4.25, look="optimum"), Level("Random", 0.3, 0.2, 0.4, look="Random")),
         note="Mean of 4 runs.",
-    ).to_dict()
+    )
 
 
-def scalings() -> dict[str, Any]:
+def scalings() -> Chart:
     x, y = [0.01, 0.1, 1.0, 10.0], [1.0, 2.0, math.nan, 1.5]
     low, high = [0.9, 1.9, math.nan, 1.4], [1.1, 2.1, math.nan, 1.6]
     series = (
         Series("SPAQL", x, y, low, high, look="SPAQL", style="points"),
         Series("AQL", x, y, low, high, look="AQL", style="points"),
     )
-    return Chart("Reward by scaling", "scaling", "return", series, x_scale="log").to_dict()
+    return Chart("Reward by scaling", "scaling", "return", series, x_scale="log")
 
 
-def differences() -> dict[str, Any]:
+def differences() -> Chart:
     names = ["oil, a long name", NASTY, "ambulance, a long name"]
     points = Series("SPAQL", names, [0.1, 0.2, 0.3], [0.0, 0.1, 0.2], [0.2, 0.3, 0.4], look="", style="points")
-    return Chart("Bias", "", "difference", (points,), x_scale="category").to_dict()
+    return Chart("Bias", "", "difference", (points,), x_scale="category")
 
 
-def growth(frames: int, seed: int) -> list[dict[str, Any]]:
+def growth(frames: int, seed: int) -> list[Mosaic]:
     """A partition that begins as one cell and has three cells quartered from frame to frame."""
     random = np.random.default_rng(seed)
     cells = [(0.0, 0.0, 1.0, 0)]
@@ -82,79 +83,61 @@ def growth(frames: int, seed: int) -> list[dict[str, Any]]:
         inside = (corner[:, 0, None] <= middles) & (middles < (corner[:, 0] + size)[:, None])
         played = np.argmax(np.where(inside, q[:, None], -np.inf), axis=0)
         visits = [4**d for d in depth]
-        mosaics.append(Mosaic(corner, corner + size[:, None], q, visits, depth, (edges, played)).to_dict())
+        mosaics.append(Mosaic(corner, corner + size[:, None], q, visits, depth, (edges, played)))
         for _ in range(3):
             x, y, s, d = cells.pop(int(random.integers(len(cells))))
             cells += [(x + i * s / 2, y + j * s / 2, s / 2, d + 1) for i in (0, 1) for j in (0, 1)]
     return mosaics
 
 
-def problem(slug: str, name: str, *, partitions: int = 1, scaling: bool = True, nasty: bool = False) -> dict[str, Any]:
-    def axes(title: str) -> dict[str, Any]:
-        return {"iterations": curves(title, nasty=nasty), "steps": curves(title, steps=True, nasty=nasty)}
-
-    return {
-        "id": slug,
-        "name": name,
-        "summary": f"About {name}.",
-        "charts": {
-            "reward": axes(f"Reward on {name}"),
-            "arms": axes(f"Arms on {name}"),
-            "scaling": scalings() if scaling else None,
-        },
-        "partitions": [
-            {
-                "label": f"Partition {i + 1}",
-                "note": "Seed 0.",
-                "iterations": np.linspace(1, 5000, FRAMES, dtype=int).tolist(),
-                "frames": growth(FRAMES, i),
-            }
-            for i in range(partitions)
-        ],
+def case(slug: str, title: str, *, partitions: int = 1, scaling: bool = True, nasty: bool = False) -> Case:
+    iterations = np.linspace(1, 5000, FRAMES, dtype=int).tolist()
+    charts = {
+        unit: [
+            *(curves(f"{what} on {title}", steps=unit == "steps", nasty=nasty) for what in ("Reward", "Cells")),
+            *([scalings()] if scaling else []),
+        ]
+        for unit in ("iterations", "steps")
     }
+    grown = [Growth(f"Partition {i + 1}", "Seed 0.", iterations, growth(FRAMES, i)) for i in range(partitions)]
+    return Case(slug, title, f"About {title}.", charts, grown)
 
 
-def study() -> dict[str, Any]:
-    def cell(text: str, bold: bool = False, title: str = "") -> dict[str, Any]:
-        return {"text": text, "bold": bold, "title": title}
+def finding(slug: str, title: str, meaning: str) -> Section:
+    number = "0.153 [0.148, 0.158]"
+    return Section(title, ["A sentence about it."], charts=[differences()], highlight=(number, meaning), id=slug)
 
-    rows: list[dict[str, Any]] = [
-        {"section": "Oil discovery"},
-        {"head": "oil Laplace 10", "cells": [cell("3.52 ± 0.03"), cell("3.81 ± 0.01", bold=True), cell("4.25")]},
-        {"section": "Ambulance"},
-        {"head": NASTY, "cells": [cell("4.29", title=NASTY), cell(NASTY), cell("4.36", title="exact")]},
+
+ROWS: list[dict[str, Any]] = [
+    {"section": "Oil discovery"},
+    {"head": "oil Laplace 10", "cells": ["3.52 ± 0.03", {"text": "3.81 ± 0.01", "bold": True}, "4.25"]},
+    {"section": "Ambulance"},
+    {"head": NASTY, "cells": [{"text": "4.29", "title": NASTY}, NASTY, {"text": "4.36", "title": "exact"}]},
+]
+TABLES = [
+    {"caption": f"Table {i}", "note": note, "columns": ["Problem", "SPAQL", "AQL", "optimum"], "rows": ROWS}
+    for i, note in ((1, "Bold by Welch's test."), (2, ""))
+]
+CASES = [
+    case("oil-laplace-10", "oil, Laplace 10", partitions=2),
+    case("nasty", NASTY, nasty=True),
+    case("ambulance", "ambulance, Beta", partitions=0, scaling=False),
+]
+FRAMES_OF_FIRST = CASES[0].growth[0].frames
+
+
+def study(tables: Any = TABLES) -> str:
+    sections = [
+        Section("In short", ["SPAQL is smaller.", NASTY], style="lead"),
+        Section("Tables", tables=tables),
+        Section("One problem at a time", cases=CASES),
+        Section("Findings", parts=[finding("bias", "It is biased", "difference"), finding("odd", NASTY, "")]),
+        Section("Method", ["Each agent had its own seed.", "Evaluations use new random numbers."]),
     ]
-    tables = [
-        {"caption": f"Table {i}", "note": note, "columns": ["Problem", "SPAQL", "AQL", "optimum"], "rows": rows}
-        for i, note in ((1, "Bold by Welch's test."), (2, ""))
-    ]
-    return {
-        "title": f"A study {NASTY}",
-        "subtitle": "Of three problems",
-        "verdict": ["SPAQL is smaller.", NASTY],
-        "tables": tables,
-        "problems": [
-            problem("oil-laplace-10", "oil, Laplace 10", partitions=2),
-            problem("nasty", NASTY, nasty=True),
-            problem("ambulance", "ambulance, Beta", partitions=0, scaling=False),
-        ],
-        "findings": [
-            {
-                "id": slug,
-                "title": title,
-                "sentence": "A sentence about it.",
-                "number": "0.153 [0.148, 0.158]",
-                "meaning": meaning,
-                "chart": differences(),
-            }
-            for slug, title, meaning in (("bias", "It is biased", "difference"), ("nasty", NASTY, ""))
-        ],
-        "method": ["Each agent had its own seed.", "Fresh scores are fresh."],
-    }
+    return render_page(f"A study {NASTY}", sections, "Of three problems")
 
 
-STUDY = study()
-PAGE = report.page(STUDY)
+PAGE = study()
 
 
 # The file
@@ -200,13 +183,8 @@ OUTLINE = outline(PAGE)
 
 
 def test_the_same_content_gives_the_same_bytes() -> None:
-    def backwards(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: backwards(value[key]) for key in reversed(value)}
-        return [backwards(item) for item in value] if isinstance(value, list) else value
-
-    assert report.page(study()) == PAGE
-    assert report.page(backwards(STUDY)) == PAGE
+    turned = [{key: table[key] for key in reversed(table)} for table in TABLES]
+    assert study() == study(turned) == PAGE
 
 
 def test_the_page_is_below_its_limit_of_size() -> None:
@@ -215,24 +193,31 @@ def test_the_page_is_below_its_limit_of_size() -> None:
 
 def test_no_string_leaves_its_place() -> None:
     assert len(OUTLINE.scripts) == 3
-    for drawn, given in zip(json.loads(OUTLINE.scripts[0])["problems"], STUDY["problems"], strict=True):
-        assert [drawn[key] for key in ("id", "name", "partitions")] == [
-            given[key] for key in ("id", "name", "partitions")
+    for drawn, given in zip(json.loads(OUTLINE.scripts[0])["cases"], CASES, strict=True):
+        assert (drawn["id"], drawn["title"]) == (given.id, given.title)
+        assert [part["frames"] for part in drawn["growth"]] == [
+            [frame.to_dict() for frame in part.frames] for part in given.growth
         ]
-        charts = [problem["charts"]["reward"]["steps"] for problem in (drawn, given)]
-        names = [[(series["name"], series["y"]) for series in chart["series"]] for chart in charts]
-        assert names[0] == names[1]
+        names = [trace["meta"] for trace in drawn["charts"]["steps"][0]["data"] if "meta" in trace]
+        assert names == [series.name for series in given.charts["steps"][0].series]
     assert not OUTLINE.named("b")
     for raw in ("</", "<!--", "\u2028", "&"):
         assert raw not in OUTLINE.scripts[0]
     text = "".join(OUTLINE.text)
-    assert text.count(NASTY) == 2 + 1 + 2 * 2 + 1 + 1  # title and h1, verdict, cells, option, finding
+    assert text.count(NASTY) == 2 + 1 + 2 * 2 + 1 + 1  # title and h1, lead, cells, option, finding
     assert {"title": NASTY} in OUTLINE.named("td")
 
 
-def test_words_and_tables_need_no_script() -> None:
+def test_text_and_tables_need_no_script() -> None:
     text = "".join(OUTLINE.text)
-    for words in (*STUDY["verdict"], *STUDY["method"], STUDY["subtitle"], "0.153 [0.148, 0.158]", "Table 2", "Welch"):
+    for words in (
+        "SPAQL is smaller.",
+        "Each agent had",
+        "Of three problems",
+        "0.153 [0.148, 0.158]",
+        "Table 2",
+        "Welch",
+    ):
         assert words in text
     assert OUTLINE.named("noscript")
     assert len(OUTLINE.named("caption")) == 2
@@ -242,25 +227,31 @@ def test_words_and_tables_need_no_script() -> None:
 
 
 def test_a_table_may_leave_its_corner_empty() -> None:
-    table = {**STUDY["tables"][0], "columns": ["SPAQL", "AQL", "optimum"]}
-    assert "<thead>\n<tr><td></td><th" in report.page({**STUDY, "tables": [table]})
+    page = study([{**TABLES[0], "columns": ["SPAQL", "AQL", "optimum"]}])
+    assert "<tr><td></td><th scope" in page
 
 
 def test_a_row_that_does_not_fit_is_refused() -> None:
-    table = {**STUDY["tables"][0], "columns": ["SPAQL"]}
     with pytest.raises(ValueError, match="'Table 1': 1 columns, but rows of \\[3\\] cells"):
-        report.page({**STUDY, "tables": [table]})
+        study([{**TABLES[0], "columns": ["SPAQL"]}])
 
 
 def test_a_number_that_is_not_finite_is_refused() -> None:
-    chart = {**differences(), "levels": [{"name": "", "look": "", "y": math.nan, "low": None, "high": None}]}
     with pytest.raises(ValueError, match="JSON"):
-        report.page({**STUDY, "findings": [{**STUDY["findings"][0], "chart": chart}]})
+        render_page("", [], data={"number": math.nan})
 
 
 def test_an_empty_study_is_a_page() -> None:
-    empty = {"title": "", "subtitle": "", "verdict": [], "tables": [], "problems": [], "findings": [], "method": []}
-    assert len(outline(report.page(empty)).scripts) == 3
+    assert len(outline(render_page("", [])).scripts) == 2
+
+
+def test_a_list_of_items_and_nested_sections() -> None:
+    page = render_page(
+        "a", [Section("The first part", items=["one", "two"], parts=[Section("Below", style="warnings")])]
+    )
+    assert '<section id="the-first-part"' in page
+    assert "<li>one</li>\n<li>two</li>" in page
+    assert '<article id="below" class="warnings">' in page
 
 
 def test_nothing_points_outside() -> None:
@@ -282,25 +273,34 @@ def test_the_policy_allows_the_two_scripts_and_no_request() -> None:
 
 
 def test_scripts_cannot_end_their_element() -> None:
-    assert pages.script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
+    assert html.to_script("a = '</script>' + '<!--' + '</SCRIPT>' + '</p>'") == (
         "a = '<\\/script>' + '<\\!--' + '<\\/SCRIPT>' + '</p>'"
     )
 
 
 def test_plotly_is_not_imported() -> None:
-    code = "import sys; from spaql import report; report._plotly(); print('plotly' in sys.modules)"
+    code = "import sys; from spaql.viz import html; html._plotly(); print('plotly' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
-def test_looks_are_those_of_the_figures() -> None:
-    names = ["SPAQL", "AQL", "SPAQL published", "Random", "optimum", "a", "b", "c", "d", "e", "f"]
-    chart = Chart("", "", "", tuple(Series(name, [1], [1]) for name in names)).to_dict()
-    found = {series["name"]: series["look"] for series in pages.dressed(chart)["series"]}
-    dashes = dict(zip(looks.STYLES, ("solid", "dash", "dot", "dashdot"), strict=True))
-    expected = {name: (look.colour, dashes[look.line]) for name, look in looks.looks(names).items()}
-    assert {name: (look["light"], look["dash"]) for name, look in found.items()} == expected
-    markers = {(look.marker, found[name]["symbol"]) for name, look in looks.looks(names).items()}
+def test_looks_tell_names_apart() -> None:
+    names = ["SPAQL", "AQL", "Random", "optimum", *(f"variant {i}" for i in range(15))]
+    chart = Chart("", "", "", tuple(Series(name, [1], [1]) for name in names))
+    looks = looks_of([chart])
+    assert len({(look.colour, look.line) for look in looks.values()}) == len(names)
+    figure = to_plotly(chart, looks)
+    assert [trace["line"]["color"] for trace in figure["data"]] == [looks[name].colour for name in names]
+    markers = {(look.marker, look.symbol) for look in looks.values()}
     assert len(markers) == len({marker for marker, _ in markers}) == len({symbol for _, symbol in markers})
+    assert style.darken("#102030") == "#878F97"
+
+
+def test_a_figure_has_the_points_of_the_print() -> None:
+    chart = scalings()
+    for trace, drawn in zip(place(chart), to_plotly(chart, looks_of([chart]))["data"], strict=True):
+        np.testing.assert_allclose(drawn["x"], trace.x, rtol=1e-5)
+        assert drawn["y"] == [1, 2, None, 1.5]
+        assert drawn["customdata"][0] == [0.01, 0.9, 1.1]
 
 
 def luminance(colour: str) -> float:
@@ -315,14 +315,14 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_contrast_is_enough() -> None:
-    css = (ASSETS / "report.css").read_text("utf-8")
+    css = (ASSETS / "page.css").read_text("utf-8")
     colours = dict(re.findall(r"--(\w+): light-dark\((#\w{6}, #\w{6})\)", css))
     pairs = {name: pair.split(", ") for name, pair in colours.items()}
     for side in (0, 1):
         for name, least in (("ink", 7.0), ("quiet", 4.5), ("link", 4.5), ("edge", 3.0)):
             for ground in ("paper", "raised"):
                 assert contrast(pairs[name][side], pairs[ground][side]) >= least, (name, ground, side)
-    for colour in pages.LIGHTER.values():
+    for colour in style.DARK.values():
         assert contrast(colour, pairs["paper"][1]) >= 4.5
 
 
@@ -402,39 +402,39 @@ def test_the_page_tells_its_story_in_order(reader: Reader) -> None:
 
 
 def test_choosing_a_problem_changes_the_charts(reader: Reader) -> None:
-    assert reader.text("#reward h4") == "Reward on oil, Laplace 10"
-    assert reader.run("return [...document.querySelectorAll('#problem option')].map((o) => o.text)")[0] == (
+    assert reader.text("#case-chart-0 h4") == "Reward on oil, Laplace 10"
+    assert reader.run("return [...document.querySelectorAll('#case option')].map((o) => o.text)")[0] == (
         "oil, Laplace 10"
     )
-    Select(reader.find("#problem")).select_by_index(1)
-    reader.wait(lambda: reader.text("#reward h4") == f"Reward on {NASTY}")
-    assert reader.text("#name") == NASTY
+    Select(reader.find("#case")).select_by_index(1)
+    reader.wait(lambda: reader.text("#case-chart-0 h4") == f"Reward on {NASTY}")
+    assert reader.text("#case-title") == NASTY
     assert reader.run("return location.hash") == "#nasty&iterations"
     # Plotly shows the text as it is: no tag in it becomes a tag.
     legend = ".plot .legend .legendtext"
     reader.wait(
-        lambda: "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!--" in reader.text(f"#reward {legend}")
+        lambda: "</script><b>bold</b> \"quoted\" 'single' & {{script}} <!--" in reader.text(f"#case-chart-0 {legend}")
     )
-    assert reader.run("return document.querySelectorAll('#reward .plot b').length") == 0
+    assert reader.run("return document.querySelectorAll('#case-chart-0 .plot b').length") == 0
 
     reader.find("#next").click()
-    assert reader.text("#name") == "ambulance, Beta"
-    assert not reader.find("#scaling").is_displayed()
+    assert reader.text("#case-title") == "ambulance, Beta"
+    assert not reader.find("#case-chart-2").is_displayed()
     assert not reader.find("#mosaic").is_displayed()
     reader.find("#next").click()
-    assert reader.text("#name") == "oil, Laplace 10"
-    assert reader.find("#scaling").is_displayed()
+    assert reader.text("#case-title") == "oil, Laplace 10"
+    assert reader.find("#case-chart-2").is_displayed()
     assert reader.find("#mosaic").is_displayed()
     reader.find("#previous").click()
-    assert reader.text("#name") == "ambulance, Beta"
+    assert reader.text("#case-title") == "ambulance, Beta"
 
 
 def test_the_axis_switches_between_iterations_and_steps(reader: Reader) -> None:
-    for chart in ("reward", "arms"):
+    for chart in ("case-chart-0", "case-chart-1"):
         assert reader.layout(f"#{chart} .plot", "xaxis.title.text") == "training iteration"
         assert reader.layout(f"#{chart} .plot", "xaxis.range.1") == pytest.approx(50)
-    reader.find("input[name=axis][value=steps]").click()
-    for chart in ("reward", "arms"):
+    reader.find("input[name=unit][value=steps]").click()
+    for chart in ("case-chart-0", "case-chart-1"):
         assert reader.layout(f"#{chart} .plot", "xaxis.title.text") == "environment steps"
         assert reader.layout(f"#{chart} .plot", "xaxis.range.1") == pytest.approx(5250)
     assert reader.run("return location.hash") == "#oil-laplace-10&steps"
@@ -442,41 +442,45 @@ def test_the_axis_switches_between_iterations_and_steps(reader: Reader) -> None:
 
 def test_charts_show_series_bands_and_levels(reader: Reader) -> None:
     data = reader.run(
-        "return document.querySelector('#reward .plot').data"
+        "return document.querySelector('#case-chart-0 .plot').data"
         ".map((t) => [t.name, t.fill ?? '', t.line?.dash ?? '', t.line.color ?? t.fillcolor])"
     )
     assert data == [
-        ["SPAQL", "toself", "", "rgba(0,114,178,0.2)"],
+        ["SPAQL", "toself", "", "#0072B233"],
         ["SPAQL", "", "solid", "#0072B2"],
         ["AQL", "", "5px,3px", "#D55E00"],
     ]
-    shapes = reader.run("return document.querySelector('#reward .plot').layout.shapes.map((s) => [s.type, s.y0, s.y1])")
+    shapes = reader.run(
+        "return document.querySelector('#case-chart-0 .plot').layout.shapes.map((s) => [s.type, s.y0, s.y1])"
+    )
     assert shapes == [["line", 4.25, 4.25], ["rect", 0.2, 0.4], ["line", 0.3, 0.3]]
-    legend = reader.run("return [...document.querySelectorAll('#reward .legendtext')].map((node) => node.textContent)")
+    legend = reader.run(
+        "return [...document.querySelectorAll('#case-chart-0 .legendtext')].map((node) => node.textContent)"
+    )
     assert legend == ["SPAQL", "AQL", "optimum 4.25", "Random 0.3"]
-    assert reader.layout("#scaling .plot", "xaxis.type") == "log"
-    bars = reader.run("return document.querySelector('#scaling .plot').data[0].error_y")
+    assert reader.layout("#case-chart-2 .plot", "xaxis.type") == "log"
+    bars = reader.run("return document.querySelector('#case-chart-2 .plot').data[0].error_y")
     assert bars["array"] == [pytest.approx(0.1), pytest.approx(0.1), None, pytest.approx(0.1)]
-    assert reader.layout("#reward .plot", "hovermode") == "x unified"
-    assert reader.layout("#scaling .plot", "hovermode") == "closest"
+    assert reader.layout("#case-chart-0 .plot", "hovermode") == "x unified"
+    assert reader.layout("#case-chart-2 .plot", "hovermode") == "closest"
 
 
 def test_the_numbers_can_be_taken_out(reader: Reader) -> None:
-    assert not reader.driver.find_elements(By.CSS_SELECTOR, "#scaling .numbers table")
-    reader.find("#scaling .numbers summary").click()
-    reader.wait(lambda: reader.driver.find_elements(By.CSS_SELECTOR, "#scaling .numbers table"))
+    assert not reader.driver.find_elements(By.CSS_SELECTOR, "#case-chart-2 .numbers table")
+    reader.find("#case-chart-2 .numbers summary").click()
+    reader.wait(lambda: reader.driver.find_elements(By.CSS_SELECTOR, "#case-chart-2 .numbers table"))
     table = "return [...document.querySelectorAll(arguments[0])].map((r) => [...r.cells].map((c) => c.textContent))"
-    rows = reader.run(table, "#scaling .numbers tr")
+    rows = reader.run(table, "#case-chart-2 .numbers tr")
     assert rows[0] == ["series", "scaling", "return", "low", "high"]
     assert rows[1] == ["SPAQL", "0.01", "1", "0.9", "1.1"]
     assert rows[3] == ["SPAQL", "1", "", "", ""]
     assert len(rows) == 1 + 2 * 4
 
-    reader.find("#reward .numbers summary").click()
-    reader.wait(lambda: len(reader.run(table, "#reward .numbers tr")) == 1 + 2 * 50 + 2)
-    assert reader.run(table, "#reward .numbers tr")[-1] == ["Random", "all", "0.3", "0.2", "0.4"]
-    reader.find("input[name=axis][value=steps]").click()
-    assert reader.run(table, "#reward .numbers tr")[1][1] == "105"
+    reader.find("#case-chart-0 .numbers summary").click()
+    reader.wait(lambda: len(reader.run(table, "#case-chart-0 .numbers tr")) == 1 + 2 * 50 + 2)
+    assert reader.run(table, "#case-chart-0 .numbers tr")[-1] == ["Random", "all", "0.3", "0.2", "0.4"]
+    reader.find("input[name=unit][value=steps]").click()
+    assert reader.run(table, "#case-chart-0 .numbers tr")[1][1] == "105"
 
     image = "Plotly.toImage(document.getElementById('picture'), {format: 'png'}).then(arguments[0])"
     assert reader.driver.execute_async_script(image).startswith("data:image/png;base64,")
@@ -489,7 +493,7 @@ def test_the_numbers_can_be_taken_out(reader: Reader) -> None:
 
 
 def test_pointing_at_a_cell_tells_what_it_is(reader: Reader) -> None:
-    frame = STUDY["problems"][0]["partitions"][0]["frames"][-1]
+    frame = FRAMES_OF_FIRST[-1].to_dict()
     inner = np.array(frame["low"])[:, 0] > 0
     cell = int(np.argmin(np.where(inner, frame["depth"], np.inf)))  # a large one, easy to hit, with a neighbour
     (x0, y0), (x1, y1) = frame["low"][cell], frame["high"][cell]
@@ -523,7 +527,7 @@ def test_pointing_at_a_cell_tells_what_it_is(reader: Reader) -> None:
 
 def test_arrow_keys_move_from_cell_to_cell(reader: Reader) -> None:
     reader.slide(1)
-    frame = STUDY["problems"][0]["partitions"][0]["frames"][1]
+    frame = FRAMES_OF_FIRST[1].to_dict()
     reader.find("#play").send_keys(Keys.TAB)  # to the slider
     ActionChains(reader.driver, duration=0).send_keys(Keys.TAB).perform()
     assert reader.run("return document.activeElement.id") == "picture"
@@ -552,7 +556,7 @@ def test_arrow_keys_move_from_cell_to_cell(reader: Reader) -> None:
 
 
 def test_the_slider_replays_the_growth(reader: Reader) -> None:
-    cells = [len(frame["q"]) for frame in STUDY["problems"][0]["partitions"][0]["frames"]]
+    cells = [len(frame.q) for frame in FRAMES_OF_FIRST]
     drawn = "return document.getElementById('picture').data[1].x.length / 4 - 1"
     assert (cells[0], cells[-1]) == (1, 352)
     assert reader.text("#when") == "iteration 5,000 of 5,000, 352 cells"
@@ -576,7 +580,7 @@ def test_the_slider_replays_the_growth(reader: Reader) -> None:
     stopped = reader.run("return document.getElementById('moment').value")
     reader.wait(lambda: reader.run(drawn) == cells[int(stopped)])
 
-    deepest = max(STUDY["problems"][0]["partitions"][0]["frames"][-1]["depth"])
+    deepest = int(FRAMES_OF_FIRST[-1].depth.max())
     for field, high in (("visits", math.log10(4**deepest)), ("depth", deepest)):
         Select(reader.find("#colour")).select_by_value(field)
         assert reader.run(colours) == [0, pytest.approx(high)]
@@ -608,13 +612,13 @@ def test_light_and_dark(reader: Reader) -> None:
         return "#" + "".join(f"{channel:02x}" for channel in channels)
 
     def drawn() -> set[str]:
-        return {reader.layout(plot, "paper_bgcolor") for plot in ("#reward .plot", "#picture")}
+        return {reader.layout(plot, "paper_bgcolor") for plot in ("#case-chart-0 .plot", "#picture")}
 
     assert drawn() == {paper()} == {"#ffffff"}
     reader.emulate(prefers_color_scheme="dark")
     reader.wait(lambda: drawn() == {paper()} == {"#16181b"})
-    line = "return document.querySelector('#reward .plot').data[1].line.color"
-    assert reader.run(line) == pages.LIGHTER["#0072B2"]
+    line = "return document.querySelector('#case-chart-0 .plot').data[1].line.color"
+    assert reader.run(line) == style.DARK["#0072B2"]
     for name, colour in (("light", "#ffffff"), ("dark", "#16181b"), ("automatic", "#16181b")):
         reader.find("#theme").click()
         assert reader.text("#theme") == f"Colours: {name}"
@@ -627,8 +631,8 @@ def test_a_phone_does_not_scroll_sideways(reader: Reader) -> None:
     widths = reader.run("return [document.scrollingElement.scrollWidth, innerWidth, visualViewport.width]")
     assert widths == [360, 360, 360]
     assert reader.run("return document.querySelector('.scroll').scrollWidth") > 328  # the table scrolls by itself
-    assert reader.layout("#reward .plot", "width") <= 328
-    assert reader.layout("#reward .plot", "_size.h") >= 150
+    assert reader.layout("#case-chart-0 .plot", "width") <= 328
+    assert reader.layout("#case-chart-0 .plot", "_size.h") >= 150
     reader.run("document.getElementById('picture').scrollIntoView({block: 'center'})")
     x, y = reader.place(0.01, 0.01)
     touch = {"x": round(x), "y": round(y)}
@@ -639,16 +643,16 @@ def test_a_phone_does_not_scroll_sideways(reader: Reader) -> None:
 
 def test_an_address_leads_to_its_problem(reader: Reader) -> None:
     reader.open("#nasty&steps")
-    assert reader.text("#name") == NASTY
-    assert reader.find("#problem").get_attribute("value") == "nasty"
+    assert reader.text("#case-title") == NASTY
+    assert reader.find("#case").get_attribute("value") == "nasty"
     assert reader.find("input[value=steps]").is_selected()
-    assert reader.layout("#reward .plot", "xaxis.title.text") == "environment steps"
+    assert reader.layout("#case-chart-0 .plot", "xaxis.title.text") == "environment steps"
     reader.run("location.hash = '#ambulance'")
-    reader.wait(lambda: reader.text("#name") == "ambulance, Beta")
+    reader.wait(lambda: reader.text("#case-title") == "ambulance, Beta")
     assert reader.find("input[value=iterations]").is_selected()
     reader.run("location.hash = '#findings'")
-    reader.wait(lambda: reader.run("return document.querySelector('#finding-bias .plot').data?.length") == 1)
-    assert reader.text("#name") == "ambulance, Beta"
+    reader.wait(lambda: reader.run("return document.querySelector('#bias .plot').data?.length") == 1)
+    assert reader.text("#case-title") == "ambulance, Beta"
 
 
 def test_print_is_light_and_whole(reader: Reader) -> None:
@@ -659,11 +663,11 @@ def test_print_is_light_and_whole(reader: Reader) -> None:
     reader.wait(lambda: reader.run(findings) == [1, 1])
     for selector in (".controls", "#theme", "nav", ".numbers"):
         assert not reader.find(selector).is_displayed(), selector
-    assert reader.layout("#reward .plot", "paper_bgcolor") == "#ffffff"
-    assert reader.layout("#reward .plot", "width") == 640
+    assert reader.layout("#case-chart-0 .plot", "paper_bgcolor") == "#ffffff"
+    assert reader.layout("#case-chart-0 .plot", "width") == 640
     reader.emulate(prefers_color_scheme="dark")
-    reader.wait(lambda: reader.layout("#reward .plot", "paper_bgcolor") == "#16181b")
-    assert reader.layout("#reward .plot", "width") < 640
+    reader.wait(lambda: reader.layout("#case-chart-0 .plot", "paper_bgcolor") == "#16181b")
+    assert reader.layout("#case-chart-0 .plot", "width") < 640
 
     reader.open()
     pdf = reader.driver.execute_cdp_cmd("Page.printToPDF", {"landscape": True})

@@ -19,9 +19,10 @@ import browsers
 import spaql
 from problems_for_tests import box_world
 from spaql.agents import Agent
+from spaql.agents.inspection import make_page
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.viz import inspector as showing
+from spaql.viz.inspector import pack
 
 NASTY = "</script><b>bold</b> \"quoted\" 'single' & {{title}} <!-- \u2028 \u00e9"
 
@@ -71,13 +72,13 @@ def agents() -> dict[str, Agent]:
 @pytest.fixture(scope="module")
 def pages(agents: dict[str, Agent], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    agents["cartpole"].evaluate(10)
+    agents["cartpole"].record_evaluation(agents["cartpole"].evaluate(10))
     made = {
-        "cartpole": showing.page([agents["cartpole"]]),
-        "pair": showing.page([agents["oil"], agents["aql"]]),
-        "box": showing.page([agents["box"]]),
-        "mixed": showing.page([agents["cartpole"], agents["oil"]]),
-        "weather": showing.page([agents["weather"]], names=[NASTY, "count", "wind"], actions=[NASTY, *"bcdef"]),
+        "cartpole": make_page([agents["cartpole"]]),
+        "pair": make_page([agents["oil"], agents["aql"]]),
+        "box": make_page([agents["box"]]),
+        "mixed": make_page([agents["cartpole"], agents["oil"]]),
+        "weather": make_page([agents["weather"]], names=[NASTY, "count", "wind"], actions=[NASTY, *"bcdef"]),
     }
     for name, text in made.items():
         (folder / f"{name}.html").write_text(text, "utf-8")
@@ -112,7 +113,7 @@ def test_words_can_be_read_without_scripts(pages: dict[str, Path], agents: dict[
     text = Outline(pages["cartpole"].read_text("utf-8")).text
     agent = agents["cartpole"]
     for words in (
-        "SPAQL on cartpole",
+        "Tessera on cartpole",
         f"{len(agent.cells()):,} cells",
         f"{agent.training_steps:,}",
         "angular velocity",
@@ -134,7 +135,7 @@ def test_hostile_names_stay_in_their_place(pages: dict[str, Path]) -> None:
 
 
 def test_the_same_agent_gives_the_same_bytes(agents: dict[str, Agent]) -> None:
-    assert showing.page([agents["oil"]], seed=3) == showing.page([agents["oil"]], seed=3)
+    assert make_page([agents["oil"]], seed=3) == make_page([agents["oil"]], seed=3)
 
 
 def test_numbers_travel_exactly() -> None:
@@ -147,7 +148,7 @@ def test_numbers_travel_exactly() -> None:
         ([0.5, 0.25], "float32"),
         ([0.1, 1e300], "float64"),
     ):
-        found = showing.packed(np.array(values))
+        found = pack(np.array(values))
         assert found["type"] == name
         np.testing.assert_array_equal(np.frombuffer(base64.b64decode(found["data"]), found["type"]), values)
 
@@ -156,17 +157,17 @@ def test_an_environment_that_fails_leaves_a_page_that_says_so(
     agents: dict[str, Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Weather, "broken", True)
-    text = Outline(showing.page([agents["weather"]])).text
+    text = Outline(make_page([agents["weather"]])).text
     assert "could not be played (RuntimeError: no weather today), so that the diagnosis may be incomplete" in text
 
 
 def test_who_has_nothing_to_show_says_so(agents: dict[str, Agent]) -> None:
     with pytest.raises(ParameterError, match="Random has no partition to look at"):
-        showing.page([spaql.Random("oil")])
+        make_page([spaql.Random("oil")])
     with pytest.raises(NotTrainedError):
-        showing.page([spaql.Tessera("oil")])
+        make_page([spaql.Tessera("oil")])
     with pytest.raises(ParameterError, match="one agent, or two side by side, got 3"):
-        showing.page([agents["oil"]] * 3)
+        make_page([agents["oil"]] * 3)
 
 
 # The command
@@ -308,7 +309,7 @@ def test_layers_and_slices_are_drawn(open_page: Callable[..., Reader]) -> None:
             reader.choose(label, str(value))
             changed += reader.pixels() != seen[0]
     assert changed
-    reader.choose("Other numbers", "projection")
+    reader.choose("Other dimensions", "projection")
     assert reader.run("return document.querySelector('canvas').dataset.tiles") == str(64 * 64)
     reader.choose("Across", "0")
     assert "position" in reader.run("return document.querySelectorAll('select')[1].selectedOptions[0].textContent")
@@ -391,9 +392,9 @@ def test_time_steps_have_their_own_policy(open_page: Callable[..., Reader], agen
 def test_each_number_of_an_action_can_be_seen(open_page: Callable[..., Reader]) -> None:
     reader = open_page("box")
     first = reader.pixels()
-    reader.choose("Number of the action", "1")
+    reader.choose("Action dimension", "1")
     assert reader.pixels() != first
-    assert reader.text(".legend-title") == "action[1] that is chosen"
+    assert reader.text(".legend-title") == "action[1] of the greedy policy"
     assert "The middle of its cell's action[0] " in reader.text(".explanation .facts")
 
 
@@ -469,8 +470,8 @@ def test_two_agents_share_controls_where_they_can(open_page: Callable[..., Reade
     reader = open_page("mixed")
     assert reader.run("return document.querySelectorAll('.panel').length") == 2
     assert reader.run("return [...document.querySelectorAll('#panels h3')].map((h) => h.textContent)") == [
-        "SPAQL on cartpole",
-        "SPAQL published on oil laplace 10",
+        "Tessera on cartpole",
+        "SPAQL on oil laplace 10",
     ]
     reader = open_page("pair")
     assert reader.run("return document.querySelectorAll('.panel').length") == 1

@@ -9,7 +9,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.spaces import Discrete
 from spaql.viz.figures import save
-from spaql.viz.policy_view import BINS, LAYERS, Sight
+from spaql.viz.policy_view import BINS, LAYERS, PolicyView
 
 AGENTS = {
     "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2000),
@@ -38,49 +38,49 @@ def oil():
     return spaql.SPAQL("oil", seed=1, rollouts=2).learn(iterations=100)
 
 
-def sight_of(agent):
-    return Sight(agent.problem, agent._policy(), getattr(agent, "scaling", None))
+def view_of(agent):
+    return PolicyView(agent.problem, agent._policy(), algorithm="A", scaling=getattr(agent, "scaling", None))
 
 
 def test_slices_show_what_is_done(agent):
-    sight, random = sight_of(agent), np.random.default_rng(0)
+    view, random = view_of(agent), np.random.default_rng(0)
     size = agent.problem.states.dimensions
-    for step in range(sight.partition.steps):
+    for step in range(view.partition.steps):
         at = np.where(random.random(size) < 0.3, 0.5, random.random(size))  # 0.5 is a border
-        tiles, cells = sight.slice((1, 0), at, "policy", step=step)
+        tiles, cells = view.slice((1, 0), at, "policy", step=step)
         assert np.prod(tiles.high - tiles.low, axis=1).sum() == 1.0
         points = np.tile(at, (len(cells), 1))
         points[:, [1, 0]] = tiles.low
-        np.testing.assert_array_equal(sight.partition.greedy(points, np.full(len(points), step)), cells)
+        np.testing.assert_array_equal(view.partition.greedy(points, np.full(len(points), step)), cells)
         actions = agent._act(points, np.full(len(points), step), True)
         np.testing.assert_array_equal(actions[:, 0], tiles.values)
-        q = sight.slice((1, 0), at, "q", step=step)[0].values
-        np.testing.assert_array_equal(q, sight.partition.forest.cells["q"][cells])
+        q = view.slice((1, 0), at, "q", step=step)[0].values
+        np.testing.assert_array_equal(q, view.partition.forest.cells["q"][cells])
 
 
 def test_projections_are_means_of_slices_by_visits(agent):
-    sight, dims = sight_of(agent), (0, 1)
-    total = sight.projection(dims, "visits").values
+    view, dims = view_of(agent), (0, 1)
+    total = view.projection(dims, "visits").values
     there = np.nan_to_num(total)
     assert there.mean() == pytest.approx(1.0)  # relative to an even spread
     random = np.random.default_rng(0)
     hidden = random.random((400, agent.problem.states.dimensions))
     i, j = 20, 41
     hidden[:, 0], hidden[:, 1] = (i + random.random(400)) / BINS, (j + random.random(400)) / BINS
-    leaves = sight.partition.greedy(hidden, np.zeros(400, np.int64))
-    density = np.array([_density(sight, at) for at in hidden])
-    q = sight.partition.forest.cells["q"][leaves]
-    shown = sight.projection(dims, "q").values[i * BINS + j]
+    leaves = view.partition.greedy(hidden, np.zeros(400, np.int64))
+    density = np.array([_density(view, at) for at in hidden])
+    q = view.partition.forest.cells["q"][leaves]
+    shown = view.projection(dims, "q").values[i * BINS + j]
     if density.sum() > 0:
         spread = np.ptp(q) + 1e-9
         assert abs(shown - np.average(q, weights=density)) < 0.15 * spread + 1e-9
         assert abs(there[i * BINS + j] - density.mean()) <= 0.3 * density.max()
 
 
-def _density(sight, point):
+def _density(view, point):
     """Visits per volume at a point, relative to all, counted plainly."""
-    low, high = sight.partition.node_boxes()
-    cells = sight.partition.forest.cells[: len(sight.partition)]
+    low, high = view.partition.node_boxes()
+    cells = view.partition.forest.cells[: len(view.partition)]
     mine = cells["root"] == 0
     inside = mine & ((low <= point) & (point < high))[cells["node"]].all(axis=1)
     volume = np.prod(high - low, axis=1)[cells["node"]]
@@ -88,26 +88,26 @@ def _density(sight, point):
 
 
 def test_the_majority_of_finite_actions_is_shown(cartpole):
-    sight = sight_of(cartpole)
-    shown = sight.projection((2, 3), "policy").values
+    view = view_of(cartpole)
+    shown = view.projection((2, 3), "policy").values
     assert set(np.unique(shown[~np.isnan(shown)])) <= {0.0, 1.0}
-    below = sight.projection((2, 3), "q").values
+    below = view.projection((2, 3), "q").values
     assert np.array_equal(np.isnan(shown), np.isnan(below))
 
 
 def test_numbers_that_decide_are_told_from_those_that_do_not():
     problem = spaql.problems.oil()
-    assert sight_of(spaql.Tessera(problem, seed=1).learn(iterations=100)).telling() == [0]
+    assert view_of(spaql.Tessera(problem, seed=1).learn(iterations=100)).main_dims() == [0]
     partition = spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200)
-    influence = sight_of(partition).influence
+    influence = view_of(partition).influence
     assert ((influence >= 0.0) & (influence <= 1.0)).all()
 
 
 def test_uncertainty_is_the_bonus_left(agent):
-    sight = sight_of(agent)
-    cells = np.arange(len(sight.partition))
-    visits = sight.partition.forest.cells["visits"][: len(cells)]
-    shown = sight.of_cells("uncertainty", cells)
+    view = view_of(agent)
+    cells = np.arange(len(view.partition))
+    visits = view.partition.forest.cells["visits"][: len(cells)]
+    shown = view.cell_values("uncertainty", cells)
     assert np.array_equal(np.isnan(shown), visits == 0)
     scaling = getattr(agent, "scaling", 1.0)
     np.testing.assert_allclose(shown[visits > 0], scaling / np.sqrt(visits[visits > 0]))
@@ -115,8 +115,8 @@ def test_uncertainty_is_the_bonus_left(agent):
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_layer_can_be_plotted(box, oil, layer):
-    for figure in (box.plot(layer=layer, number=1, projection=layer in ("q", "visits")), oil.plot(layer=layer)):
-        (tiles,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection) and c.get_label() == "tiles")
+    for figure in (box.plot(layer=layer, action_dim=1, projection=layer in ("q", "visits")), oil.plot(layer=layer)):
+        (tiles,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection) and c.get_label() == "cells")
         assert len(tiles.get_paths()) >= 2
 
 
@@ -128,10 +128,10 @@ def test_a_plot_can_be_saved_as_it_is_printed(cartpole, tmp_path):
 
 def test_a_plot_says_where_it_is(agent):
     finite = isinstance(agent.problem.actions, Discrete)
-    names = [f"number {d}" for d in range(agent.problem.states.dimensions)]
-    figure = agent.plot([1, "number 0"], at={0: 0.1}, names=names)
+    names = [f"dimension {d}" for d in range(agent.problem.states.dimensions)]
+    figure = agent.plot([1, "dimension 0"], at={0: 0.1}, names=names)
     axes = figure.axes[0]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("number 1", "number 0")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("dimension 1", "dimension 0")
     assert agent.problem.name in axes.get_title("left")
     if finite:
         assert figure.legends
@@ -148,15 +148,15 @@ def test_a_plot_of_a_whole_state_is_its_slice(cartpole):
     ("given", "said"),
     [
         ({"layer": "Q"}, "layer: expected one of policy, q, visits, depth, uncertainty, got 'Q'"),
-        ({"dims": "angle"}, "dims: expected two observed numbers"),
+        ({"dims": "angle"}, "dims: expected two observed dimensions"),
         ({"dims": [0, 0]}, "dims: expected two different"),
-        ({"dims": [0, 7]}, "dims: expected a place from 0 to 3 or one of position"),
-        ({"dims": [0, "mass"]}, "dims: expected a place from 0 to 3 or one of position, velocity"),
+        ({"dims": [0, 7]}, "dims: expected an index from 0 to 3 or one of position"),
+        ({"dims": [0, "mass"]}, "dims: expected an index from 0 to 3 or one of position, velocity"),
         ({"at": [1.0]}, "at: expected 4 numbers"),
         ({"at": {"angle": "far"}}, "at angle: expected a finite number"),
-        ({"at": {9: 1.0}}, "at: expected a place"),
+        ({"at": {9: 1.0}}, "at: expected an index"),
         ({"step": 1}, "step: expected a whole number"),
-        ({"number": 1}, "number: expected a whole number"),
+        ({"action_dim": 1}, "action_dim: expected a whole number"),
         ({"names": ["a"]}, "names: expected 4 words"),
     ],
 )
