@@ -21,13 +21,14 @@ from typing import Any
 
 from benchmarks import timing
 from benchmarks.timing import Bar, Part
-from spaql.runner.engines.dask import Dask
+from spaql.runner.code_version import code_version
+from spaql.runner.engines import KeepOpen
+from spaql.runner.engines.dask import Dask, Orders, encode_chunk, work
 from spaql.runner.engines.engine import Engine
-from spaql.runner.engines.lasting import Lasting
 from spaql.runner.engines.processes import Processes
-from spaql.runner.engines.remote import Orders, asked, work
-from spaql.runner.run_many import perform
-from spaql.runner.run_spec import Run, code, execute
+from spaql.runner.execute import execute
+from spaql.runner.run_many import run_many
+from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 
 RUNS = 1_600
@@ -49,7 +50,7 @@ def _nothing(seed: int) -> Run:
     return Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, seed, 0, 0)
 
 
-class _Counted(Lasting):
+class _Counted(KeepOpen):
     """An engine that stays, and counts chunks."""
 
     chunks = 0
@@ -65,9 +66,9 @@ def _dask(address: str | None = None) -> Dask:
 
 def _seconds(runs: Sequence[Run], engine: Engine) -> float:
     """How long the runs take with a new store."""
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite", code=code()) as store:
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite", code=code_version()) as store:
         start = time.perf_counter()
-        done = perform(runs, store, engine).done
+        done = run_many(runs, store, engine).done
         lasted = time.perf_counter() - start
     assert done == len(runs)
     return lasted
@@ -77,7 +78,7 @@ def dask_to_processes(bar: Bar) -> dict[str, Any]:
     """Throughput of Dask with two local workers over that of two processes."""
     bar("Dask and processes start")
     seeds = count()
-    with closing(Lasting(Processes(2, algorithms=[_ALGORITHM]))) as processes, closing(Lasting(_dask())) as dask:
+    with closing(KeepOpen(Processes(2, algorithms=[_ALGORITHM]))) as processes, closing(KeepOpen(_dask())) as dask:
         kept = [processes, dask]
         for each in kept:
             _seconds([_short(next(seeds)) for _ in range(_PER_CHUNK)], each)
@@ -117,7 +118,7 @@ def message_costs(bar: Bar) -> dict[str, Any]:
             _seconds(runs, dask)
             per_run.append((time.process_time() - start - dask.chunks * client) / RUNS)
     bar("runs as bytes, and in a store")
-    orders = Orders(code(), (os.getcwd(),), (_ALGORITHM,), None, False)
+    orders = Orders(code_version(), (os.getcwd(),), (_ALGORITHM,), None, False)
     plain, curves = ([_short(next(seeds), points) for _ in range(_PER_CHUNK)] for points in (0, _CURVE))
     return {
         "client_seconds_per_chunk": client,
@@ -127,9 +128,9 @@ def message_costs(bar: Bar) -> dict[str, Any]:
         "client_seconds_per_run": per_run[0],
         "client_seconds_per_run_with_curve": per_run[1],
         "store_seconds_per_run": _storing(plain),
-        "bytes_out_per_run": len(asked(orders, plain)) / _PER_CHUNK,
-        "bytes_back_per_run": len(work(asked(orders, plain))) / _PER_CHUNK,
-        "bytes_back_per_run_with_curve": len(work(asked(orders, curves))) / _PER_CHUNK,
+        "bytes_out_per_run": len(encode_chunk(orders, plain)) / _PER_CHUNK,
+        "bytes_back_per_run": len(work(encode_chunk(orders, plain))) / _PER_CHUNK,
+        "bytes_back_per_run_with_curve": len(work(encode_chunk(orders, curves))) / _PER_CHUNK,
     }
 
 
@@ -148,7 +149,7 @@ def _storing(runs: Sequence[Run]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         times = []
         for number in range(timing.REPEATS):
-            with Store(Path(folder) / f"{number}.sqlite", code=code()) as store:
+            with Store(Path(folder) / f"{number}.sqlite", code=code_version()) as store:
                 start = time.process_time()
                 store.add(entries)
                 times.append(time.process_time() - start)

@@ -81,7 +81,9 @@ def kept(bar: Bar) -> list[dict[str, Any]]:
         path = Path(folder) / "agent.spaql"
         for agent in agents:
             bar(f"a file of {len(agent.cells()):,} cells")
-            times = timing.REPEATS * (1 if len(agent.cells()) > _MANY_CELLS else 4)  # a short call is more often disturbed
+            times = timing.REPEATS * (
+                1 if len(agent.cells()) > _MANY_CELLS else 4
+            )  # a short call is more often disturbed
             calls = partial(agent.save, path), partial(files.load, path)
             save, load = (min(seconds(call) for _ in range(times)) for call in calls)
             rows.append(

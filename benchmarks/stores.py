@@ -14,8 +14,9 @@ import numpy as np
 from benchmarks.timing import Bar, Part, seconds
 from spaql.atomic_io import check_folder
 from spaql.errors import ParameterError
-from spaql.runner.run_spec import code
-from spaql.runner.store import STORE, Record, Store
+from spaql.runner.code_version import code_version
+from spaql.runner.record import Record
+from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.comparison import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
@@ -60,7 +61,7 @@ def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep:
         "told": time.time(), "total": runs, "done": runs, "failed": 0, "running": 0, "done_now": runs,
         "seconds_left": 0.0,
     }  # fmt: skip
-    with Store(path / STORE, code=code()) as store:
+    with Store(path / STORE, code=code_version()) as store:
         for first in range(0, runs, _AT_ONCE):
             some = planned[first : first + _AT_ONCE]
             scores = random.normal(4.0, 0.2, len(some)).tolist()

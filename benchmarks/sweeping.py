@@ -14,10 +14,13 @@ from typing import Any
 
 from benchmarks import timing
 from benchmarks.timing import Bar, Part, seconds
+from spaql.runner.code_version import code_version
 from spaql.runner.engines import Threads
-from spaql.runner.run_many import perform
-from spaql.runner.run_spec import Run, code, execute, seeds_at
-from spaql.runner.store import STORE, Record, Store
+from spaql.runner.execute import execute
+from spaql.runner.record import Record
+from spaql.runner.run_many import run_many
+from spaql.runner.run_spec import Run, seeds_at
+from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.groups import Sweep
 
 SHORT_RUNS = 10_000
@@ -62,12 +65,12 @@ def _throughput(bar: Bar, path: Path) -> dict[str, Any]:
 
     execute(_SHORT)
     ratios, alone, memory = [], [], []
-    with Store(path, code=code()) as store:
+    with Store(path, code=code_version()) as store:
         for block in range(timing.REPEATS):
             bar(f"short runs, block {block + 1}")
             runs, others = some(), some()
             alone.append(seconds(lambda runs=runs: bare(runs)))  # type: ignore[misc]
-            ours = seconds(lambda others=others: perform(others, store, Threads(_WORKERS)))  # type: ignore[misc]
+            ours = seconds(lambda others=others: run_many(others, store, Threads(_WORKERS)))  # type: ignore[misc]
             ratios.append(alone[-1] / ours)
             memory.append(_megabytes())
     return {
@@ -91,7 +94,7 @@ def _store_cost(path: Path) -> float:
     """Milliseconds to store a finished run, in the transactions of a sweep of short runs."""
     record = Record(_SCALARS)
     runs = [_SHORT.with_seed(seed) for seed in range(_ADDED)]
-    with Store(path, code=code()) as store:
+    with Store(path, code=code_version()) as store:
 
         def add() -> None:
             for first in range(0, _ADDED, 100):
@@ -109,13 +112,13 @@ def _resume(folder: Path) -> float:
         f"[[algorithms]]\nalgorithm = 'spaql'\ngrid = {{ scaling = [{scalings}] }}\n"
     )
     runs = Sweep.read(study).runs[1:]
-    with Store(folder / STORE, code=code()) as store:
+    with Store(folder / STORE, code=code_version()) as store:
         for first in range(0, len(runs), 10_000):
             store.add((run.id, run.specification, Record(_SCALARS)) for run in runs[first : first + 10_000])
     call = [sys.executable, "-m", "spaql", "sweep", str(study), "--out", str(folder), "--quiet"]
     start = time.time()
     subprocess.run(call, check=True, capture_output=True)
-    with Store.reading(folder / STORE) as store:
+    with Store.open_readonly(folder / STORE) as store:
         assert store.progress is not None
         assert store.progress["done_now"] == 1
         return float(store.progress["began"]) - start

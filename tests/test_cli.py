@@ -14,9 +14,9 @@ import pytest
 from numba.core import config
 
 import spaql
-from spaql.agents import files
+from spaql.agents import files, resolve
 from spaql.cli import main
-from spaql.runner import results
+from spaql.runner import summary
 
 QUICK = ["--iterations", "20", "--episodes", "50", "--quiet"]
 needs_jit = pytest.mark.compiled_only
@@ -358,7 +358,7 @@ def test_an_agent_is_kept_before_it_is_scored(capsys, tmp_path, monkeypatch, err
     def broken(*_, **__):
         raise error
 
-    monkeypatch.setattr(results, "judge", broken)
+    monkeypatch.setattr(summary, "summarize", broken)
     run(capsys, "train", "oil", "--out", tmp_path, "--iterations", 30, "--quiet")
     assert files.load(tmp_path).iterations == 30
 
@@ -413,7 +413,7 @@ def test_a_recording_has_the_physics_that_were_learned(tmp_path):
 
 
 def test_all_algorithms_are_called_by_their_names():
-    assert [results.label(name) for name in ("spaql-ts", "aql", "mean")] == ["SPAQL-TS", "AQL", "mean"]
+    assert [resolve(name).label for name in ("spaql-ts", "aql", "mean")] == ["SPAQL-TS", "AQL", "Mean"]
 
 
 def test_rollouts_of_all_published_agents_cost():

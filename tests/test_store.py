@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from spaql.errors import StoreError
-from spaql.runner.store import Record, Store
+from spaql.runner.record import Record
+from spaql.runner.store import Store
 
 CODE = "spaql 1, abc"
 

@@ -7,7 +7,8 @@ import pytest
 
 from spaql.errors import StudyError
 from spaql.formatting import Bold, Table
-from spaql.runner.run_spec import Run, execute
+from spaql.runner.execute import execute
+from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import Group, Report, Results, Stage, Study, missing_runs, run_study
 from spaql.viz.charts import Chart, Series
@@ -52,7 +53,7 @@ def test_stages_follow_from_results_and_nothing_is_done_twice(tmp_path):
     assert names == {"two.md", "two.json", "report.html", "figures/curve.png", "figures/curve.svg"}
     assert (tmp_path / "plan.json").exists()
     scores = json.loads((tmp_path / "two.json").read_text())["scores"]
-    with Store.reading(tmp_path / STORE) as store:
+    with Store.open_readonly(tmp_path / STORE) as store:
         results = Results(store)
         means = [results.values(group(iterations)) for iterations in (5, 10)]
     assert scores in [each.tolist() for each in means]

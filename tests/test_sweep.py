@@ -17,7 +17,7 @@ import pytest
 import spaql
 from spaql.cli import main
 from spaql.errors import StudyError
-from spaql.runner.run_spec import execute
+from spaql.runner.execute import execute
 from spaql.runner.store import Store
 from spaql.studies.paper import plan
 from spaql.studies.sweep.groups import Sweep
@@ -265,7 +265,7 @@ def test_only_what_is_new_is_done(tmp_path, capsys):
     file.write_text(SMALL.replace("seeds = 3", "seeds = 4"))
     assert main(["sweep", "run", str(file), "--out", str(out), "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] == 24
-    with Store.reading(out / "runs.sqlite") as store:
+    with Store.open_readonly(out / "runs.sqlite") as store:
         assert len(store) == 24
         assert store.progress["done_now"] == 6
 
@@ -336,7 +336,7 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
 def test_too_few_steps_are_a_failure(tmp_path):
     study = {"seeds": 2, "steps": 3, "problems": [{"problem": "oil"}], "algorithms": [{"algorithm": "aql"}]}
     assert spaql.sweep(study, tmp_path).failed == 2
-    with Store.reading(tmp_path / "runs.sqlite") as store:
+    with Store.open_readonly(tmp_path / "runs.sqlite") as store:
         assert {failure.message for _, failure in store.failures().values()} == {
             "steps: 3 are too few for one iteration of aql; give it more"
         }
@@ -383,7 +383,7 @@ def test_ctrl_c_stops_long_runs_and_keeps_what_is_done(tmp_path):
         assert process.poll() is None
     while True:
         time.sleep(0.2)
-        with Store.reading(store) as reading:
+        with Store.open_readonly(store) as reading:
             said = reading.progress
         if said and said["running"] == 2:
             break
@@ -404,7 +404,7 @@ def test_the_paper_is_one_sweep_more(tmp_path, capsys):
     words = ["paper", "--quick", "--agents", "2", "--problems", "oil-laplace-1", "--out", str(tmp_path), "--quiet"]
     assert main([*words, "--engine", "processes", "--workers", "2"]) == 0
     capsys.readouterr()
-    with Store.reading(tmp_path / "runs.sqlite") as store:
+    with Store.open_readonly(tmp_path / "runs.sqlite") as store:
         first = list(store.rows())[:16]
         assert {row.id for row in first} == Sweep.from_dict(reduced).ids
         assert len(store) > 16

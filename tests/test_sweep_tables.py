@@ -18,8 +18,9 @@ import browsers
 from spaql import stats
 from spaql.cli import main
 from spaql.errors import NothingYetError, OutputError, ParameterError, StudyError
+from spaql.runner.record import Failure, Record
 from spaql.runner.run_spec import Run
-from spaql.runner.store import STORE, Failure, Record, Store
+from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.comparison import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
@@ -594,7 +595,7 @@ def test_it_can_be_read_while_it_is_written(tmp_path):
     with Store(tmp_path / STORE, code="test") as store:
         run = study.groups[0].runs[5]
         assert compare(read_values(tmp_path)).rows[0].n == 5
-        with Store.reading(tmp_path / STORE) as other, other.unchanged():
+        with Store.open_readonly(tmp_path / STORE) as other, other.snapshot():
             before = len(other)
             store.add([(run.id, run.specification, scored(run, 5))])
             assert len(other) == before == 47

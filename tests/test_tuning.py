@@ -18,8 +18,8 @@ import docs_for_tests
 import spaql
 from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
+from spaql.runner.record import Record
 from spaql.runner.run_spec import Run
-from spaql.runner.store import Record
 from spaql.studies.tune import racing
 from spaql.studies.tune.optuna_study import FILE, OptunaStudy
 from spaql.studies.tune.racing import Objective

@@ -9,10 +9,12 @@ import spaql
 from spaql import cli
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.problems.random_travel import draw, random_travel_share
-from spaql.runner.run_spec import agent_of, execute, seed_at
+from spaql.runner.execute import execute, make_agent
+from spaql.runner.run_spec import seed_at
 from spaql.runner.store import STORE, Store
 from spaql.stats import mean_interval, welch
 from spaql.studies import ablation, families
+from spaql.studies.study import Results, Stage, Study, run_study
 from spaql.studies.variants import (
     AQL,
     LONGER,
@@ -25,7 +27,6 @@ from spaql.studies.variants import (
     paper_columns,
     random_columns,
 )
-from spaql.studies.study import Results, Stage, Study, run_study
 
 pytestmark = pytest.mark.compiled_only
 
@@ -98,10 +99,10 @@ def test_seeds_are_hashed_from_the_words_of_the_first_release():
 
 def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
     (column, *_) = random_columns(1, 4, 1000, 2, 20)
-    problem = agent_of(runs_of(Comparison(0), AQL, [column])[0]).problem
+    problem = make_agent(runs_of(Comparison(0), AQL, [column])[0]).problem
     recipe = draw(1, 0)
     assert problem.parameters[4:6].tolist() == [1.0, 0.0]
-    assert agent_of(runs_of(Comparison(0), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
+    assert make_agent(runs_of(Comparison(0), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
         recipe.unit,
         recipe.zero,
     ]
@@ -117,7 +118,7 @@ def test_the_best_scaling_counts(tmp_path):
     column = paper_columns(lambda problem: 3, 50)[6]
     comparison = Comparison(0, (0.01, 0.5, 5.0))
     run_study(One(comparison.groups(AQL, [column], 0.1)), tmp_path, threads=2, progress_bar=False)
-    with Store.reading(tmp_path / STORE) as store:
+    with Store.open_readonly(tmp_path / STORE) as store:
         score = comparison.score(Results(store), AQL, column, 0.1)
     best = spaql.optimum(spaql.problems.ambulance(arrivals="uniform", cost=0.0)).value
     shares = {}

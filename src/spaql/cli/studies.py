@@ -70,7 +70,7 @@ def _add_studies(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from spaql.runner.results import table
+    from spaql.runner.summary import summary_table
     from spaql.studies import demo
     from spaql.validation import check_whole
 
@@ -86,7 +86,7 @@ def _demo(options: argparse.Namespace) -> int:
         return 0
     problem = results[0].agent.problem
     print(f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n")
-    print(table(results))
+    print(summary_table(results).text())
     print(
         "\nfresh score: mean return of the returned policy over new episodes.  own score: what the agent saw of\n"
         "itself in rollouts; AQL only watched by them, SPAQL plays none."
@@ -120,7 +120,7 @@ def _engine_for(options: argparse.Namespace) -> Any:
         return None
     if options.threads is not None:
         raise ParameterError("--threads: it is for runs in threads of this process; use --workers with an engine")
-    return partial(engines.engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
+    return partial(engines.make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
 
 
 def _ablation(options: argparse.Namespace) -> int:

@@ -114,23 +114,42 @@ def reworded(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _problem(options: argparse.Namespace) -> Any:
-    from spaql.gym.resolve import resolve_problem
+def _run(options: argparse.Namespace) -> Any:
+    """The specification of the run."""
+    from spaql.runner.run_spec import Run
 
-    if options.problem == _GYMNASIUM:
-        given = {"bounds": dict(_bounds(*each) for each in options.bounds or ()) or None, "periodic": options.periodic}
-        given |= {"horizon": options.horizon, "warm_up": options.warm_up}
-        try:
-            return resolve_problem(options.id, seed=options.seed, **given)
-        except ParameterError as error:
-            if str(error).startswith("environment: ") and not any(mark in options.id for mark in ("-v", ":", "/")):
-                problems = ", ".join((*_PAPER, *_CONTROL))
-                raise ParameterError(f"{error}; it is no problem either: these are {problems}") from None
-            raise
+    environment: dict[str, Any] = {}
     names = {"oil": ("survey", "sharpness", "deposit", "start"), "ambulance": ("arrivals", "cost", "shape", "start")}
-    given = {name: getattr(options, name) for name in (*names.get(options.problem, ()), "horizon")}
-    arguments = {name: value for name, value in given.items() if value is not None}
-    return resolve_problem(options.problem, arguments=arguments)
+    arguments = {name: getattr(options, name) for name in (*names.get(options.problem, ()), "horizon")}
+    if options.problem == _GYMNASIUM:
+        environment = {"bounds": dict(_bounds(*each) for each in options.bounds or ()) or None}
+        environment |= {"periodic": options.periodic, "horizon": options.horizon, "warm_up": options.warm_up}
+        arguments = {}
+    length = _length(options)
+    return Run(
+        options.id if options.problem == _GYMNASIUM else options.problem,
+        {name: value for name, value in arguments.items() if value is not None},
+        options.algorithm,
+        _parameters(options),
+        options.seed,
+        length.get("iterations", 0),
+        options.episodes,
+        budgets=(length["total_timesteps"],) if "total_timesteps" in length else (),
+        environment={name: value for name, value in environment.items() if value is not None},
+    )
+
+
+def _agent(options: argparse.Namespace, run: Any) -> Any:
+    from spaql.runner.execute import make_agent
+
+    try:
+        return make_agent(run)
+    except ParameterError as error:
+        foreign = options.problem == _GYMNASIUM and str(error).startswith("environment: ")
+        if foreign and not any(mark in options.id for mark in ("-v", ":", "/")):
+            problems = ", ".join((*_PAPER, *_CONTROL))
+            raise ParameterError(f"{error}; it is no problem either: these are {problems}") from None
+        raise
 
 
 def _bounds(name: str, low: str, high: str) -> tuple[str, tuple[float, float]]:
@@ -140,9 +159,7 @@ def _bounds(name: str, low: str, high: str) -> tuple[str, tuple[float, float]]:
         raise ParameterError(f"--bounds {name}: expected two numbers, got {low!r} and {high!r}") from None
 
 
-def _agent(options: argparse.Namespace) -> Any:
-    from spaql.agents import resolve
-
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(options, name) for name in ("scaling", "rollouts", "reference", "radius")}
     given = {name: value for name, value in given.items() if value is not None}
     foreign = [name for name in given if name not in _TUNABLE.get(options.algorithm, ())]
@@ -150,12 +167,12 @@ def _agent(options: argparse.Namespace) -> Any:
         raise ParameterError(f"--{foreign[0]}: {options.algorithm} has no such parameter; leave it out")
     if options.algorithm == "spaql-ts" and len(given.keys() & {"reference", "radius"}) < 2:
         raise ParameterError("--algorithm spaql-ts: needs --reference, the state to hold, and --radius")
-    return resolve(options.algorithm).make(_problem(options), seed=options.seed, **given)
+    return given
 
 
 def _train(options: argparse.Namespace) -> int:
     from spaql.agents.files import AGENT
-    from spaql.runner.train_dir import Run
+    from spaql.runner.train_dir import TrainDir
     from spaql.validation import check_whole
 
     length = _length(options)
@@ -164,50 +181,55 @@ def _train(options: argparse.Namespace) -> int:
         check_whole(options.checkpoint_every, "--checkpoint-every", 1)
         if options.out is None:
             raise ParameterError("--checkpoint-every: needs --out, the folder to keep the agent in")
-    agent = _agent(options)
+    specification = _run(options)
+    agent = _agent(options, specification)
     if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
         say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would go on with it")
-    run = Run.begin(options.out, options.arguments) if options.out is not None else None
+    run = None
+    if options.out is not None:
+        run = TrainDir.begin(options.out, specification, options.checkpoint_every)
     if not options.quiet:
         for found in agent.diagnose(**length):
             say(f"before training: {found}")
-    return _trained(options, agent, length, run)
+    return _trained(options, specification, agent, length, run)
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from spaql.runner.train_dir import Run
+    from spaql.runner.execute import make_agent
+    from spaql.runner.train_dir import TrainDir
 
-    run = Run.read(options.folder)
-    begun = options.parser.parse_args(["train", *run.arguments, "--out", options.folder])
-    begun.quiet, begun.json = options.quiet, options.json
+    run = TrainDir.read(options.folder)
+    specification = run.run
+    length = {"total_timesteps": specification.budgets[-1]} if specification.budgets else {}
+    length = length or {"iterations": specification.iterations}
     if options.timesteps is not None or options.iterations is not None:
-        begun.timesteps, begun.iterations = options.timesteps, options.iterations
-    length = _length(begun)
-    agent: Any = run.agent() or _agent(begun)
+        options.usual = None
+        length = _length(options)
+    agent: Any = run.load_agent() or make_agent(specification)
     [(name, asked)] = length.items()
     if not agent.iterations:
-        return _trained(begun, agent, length, run)
+        return _trained(options, specification, agent, length, run)
     done, least = agent.iterations, 1
     if name == "total_timesteps":
         done, least = agent.num_timesteps, agent.steps_per_iteration
     unit, left = "steps" if name == "total_timesteps" else "iterations", asked - done
-    if not begun.quiet:
+    if not options.quiet:
         begins = "goes on after" if left >= least else "nothing is left to learn and it is only scored: it has"
         say(f"{begins} {done:,} of {asked:,} {unit}")
-    return _trained(begun, agent, {name: left} if left >= least else {}, run)
+    return _trained(options, specification, agent, {name: left} if left >= least else {}, run)
 
 
-def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], run: Any) -> int:
+def _trained(options: argparse.Namespace, specification: Any, agent: Any, length: dict[str, int], run: Any) -> int:
     """Train for so long, or not at all; judge, write and print."""
     from spaql import atomic_io
     from spaql.agents.files import AGENT
-    from spaql.runner import results
+    from spaql.runner import summary
 
     seconds, stopped, kept = None, False, []
-    callback = run.checkpoint(options.checkpoint_every) if run and options.checkpoint_every else None
+    callback = run.make_checkpoint() if run else None
     try:
         if length:
-            seconds = results.train(agent, **length, callback=callback, progress_bar=not options.quiet)
+            seconds = summary.train(agent, **length, callback=callback, progress_bar=not options.quiet)
     except KeyboardInterrupt:
         stopped = True
         if not agent.iterations:
@@ -218,18 +240,22 @@ def _trained(options: argparse.Namespace, agent: Any, length: dict[str, int], ru
             kept = [run.keep(agent)]
             if seconds is None and length and not stopped:
                 say(f"a fault after {agent.iterations:,} iterations; what was learned is in {kept[0]}")
-    result = results.judge(
-        options.algorithm, agent, seconds=seconds, episodes=options.episodes, progress_bar=not options.quiet
+    result = summary.summarize(
+        specification.algorithm,
+        agent,
+        seconds=seconds,
+        episodes=specification.episodes,
+        progress_bar=not options.quiet,
     )
-    known = [name for name in results.FILES if not kept or name != AGENT]
-    written = [] if run is None else [*atomic_io.write_files(run.folder, results.files_of(result), known), *kept]
+    known = [name for name in summary.FILES if not kept or name != AGENT]
+    written = [] if run is None else [*atomic_io.write_files(run.folder, summary.summary_files(result), known), *kept]
     if run is not None and not stopped:
         run.finish(agent)
     if options.json:
         print(json.dumps(result.to_dict() | {"files": [str(path) for path in written]}, indent=2, allow_nan=False))
     else:
         print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
-        print(results.table([result]))
+        print(summary.summary_table([result]).text())
         for said in [str(found) for found in result.diagnosis] or ["nothing found"]:
             print(f"diagnosis: {said}")
         for path in written:

@@ -1,10 +1,10 @@
-"""Do many runs, each once: hand them to an engine in chunks, store what comes back, and lose nothing.
+"""Perform many runs, each once: submit them to an engine in chunks, store what comes back, and lose nothing.
 
-`perform` does the runs that the store does not have.  Whatever finishes is in the store within a moment; a run that
-fails is recorded with its message, and the others go on.  A run under which a worker died is tried again, alone, and
-is a failure after the third time.  Chunks are sized by what runs of their kind have taken so far.
+`run_many` performs the runs that the store does not have.  Whatever finishes is in the store within a moment; a run
+that fails is recorded with its message, and the others go on.  A run under which a worker died is tried again, alone,
+and is a failure after the third time.  Chunks are sized by the time that similar runs have taken so far.
 
-What is said of progress is stored with the results, so that anybody can read it meanwhile (`Store.progress`).
+Progress is stored with the results, so that other processes can read it meanwhile (`Store.progress`).
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from spaql.errors import SpaqlError
-from spaql.runner.engines.engine import ERROR, KILLED, Again, Engine, Outcome
+from spaql.runner.engines.engine import Engine, Lost, Outcome, Result
+from spaql.runner.record import ERROR, KILLED, Failure, Record
 from spaql.runner.run_spec import Run
-from spaql.runner.store import Failure, Record, Store
+from spaql.runner.store import Store
 
 STRIKES = 3
 _COMMIT_SECONDS = 0.25
 _MOST_PER_COMMIT = 500
-_SMOOTHING = 0.2  # weight of the last run in what its kind is thought to take
+_SMOOTHING = 0.2  # weight of the last run in the estimate of its kind's speed
 _LARGEST_CHUNK = 1000
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What became of the runs of one `perform`, with those that were done before it."""
+    """How many runs there are, and how many of them finished and failed, now or in earlier calls."""
 
     total: int
     done: int
@@ -44,7 +45,7 @@ class Tally:
         return self.done == self.total
 
 
-def perform(
+def run_many(
     runs: Sequence[Run],
     store: Store,
     engine: Engine,
@@ -56,73 +57,73 @@ def perform(
     finished: Callable[[Run], object] = lambda run: None,
     failed: Callable[[Run, Failure], object] = lambda run, failure: None,
 ) -> Tally:
-    """Do the runs that the store does not have.
+    """Perform the runs that the store does not have.
 
-    Ctrl-C, or an error of the engine or the store, stops it: what is finished is stored, and the exception is raised.
+    Ctrl-C, or an error of the engine or the store, stops it: finished runs are stored, and the exception is raised.
 
     Parameters
     ----------
     runs
-        What to do, each at most once; handed out in this order.
+        What to perform, each at most once; submitted in this order.
     store
         Where results go.
     engine
-        Where they are done; started here, and closed at the end.
+        Where runs are performed; started here, and closed at the end.
     retry_failed
         Whether runs that the store has as failures are tried again.
     before
-        Further runs, that need not be handed over, as it is known what became of them: they are counted.
+        Further runs whose results are known; they are counted.
     more
-        Whether more is to come, so that nobody is told that it is over; see `over`.
+        Whether more runs follow, so that the study is not reported as finished; see `conclude`.
     scored
-        Whether a run whose steps did not suffice for a single iteration, so that it has no score, is a failure.
+        Whether a run whose budget was too small for a single iteration is a failure.
     finished, failed
         Called with each run that finished, or failed for good.
     """
-    work = _Work.of(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
+    work = _Work.begin(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
     work.scored = scored
-    store.add((), progress=work.said("runs"))
+    store.add((), progress=work.progress("runs"))
     at_end = "runs" if more else "over"
     if not work.waiting:
-        store.add((), progress=work.said(at_end))
+        store.add((), progress=work.progress(at_end))
         return work.tally
     try:
         with engine:
             try:
-                while work.waiting or work.handed_out:
-                    work.hand_out()
+                while work.waiting or work.submitted:
+                    work.submit()
                     work.arrived += engine.collect(_COMMIT_SECONDS)
                     while work.arrived:
                         work.take(work.arrived.popleft(), finished, failed)
                     work.save_sometimes()
             except BaseException:
-                # What else has come back is finished too; nobody is told of it.
+                # Whatever else has come back is finished too; the callbacks are not called with it.
                 with contextlib.suppress(SpaqlError):
                     work.arrived += engine.collect(0.0)
                 for outcome in work.arrived:
                     work.take(outcome)
                 raise
     finally:
-        work.save(at_end if not (work.waiting or work.handed_out) else "stopped")
+        work.save(at_end if not (work.waiting or work.submitted) else "stopped")
     return work.tally
 
 
 def announce(store: Store, engine: Engine, before: Tally) -> None:
-    """Say that a study of so many runs starts; it may have to compile first."""
+    """Report in the store that a study of so many runs starts; it may have to compile first."""
     work = _Work(store, engine, deque(), before.total, before.done, before.failed, 0)
-    store.add((), progress={**work.said("starts"), "seconds_left": None})
+    store.add((), progress={**work.progress("starts"), "seconds_left": None})
 
 
-def over(store: Store, *, stopped: bool) -> None:
-    """Say that nothing more is to come, because all is done or because it was stopped."""
-    said = store.progress
-    if said is not None:
-        store.add((), progress={**said, "state": "stopped" if stopped else "over", "running": 0})
+def conclude(store: Store, *, stopped: bool) -> None:
+    """Report in the store that no more runs follow, because all are finished or because the study was stopped."""
+    progress = store.progress
+    if progress is not None:
+        store.add((), progress={**progress, "state": "stopped" if stopped else "over", "running": 0})
 
 
 @dataclass(eq=False)
 class _Work:
-    """The runs of one `perform` on their way."""
+    """State of one call of `run_many`."""
 
     store: Store
     engine: Engine
@@ -132,11 +133,11 @@ class _Work:
     failed: int
     cost_left: int
     began: float = field(default_factory=time.time)
-    handed_out: dict[str, list[int]] = field(default_factory=dict)  # by id, how many of its chunk are left
-    arrived: deque[Outcome] = field(default_factory=deque)  # and not looked at yet
+    submitted: dict[str, list[int]] = field(default_factory=dict)  # by id, how many of its chunk are left
+    arrived: deque[Outcome] = field(default_factory=deque)  # collected, not taken yet
     alone: set[str] = field(default_factory=set)  # suspected of ending their worker
     strikes: Counter[str] = field(default_factory=Counter)
-    pace: dict[tuple[str, str], float] = field(default_factory=dict)  # seconds per unit of cost
+    speed: dict[tuple[str, str], float] = field(default_factory=dict)  # seconds per unit of cost
     scored: bool = False
     chunks: int = 0
     results: list[tuple[str, str, Record]] = field(default_factory=list)
@@ -146,7 +147,7 @@ class _Work:
     cost_now: int = 0
 
     @classmethod
-    def of(cls, runs: Sequence[Run], store: Store, engine: Engine, retry_failed: bool, before: Tally) -> _Work:
+    def begin(cls, runs: Sequence[Run], store: Store, engine: Engine, retry_failed: bool, before: Tally) -> _Work:
         unique = {run.id: run for run in runs}
         done = store.finished() & unique.keys()
         failed = set() if retry_failed else store.failures().keys() & unique.keys()
@@ -158,29 +159,29 @@ class _Work:
     def tally(self) -> Tally:
         return Tally(self.total, self.done, self.failed)
 
-    def hand_out(self) -> None:
-        """Chunks for every worker, and one more for each, so that none waits."""
+    def submit(self) -> None:
+        """Submit as many chunks as the engine's window allows."""
         most = self.engine.window * max(1, self.engine.workers)
         while self.waiting and self.chunks < most:
-            chunk = self._chunk(-(-len(self.waiting) // most))
+            chunk = self._cut_chunk(-(-len(self.waiting) // most))
             left = [len(chunk)]
             self.chunks += 1
-            self.handed_out |= {run.id: left for run in chunk}
+            self.submitted |= {run.id: left for run in chunk}
             self.engine.submit(chunk)
 
-    def _chunk(self, most: int) -> list[Run]:
-        """Runs worth the seconds that the engine likes, at most so many; a suspect goes alone, or one of a new kind."""
+    def _cut_chunk(self, most: int) -> list[Run]:
+        """Take runs worth `chunk_seconds`; a suspect goes alone, and so does the first run of a kind."""
         chunk: list[Run] = []
         seconds = 0.0
         while self.waiting and len(chunk) < min(most, _LARGEST_CHUNK):
             run = self.waiting[0]
-            pace = None if run.id in self.alone else self.pace.get(_sort(run))
-            if chunk and (pace is None or seconds >= self.engine.chunk_seconds):
+            speed = None if run.id in self.alone else self.speed.get(_similar(run))
+            if chunk and (speed is None or seconds >= self.engine.chunk_seconds):
                 break
             chunk.append(self.waiting.popleft())
-            if pace is None:
+            if speed is None:
                 break
-            seconds += pace * run.cost
+            seconds += speed * run.cost
         return chunk
 
     def take(
@@ -189,24 +190,15 @@ class _Work:
         finished: Callable[[Run], object] = lambda run: None,
         failed: Callable[[Run, Failure], object] = lambda run, failure: None,
     ) -> None:
-        """Keep what became of a run; one that was lost waits again."""
-        run, result = outcome.run, outcome.result
-        left = self.handed_out.pop(run.id, None)
-        if left is None:  # told before: what an engine says twice counts once
+        """Keep the result of a run; one that was lost waits again."""
+        run = outcome.run
+        left = self.submitted.pop(run.id, None)
+        if left is None:  # reported before: the first report counts
             return
         left[0] -= 1
         self.chunks -= left[0] == 0
-        if self.scored and isinstance(result, Record) and run.budgets and result.scalars.get("evaluation") is None:
-            few = f"steps: {run.budgets[-1]:,} are too few for one iteration of {run.algorithm}; give it more"
-            result = Failure(ERROR, few)
-        if isinstance(result, Failure) and result.kind == KILLED:
-            self.strikes[run.id] += result.attempts
-            if self.strikes[run.id] < STRIKES:
-                result = Again(alone=True)
-            else:
-                often = self.strikes[run.id]
-                result = replace(result, message=f"{result.message}; it was tried {often} times", attempts=often)
-        if isinstance(result, Again):
+        result = self._judge(run, outcome.result)
+        if isinstance(result, Lost):
             if result.alone:
                 self.alone.add(run.id)
             self.waiting.appendleft(run)
@@ -217,12 +209,29 @@ class _Work:
             self.failed += 1
             failed(run, result)
             return
-        pace = result.seconds / max(1, run.cost)
-        before = self.pace.get(_sort(run), pace)
-        self.pace[_sort(run)] = before + _SMOOTHING * (pace - before)
+        speed = result.seconds / max(1, run.cost)
+        before = self.speed.get(_similar(run), speed)
+        self.speed[_similar(run)] = before + _SMOOTHING * (speed - before)
         self.results.append((run.id, run.specification, result))
         self.done, self.done_now, self.cost_now = self.done + 1, self.done_now + 1, self.cost_now + run.cost
         finished(run)
+
+    def _judge(self, run: Run, result: Result) -> Result:
+        """Whether a result counts: losses that may be the run's fault are tried again, up to `STRIKES` times."""
+        if isinstance(result, Record):
+            if self.scored and run.budgets and result.scalars.get("evaluation") is None:
+                steps = f"steps: {run.budgets[-1]:,} are too few for one iteration of {run.algorithm}; give it more"
+                return Failure(ERROR, steps)
+            return result
+        if isinstance(result, Lost):
+            kind, message, attempts = ERROR, result.reason, 1
+        else:
+            kind, message, attempts = result.kind, result.message, result.attempts
+        if not message or (isinstance(result, Failure) and kind != KILLED):
+            return result
+        self.strikes[run.id] += attempts
+        tried = self.strikes[run.id]
+        return Lost(alone=True) if tried < STRIKES else Failure(kind, f"{message}; it was tried {tried} times", tried)
 
     def save_sometimes(self) -> None:
         """Store what has come, a few times a second."""
@@ -230,12 +239,12 @@ class _Work:
             self.save("runs")
 
     def save(self, state: str) -> None:
-        """Store what has come, and how far it is."""
-        self.store.add(self.results, failed=self.failures, progress=self.said(state))
+        """Store what has come, and the progress."""
+        self.store.add(self.results, failed=self.failures, progress=self.progress(state))
         self.results, self.failures, self.saved = [], [], time.monotonic()
 
-    def said(self, state: str) -> dict[str, Any]:
-        """How far it is, for whoever reads the store."""
+    def progress(self, state: str) -> dict[str, Any]:
+        """Progress, for whoever reads the store."""
         seconds = time.time() - self.began
         left = self.cost_left * seconds / self.cost_now if self.cost_now else None
         return {
@@ -249,12 +258,12 @@ class _Work:
             "total": self.total,
             "done": self.done,
             "failed": self.failed,
-            "running": min(len(self.handed_out), self.engine.workers),
+            "running": min(len(self.submitted), self.engine.workers),
             "done_now": self.done_now,
-            "seconds_left": 0.0 if not (self.waiting or self.handed_out) else left,
+            "seconds_left": 0.0 if not (self.waiting or self.submitted) else left,
         }
 
 
-def _sort(run: Run) -> tuple[str, str]:
-    """Runs that take about the same time for the same cost."""
+def _similar(run: Run) -> tuple[str, str]:
+    """Runs with equal values take about the same time for the same cost."""
     return run.problem, run.algorithm

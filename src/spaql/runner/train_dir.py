@@ -1,97 +1,112 @@
-"""A training run in a folder, which may be killed at any moment and goes on where its last checkpoint was.
+"""The folder of `spaql train`, which may be killed at any moment and resumes at its last checkpoint.
 
-`train.json` says what was asked for, before anything is learned; `checkpoint.spaql` is the agent on its way, and is
-there until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  Each is written under
-another name first, so that there is always a whole one.  As an agent goes on exactly (`spaql.agents.files`), a run that was
-killed and resumed ends with the same bytes as one that was not.
+`train.json` holds the specification of the run, written before anything is learned; `checkpoint.spaql` is the agent
+under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  Each file is
+written atomically.  As an agent resumes exactly (`spaql.agents.files`), a run that was killed and resumed ends with the
+same bytes as one that was not.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from spaql import atomic_io
 from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.agents.callbacks import Checkpoint
 from spaql.agents.files import AGENT, ON_ITS_WAY, load
+from spaql.atomic_io import check_folder, clean_folder, write_files
 from spaql.errors import ParameterError
+from spaql.runner.run_spec import Run, from_specification
+from spaql.validation import check_whole
 
-FORMAT = 1
-ASKED = "train.json"
+FORMAT = 2
+SPECIFICATION = "train.json"
 _LARGEST = 1 << 20
+_TYPES = {"problem": str, "algorithm": str, "seed": int, "iterations": int, "episodes": int, "budgets": list}
+_TYPES |= {"arguments": dict, "parameters": dict, "environment": dict}
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run.
+class TrainDir:
+    """A folder with one training run.
 
     Attributes
     ----------
     folder
-        Where it lives.
-    arguments
-        What was asked for, as words of the command line.
+        Its path.
+    run
+        What to train, and how long: for `iterations`, or for the last of `budgets`.
+    checkpoint_every
+        Environment steps between two checkpoints; None for none.
     finished
-        Whether it had come to its end when this was read.
+        Whether the run had reached its end when this was read.
     """
 
     folder: Path
-    arguments: tuple[str, ...]
+    run: Run
+    checkpoint_every: int | None = None
     finished: bool = False
 
     @classmethod
-    def begin(cls, folder: str | os.PathLike[str], arguments: Sequence[str]) -> Self:
-        """A new run in a folder; the agent of an earlier one stays until this one has its own."""
-        run = cls(atomic_io.check_folder(folder), tuple(arguments))
-        atomic_io.clean_folder(run.folder)
-        (run.folder / ON_ITS_WAY).unlink(missing_ok=True)  # before it is said what the next one will be of
-        run._write(finished=False)
-        return run
+    def begin(cls, folder: str | os.PathLike[str], run: Run, checkpoint_every: int | None = None) -> Self:
+        """Begin a run in a folder; the agent of an earlier one stays until this one has its own."""
+        begun = cls(check_folder(folder), run, checkpoint_every)
+        clean_folder(begun.folder)
+        (begun.folder / ON_ITS_WAY).unlink(missing_ok=True)  # before the specification of another run is written
+        begun._write(finished=False)
+        return begun
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Self:
-        """The run that was begun in a folder."""
-        path = Path(folder) / ASKED
+        """Return the run that was begun in a folder."""
+        path = Path(folder) / SPECIFICATION
         try:
             if path.stat().st_size > _LARGEST:
                 raise ValueError("it is too large")
-            told = json.loads(path.read_text("utf-8"))
-            arguments, version = told["arguments"], told["format"]
-            if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
-                raise ValueError("its arguments are no words")
+            content = json.loads(path.read_text("utf-8"))
+            version, every = content["format"], content.get("checkpoint_every")
             if version != FORMAT:
-                raise ValueError(f"it has format {version!r:.20} of spaql {told.get('spaql')!r:.20}")
-            finished = bool(told["finished"])
+                raise ValueError(f"it has format {version!r:.20} of spaql {content.get('spaql')!r:.20}")
+            wrong = [name for name, kind in _TYPES.items() if not isinstance(content["run"][name], kind)]
+            if wrong:
+                raise ValueError(f"its {wrong[0]} is {content['run'][wrong[0]]!r:.40}")
+            run = from_specification(json.dumps(content["run"]))
+            if every is not None:
+                check_whole(every, "checkpoint_every", 1)
+            finished = bool(content["finished"])
         except OSError as error:
-            reason = error.strerror or error
             raise ParameterError(
-                f"--resume {folder}: no run was begun there ({ASKED}: {reason}); name the folder of spaql train --out"
+                f"--resume {folder}: no run was begun there ({SPECIFICATION}: {error.strerror or error}); name the "
+                "folder of spaql train --out"
             ) from None
         except (LookupError, TypeError, ValueError) as error:
-            raise ParameterError(f"--resume {folder}: its {ASKED} cannot be read ({error}); train anew") from None
-        run = cls(atomic_io.check_folder(folder), tuple(arguments), finished)
-        atomic_io.clean_folder(run.folder)
-        return run
+            raise ParameterError(
+                f"--resume {folder}: its {SPECIFICATION} cannot be read ({error}); train anew"
+            ) from error
+        begun = cls(check_folder(folder), run, every, finished)
+        clean_folder(begun.folder)
+        return begun
 
-    def agent(self) -> Agent | None:
-        """The agent as far as it is, or None where nothing was kept."""
-        for path in (self.folder / ON_ITS_WAY, self.folder / AGENT):
-            if path.exists() and (self.finished or path.name == ON_ITS_WAY):  # else it is of an earlier run
-                return load(path)
+    def load_agent(self) -> Agent | None:
+        """Return the agent as far as it has learned, or None where nothing was kept."""
+        if (self.folder / ON_ITS_WAY).exists():
+            return load(self.folder / ON_ITS_WAY)
+        if self.finished and (self.folder / AGENT).exists():  # else it is of an earlier run
+            return load(self.folder / AGENT)
         return None
 
-    def checkpoint(self, every: int) -> Checkpoint:
-        """A callback that keeps the agent every so many environment steps."""
-        return Checkpoint(every, self.folder, name=ON_ITS_WAY)
+    def make_checkpoint(self) -> Checkpoint | None:
+        """Return a callback that keeps the agent, or None where no checkpoints were asked for."""
+        if self.checkpoint_every is None:
+            return None
+        return Checkpoint(self.checkpoint_every, self.folder, name=ON_ITS_WAY)
 
     def keep(self, agent: Agent) -> Path:
-        """Keep an agent that was stopped on its way."""
+        """Keep an agent that was stopped under way."""
         agent.save(self.folder / ON_ITS_WAY)
         return agent.save(self.folder / AGENT)
 
@@ -103,5 +118,11 @@ class Run:
         (self.folder / ON_ITS_WAY).unlink(missing_ok=True)
 
     def _write(self, finished: bool) -> None:
-        told = {"format": FORMAT, "spaql": __version__, "arguments": list(self.arguments), "finished": finished}
-        atomic_io.write_files(self.folder, {ASKED: json.dumps(told, indent=1) + "\n"})
+        content = {
+            "format": FORMAT,
+            "spaql": __version__,
+            "run": json.loads(self.run.specification),
+            "checkpoint_every": self.checkpoint_every,
+            "finished": finished,
+        }
+        write_files(self.folder, {SPECIFICATION: json.dumps(content, indent=1) + "\n"})

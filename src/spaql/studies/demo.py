@@ -8,7 +8,7 @@ from pathlib import Path
 from spaql import atomic_io
 from spaql.agents import resolve
 from spaql.problems import oil
-from spaql.runner import results
+from spaql.runner import summary
 
 ITERATIONS = 5000
 SCALING = {"aql": 1.75}
@@ -16,14 +16,15 @@ SCALING = {"aql": 1.75}
 
 def demonstrate(
     folder: str | os.PathLike[str], *, iterations: int = ITERATIONS, seed: int = 0, progress_bar: bool | None = None
-) -> tuple[list[results.Result], list[Path]]:
+) -> tuple[list[summary.Summary], list[Path]]:
     """Train the three agents, and write the learning curves and SPAQL's partition; the results and the files."""
     path = atomic_io.check_folder(folder)
     problem = oil(survey="laplace", sharpness=10.0)
-    told = []
+    summaries = []
     for name in ("tessera", "aql", "random"):
         parameters = {"scaling": SCALING[name]} if name in SCALING else {}
         agent = resolve(name).make(problem, seed=seed, **parameters)
-        told.append(results.run(name, agent, iterations=iterations, progress_bar=progress_bar))
-    files = results.figure_files(told, f"Learning on {problem.name}")
-    return told, atomic_io.write_files(path, files, results.FILES)
+        seconds = summary.train(agent, iterations=iterations, progress_bar=progress_bar)
+        summaries.append(summary.summarize(name, agent, seconds=seconds, progress_bar=progress_bar))
+    files = summary.figure_files(summaries, f"Learning on {problem.name}")
+    return summaries, atomic_io.write_files(path, files, summary.FILES)

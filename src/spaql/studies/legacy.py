@@ -25,11 +25,14 @@ from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_
 from spaql.errors import StudyError
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
-from spaql.runner.engines import Engine, Threads, processors
-from spaql.runner.run_many import Tally, over, perform
-from spaql.runner.run_spec import Run, code, prepare, problem_of
+from spaql.runner.code_version import code_version
+from spaql.runner.engines import Engine, Threads, count_processors
+from spaql.runner.execute import prepare
+from spaql.runner.record import Failure
+from spaql.runner.run_many import Tally, conclude, run_many
+from spaql.runner.run_spec import Run, problem_of
 from spaql.runner.store import STORE as STORE
-from spaql.runner.store import Failure, Store
+from spaql.runner.store import Store
 
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 Floats = NDArray[np.float64]
@@ -99,7 +102,7 @@ class Study:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = store
-        self.threads = threads or processors()
+        self.threads = threads or count_processors()
         self._engine: EngineFor = engine or (lambda runs: Threads(self.threads))
         self._here = engine is None  # whether this process does the runs
         self._visible = shown(progress_bar)
@@ -127,7 +130,7 @@ class Study:
     def attempt(self, runs: Sequence[Run], *, retry_failed: bool = False, before: Tally | None = None) -> Tally:
         """Do the runs that the store does not have; some may fail, and are kept with what happened to them.
 
-        `before` counts further runs, which need not be handed over; see `spaql.runner.run_many.perform`.
+        `before` counts further runs, which need not be handed over; see `spaql.runner.run_many.run_many`.
         """
         return self._perform(runs, self._failed, retry_failed, before, scored=True)
 
@@ -154,7 +157,7 @@ class Study:
             self._bar.n += cost
             self._bar.initial += cost  # the rate is that of this call alone
             self._bar.refresh()
-        return perform(
+        return run_many(
             runs,
             self.store,
             self._engine(runs),
@@ -236,7 +239,7 @@ def opened(
     """The study of a folder, made where it is missing; see `Study` for the parameters."""
     path = check_folder(folder)
     check_folder(path / FIGURES)
-    with _heard() as check, Store(path / STORE, code=code()) as store:
+    with _heard() as check, Store(path / STORE, code=code_version()) as store:
         clean_folder(path)
         study = Study(store, threads=threads, engine=engine, progress_bar=progress_bar, check=check)
         stopped = True
@@ -245,7 +248,7 @@ def opened(
             stopped = False
         finally:
             study.close()
-            over(store, stopped=stopped)
+            conclude(store, stopped=stopped)
 
 
 @contextmanager

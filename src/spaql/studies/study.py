@@ -36,11 +36,13 @@ from spaql.errors import StudyError
 from spaql.formatting import Table
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
-from spaql.runner.engines import Engine, Threads, processors
-from spaql.runner.engines.lasting import Lasting
-from spaql.runner.run_many import Tally, announce, over, perform
-from spaql.runner.run_spec import Run, code, prepare, problem_of
-from spaql.runner.store import STORE, Failure, Store
+from spaql.runner.code_version import code_version
+from spaql.runner.engines import Engine, KeepOpen, Threads, count_processors
+from spaql.runner.execute import prepare
+from spaql.runner.record import Failure
+from spaql.runner.run_many import Tally, announce, conclude, run_many
+from spaql.runner.run_spec import Run, problem_of
+from spaql.runner.store import STORE, Store
 from spaql.stats import Estimate
 from spaql.viz import figures
 from spaql.viz.charts import Chart, Mosaic, Series
@@ -377,15 +379,17 @@ def run_study(
     begun = time.perf_counter()
     path = check_folder(folder)
     check_folder(path / FIGURES)
-    with _interruptible() as check, Store(path / STORE, code=code()) as store:
+    with _interruptible() as check, Store(path / STORE, code=code_version()) as store:
         clean_folder(path)
         results, stopped = Results(store), True
-        execution = _Execution(study, store, engine, threads or processors(), retry_failed, shown(progress_bar), check)
+        execution = _Execution(
+            study, store, engine, threads or count_processors(), retry_failed, shown(progress_bar), check
+        )
         try:
             with closing(study.stages(results)) as stages:  # type: ignore[type-var]
                 for stage in stages:
                     execution.write(stage.files)
-                    execution.perform(stage)
+                    execution.run_stage(stage)
             execution.close()
             cost = execution.cost()
             report = study.report(results)
@@ -393,7 +397,7 @@ def run_study(
             stopped = False
         finally:
             execution.close()
-            over(store, stopped=stopped)
+            conclude(store, stopped=stopped)
     return Outcome(report, files, execution.tally, cost, time.perf_counter() - begun)
 
 
@@ -413,7 +417,7 @@ class _Execution:
         self.study, self.store, self.retry_failed, self.visible, self.check = study, store, retry_failed, visible, check
         self.threads, self.here = threads, engine is None
         self.make_engine = engine or (lambda runs: Threads(threads))
-        self.engine: Lasting | None = None
+        self.engine: KeepOpen | None = None
         self.bar: Any = None
         self.prepared: set[str] = set()
         self.runs, self.steps = 0, Counter[Problem]()
@@ -421,19 +425,19 @@ class _Execution:
         self.cost_of_stages = 0
         self.tally = Tally(0, 0, 0)
 
-    def perform(self, stage: Stage) -> None:
+    def run_stage(self, stage: Stage) -> None:
         """Perform the runs of a stage that the store does not have."""
         groups = {key: group for group in stage.groups for key in group.ids}
         finished = self.store.finished() & groups.keys()
         failed = set() if self.retry_failed else self.store.failures().keys() & groups.keys()
         runs = missing_runs(stage.groups, finished | failed)
         if self.engine is None:
-            self.engine = Lasting(self.make_engine([group.run for group in stage.groups]))
+            self.engine = KeepOpen(self.make_engine([group.run for group in stage.groups]))
         announce(self.store, self.engine, Tally(len(groups), len(finished), len(failed)))
         self._prepare(runs)
         before = sum(groups[key].run.cost for key in finished | failed)
         self._expect(before + sum(run.cost for run in runs), before, stage.later)
-        tally = perform(
+        tally = run_many(
             runs,
             self.store,
             self.engine,

@@ -1,21 +1,27 @@
-"""Engines: where runs are done; `engine` chooses one by its name."""
+"""Engines: the places where runs are performed.  `make_engine` chooses one by its name.
+
+`engine` is their interface and what they share; `threads`, `processes` and `dask` are the engines; `protocol` is the
+messages that travel between processes and machines.  May import `execute`, `run_spec`, `record` and `code_version` of
+the runner, but neither `run_many` nor the store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from spaql.errors import ParameterError
-from spaql.runner.engines.engine import Again, Engine, Outcome, processors
+from spaql.runner.engines.engine import Engine, KeepOpen, Lost, Outcome, count_processors
 from spaql.runner.engines.processes import Processes
 from spaql.runner.engines.threads import Threads
 from spaql.runner.run_spec import Run
 from spaql.validation import check_number, check_whole
 
 _MOST_HERE = 1024  # workers on one machine
+_MOST_ON_CLUSTER = 100_000
 ENGINES = ("threads", "processes", "dask")
 
 
-def engine(
+def make_engine(
     name: str | None,
     runs: Sequence[Run],
     *,
@@ -23,40 +29,51 @@ def engine(
     timeout: float | None = None,
     address: str | None = None,
 ) -> Engine:
-    """The engine for some runs.
+    """Return an engine for some runs.
 
     Parameters
     ----------
     name
-        One of `ENGINES`; None takes threads where all problems are compiled, and processes where not.
+        One of `ENGINES`; None takes threads where all problems and algorithms are built in, and processes otherwise.
     runs
-        What will be asked of it.
+        What it will perform.
     workers
         Runs at once; None for one per processor, and for all that a cluster has.
     timeout
-        Seconds that a run may take; None for as long as it likes.
+        Seconds that a run may take; None for no limit.
     address
         Of the scheduler of a Dask cluster; None starts one on this machine.
     """
     if workers is not None:
-        check_whole(workers, "workers", 1, 100_000 if name == "dask" or address is not None else _MOST_HERE)
+        most = _MOST_ON_CLUSTER if name == "dask" or address is not None else _MOST_HERE
+        check_whole(workers, "workers", 1, most)
     if timeout is not None:
         check_number(timeout, "run_timeout", least=0.0, above=True)
+    trusted = all(run.trusted for run in runs)
     if name is None:
-        name = "dask" if address is not None else "threads" if all(run.compiled for run in runs) else "processes"
+        name = "dask" if address is not None else "threads" if trusted else "processes"
     if name not in ENGINES:
         raise ParameterError(f"engine: {name!r} is not one of {', '.join(ENGINES)}")
     if address is not None and name != "dask":
         raise ParameterError(f"address: only dask has one; leave it out, or choose --engine dask instead of {name}")
     if name == "threads":
-        return Threads(workers or processors(), timeout)
+        return Threads(workers or count_processors(), timeout)
     algorithms = sorted({run.algorithm for run in runs})
     if name == "processes":
-        return Processes(workers or processors(), timeout, algorithms)
+        return Processes(workers or count_processors(), timeout, algorithms)
     from spaql.runner.engines.dask import Dask  # an extra
 
-    isolated = not all(run.compiled for run in runs)
-    return Dask(address, workers=workers, timeout=timeout, algorithms=algorithms, isolated=isolated)
+    return Dask(address, workers=workers, timeout=timeout, algorithms=algorithms, isolated=not trusted)
 
 
-__all__ = ["ENGINES", "Again", "Engine", "Outcome", "Processes", "Threads", "engine", "processors"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "KeepOpen",
+    "Lost",
+    "Outcome",
+    "Processes",
+    "Threads",
+    "count_processors",
+    "make_engine",
+]

@@ -1,16 +1,23 @@
 """Runs on a Dask cluster: of this machine where no address is given, of many where there is one.
 
-A task of Dask is a chunk of runs, done by `spaql.runner.engines.remote`.  A thread of ours holds the connection: it follows
-every chunk, counts the workers, and connects again where the scheduler is gone for a while.  Whatever happens to the
-cluster, each run comes back as what became of it or as one to be done again.
+A task of Dask is a chunk of runs.  `work` performs it on a worker: bytes in, bytes out (`protocol`), so that no object
+of ours travels.  In goes one message: the `runs` as specifications, and the `Orders`.  Out comes a stream of frames:
+first the worker and its code; then, where the codes are equal, one for each run, empty for a run that has not begun
+because the one before it ended its process.  Built-in problems run in the thread that Dask gives the task; anything
+else runs `isolated` in a child process, which is kept for the next chunk.  A task that nobody waits for any more stops
+within a fraction of a second.
+
+`Dask` is the client.  A thread of it holds the connection: it follows every chunk, counts the workers, and reconnects
+where the scheduler is gone for a while.  Whatever happens to the cluster, each run comes back with a result.
 
 - A worker dies: Dask gives its chunks to others, and gives up where that happens too often (its setting
-  `distributed.scheduler.allowed-failures`); the runs of such a chunk are then done again one by one, and one that was
-  alone is said to have been killed.
-- The scheduler dies, or the connection is cut: all runs under way are to be done again; it is looked for at the same
+  `distributed.scheduler.allowed-failures`); the runs of such a chunk are then performed again one by one, and one that
+  was alone is reported as killed.
+- The scheduler dies, or the connection is cut: all runs under way are lost; the scheduler is looked for at the same
   address for a minute.
+- A task fails although the connection stands: its runs are lost for that reason, which is counted.
 - There are no workers: chunks wait for them.
-- This process ends, however it does: the scheduler forgets its chunks, and workers stop them.
+- This process ends: the scheduler forgets its chunks, and workers stop them.
 
 Dask's own configuration holds: certificates for `tls://` addresses, time-outs, whether results come through the
 scheduler.  See `docs/cluster.md`.
@@ -19,8 +26,10 @@ scheduler.  See `docs/cluster.md`.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import hashlib
+import io
 import logging
 import os
 import sys
@@ -29,6 +38,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
@@ -36,10 +46,22 @@ from typing import TYPE_CHECKING, Any, Self
 from tqdm import tqdm
 
 from spaql.errors import EngineError
-from spaql.runner.engines.engine import KILLED, Again, Engine, Outcome, processors
-from spaql.runner.engines.remote import Orders, answered, asked, work
-from spaql.runner.run_spec import Run, code
-from spaql.runner.store import Failure
+from spaql.runner.code_version import code_version
+from spaql.runner.engines.engine import (
+    Engine,
+    Lost,
+    Outcome,
+    Result,
+    Stopped,
+    attempt_within,
+    count_processors,
+    describe_error,
+)
+from spaql.runner.engines.processes import Processes, add_paths
+from spaql.runner.engines.protocol import decode, decode_result, encode, encode_result, read_frame, write_frame
+from spaql.runner.execute import prepare_algorithms
+from spaql.runner.record import KILLED, Failure
+from spaql.runner.run_spec import Run, from_specification
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
@@ -48,13 +70,155 @@ FIRST_PATIENCE = 10.0  # seconds to look for a scheduler that was not seen befor
 PATIENCE = 60.0  # seconds to look for one that is gone
 _TRY = 2.0  # seconds that one look may take
 _PAUSE = 0.2  # seconds between two looks, and between two at the connection
-_COUNTING = 1.0  # seconds between two countings of workers
-_ALONE = 3.0  # seconds without workers before somebody should know
-_GOODBYE = 0.8  # seconds in which a cluster may be left politely
+_COUNTING = 1.0  # seconds between two counts of workers
+_ALONE = 3.0  # seconds without workers before the user is told
+_GOODBYE = 0.8  # seconds to leave a cluster politely
 _TERM = 0.1  # seconds in which a worker of our own may end by itself
 _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/cluster.md
+_IDLE_SECONDS = 60.0  # in which a child process may wait for its next chunk
+_POLL = 0.1  # seconds between two looks at whether a task is still wanted
 _SAME = ("python", "dask", "distributed", "msgpack", "cloudpickle", "tornado", "numpy")
 _KEPT = "finished runs are kept, and the same command goes on with the others"
+
+
+# On a worker ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Orders:
+    """How to perform the runs of a chunk.
+
+    Attributes
+    ----------
+    code
+        Version of the client's code.
+    paths
+        Folders to import from, where the worker has them too.
+    algorithms
+        To compile before the first run.
+    timeout
+        Seconds that a run may take, or None.
+    isolated
+        Whether runs are performed in a child process.
+    """
+
+    code: str
+    paths: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    timeout: float | None
+    isolated: bool
+
+
+def encode_chunk(orders: Orders, runs: Sequence[Run]) -> bytes:
+    """Return a chunk as the argument of `work`."""
+    return encode({**vars(orders), "runs": [run.specification for run in runs]})
+
+
+def work(body: bytes) -> bytes:
+    """Perform a chunk; the answer is empty where nobody waits for it any more."""
+    content, _ = decode(body)
+    specifications = content.pop("runs")
+    orders = Orders(**content | {name: tuple(content[name]) for name in ("paths", "algorithms")})
+    name, stopped = _current_task()
+    answer = io.BytesIO()
+    write_frame(answer, encode({"worker": name, "code": code_version()}))
+    if orders.code != code_version():
+        return answer.getvalue()
+    add_paths(orders.paths)
+    runs = [from_specification(specification) for specification in specifications]
+    perform = _perform_isolated if orders.isolated else _perform_here
+    try:
+        for result in perform(orders, runs, stopped):
+            write_frame(answer, b"" if isinstance(result, Lost) else encode_result(result))
+    except Stopped:
+        return b""
+    return answer.getvalue()
+
+
+def decode_answer(body: bytes, runs: Sequence[Run]) -> tuple[dict[str, Any], list[Outcome]]:
+    """Return who performed a chunk with which code, and its outcomes; there are none where the codes differ."""
+    stream = io.BytesIO(body)
+    head = read_frame(stream)
+    if head is None:  # it was stopped, though we wait for it
+        return {}, [Outcome(run, Lost()) for run in runs]
+    outcomes = []
+    for run in runs:
+        frame = read_frame(stream)
+        if frame is None:
+            break
+        outcomes.append(Outcome(run, decode_result(frame) if frame else Lost()))
+    return decode(head)[0], outcomes
+
+
+def _current_task() -> tuple[str, Callable[[], bool]]:
+    """Address of the worker that this thread works for, and whether its task is to stop."""
+    from distributed import get_worker
+
+    try:
+        worker = get_worker()
+    except ValueError:  # not on a worker
+        return "nobody", lambda: False
+    key = worker.get_current_task()
+
+    def stopped() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state == "cancelled" or worker.status.name in ("closing", "closed", "failed")
+
+    return str(worker.address), stopped
+
+
+_LOCK = threading.Lock()  # of the two below
+_prepared: set[str] = set()
+_idle: list[tuple[Orders, Processes]] = []
+
+
+def _perform_here(orders: Orders, runs: Sequence[Run], stopped: Callable[[], bool]) -> list[Result]:
+    """In this thread."""
+    with _LOCK:
+        prepare_algorithms([name for name in orders.algorithms if name not in _prepared])
+        _prepared.update(orders.algorithms)
+    return [attempt_within(run, orders.timeout, stopped) for run in runs]
+
+
+def _perform_isolated(orders: Orders, runs: Sequence[Run], stopped: Callable[[], bool]) -> list[Result]:
+    """In a child process, idle or new."""
+    with _LOCK:
+        place = next((i for i, (made_for, _) in enumerate(_idle) if made_for == orders), None)
+        engine = None if place is None else _idle.pop(place)[1]
+    if engine is None:
+        engine = Processes(1, orders.timeout, orders.algorithms, orders.paths).__enter__()
+    results: dict[str, Result] = {}
+    try:
+        engine.submit(runs)
+        while len(results) < len({run.id for run in runs}):
+            if stopped():
+                raise Stopped
+            for outcome in engine.collect(_POLL):
+                results.setdefault(outcome.run.id, outcome.result)  # the first report counts
+    except BaseException:
+        engine.close()
+        raise
+    with _LOCK:
+        _idle.append((orders, engine))
+    timer = threading.Timer(_IDLE_SECONDS, _end_idle, [engine])
+    timer.daemon = True
+    timer.start()
+    return [results[run.id] for run in runs]
+
+
+@atexit.register
+def _end_idle(only: Processes | None = None) -> None:
+    """End child processes that nobody uses: this one, or all."""
+    with _LOCK:
+        ended = [engine for _, engine in _idle if only is None or engine is only]
+        _idle[:] = [pair for pair in _idle if pair[1] not in ended]
+    for engine in ended:
+        engine.close()
+
+
+# The client -----------------------------------------------------------------------------------------------------
+
+_News = tuple[Sequence[Run], bytes] | list[Outcome] | EngineError | str
 
 
 class Dask(Engine):
@@ -67,15 +231,15 @@ class Dask(Engine):
     workers
         Runs at once; None for all that the cluster has, and for one per processor on this machine.
     timeout
-        Seconds that a run may take; None for as long as it likes.
+        Seconds that a run may take; None for no limit.
     algorithms
-        That will be asked for, so that no run's time is spent on compiling.
+        To compile first, so that no run's time is spent on it.
     isolated
-        Whether runs are done in processes of their own beside the workers, which plain environments need.
+        Whether runs are performed in processes of their own beside the workers, as plain Python environments need.
     """
 
     name = "dask"
-    chunk_seconds = 1.0  # at least; see `_counted`
+    chunk_seconds = 1.0  # at least; see `_set_workers`
 
     def __init__(
         self,
@@ -88,11 +252,11 @@ class Dask(Engine):
     ) -> None:
         self._address = address
         self._most = workers
-        self._orders = Orders(code(), (os.getcwd(),), tuple(algorithms), timeout, isolated)
+        self._orders = Orders(code_version(), (os.getcwd(),), tuple(algorithms), timeout, isolated)
         self._mark = uuid.uuid4().hex
         self._chunks = count()
         self._threads = 0
-        self._heard: SimpleQueue[_News] = SimpleQueue()
+        self._news: SimpleQueue[_News] = SimpleQueue()
         self._error: EngineError | None = None
         self._raised = False
         self._ready = threading.Event()
@@ -101,7 +265,7 @@ class Dask(Engine):
         # Of the thread that holds the connection:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
-        self._there = asyncio.Event()
+        self._connected = asyncio.Event()
         self._client: Client | None = None
         self._cluster: LocalCluster | None = None
 
@@ -110,7 +274,7 @@ class Dask(Engine):
         """Threads of all workers when they were last counted."""
         return max(1, min(self._threads, self._most or self._threads))
 
-    def say(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Tell the user what happens to the cluster; called from the thread that collects."""
         tqdm.write(f"spaql: {sentence}", file=sys.stderr)
 
@@ -119,7 +283,7 @@ class Dask(Engine):
             from distributed.versions import VersionMismatchWarning
         except ImportError:
             raise EngineError("dask: it is not installed; add it with: pip install 'spaql[dask]'") from None
-        warnings.simplefilter("ignore", VersionMismatchWarning)  # a table; we say it in a sentence
+        warnings.simplefilter("ignore", VersionMismatchWarning)  # a table; we report one sentence
         self._thread = threading.Thread(target=self._live, daemon=True, name="spaql dask")
         self._thread.start()
         try:
@@ -132,59 +296,59 @@ class Dask(Engine):
 
     def submit(self, chunk: Sequence[Run]) -> None:
         """Send a chunk, or keep it until there is a scheduler to send it to."""
-        self._tell(self._begin, list(chunk))
+        self._call(self._begin, list(chunk))
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """What came back; sentences are said meanwhile."""
+        """Return outcomes; what happens to the cluster is reported meanwhile."""
         until = time.monotonic() + timeout
-        found: list[Outcome] = []
-        while not found:
+        outcomes: list[Outcome] = []
+        while not outcomes:
             try:
-                news = [self._heard.get(timeout=max(0.0, until - time.monotonic()))]
-                while not self._heard.empty():
-                    news.append(self._heard.get())
+                news = [self._news.get(timeout=max(0.0, until - time.monotonic()))]
+                while not self._news.empty():
+                    news.append(self._news.get())
             except Empty:
                 break
-            for each in news:
-                found += self._heed(each)
-        if self._error is not None and not found and not self._raised:
+            for item in news:
+                outcomes += self._digest(item)
+        if self._error is not None and not outcomes and not self._raised:
             self._raised = True
             raise self._error
-        return found
+        return outcomes
 
-    def _heed(self, news: _News) -> list[Outcome]:
+    def _digest(self, news: _News) -> list[Outcome]:
         if isinstance(news, str):
-            self.say(news)
+            self.report(news)
         elif isinstance(news, EngineError):
             self._error = self._error or news
         elif isinstance(news, list):
             return news
         else:
             chunk, body = news
-            said, outcomes = answered(body, chunk)
-            if said.get("code", self._orders.code) == self._orders.code:
+            answer, outcomes = decode_answer(body, chunk)
+            if answer.get("code", self._orders.code) == self._orders.code:
                 return outcomes
             self._error = self._error or EngineError(
-                f"dask: the worker {said['worker']} computes with other code ({said['code']}, this is "
+                f"dask: the worker {answer['worker']} computes with other code ({answer['code']}, this is "
                 f"{self._orders.code}); install the same versions of spaql, numpy, numba and llvmlite on both, and "
                 "start the worker again"
             )
         return []
 
     def close(self) -> None:
-        """Leave the cluster: what is under way is given up, there too."""
-        self._tell(self._stop.set)
+        """Leave the cluster: what is under way is stopped, there too."""
+        self._call(self._stop.set)
         if self._thread is not None:
             self._thread.join(_GOODBYE)
             self._thread = None
 
-    def _tell(self, function: Callable[..., object], *arguments: Any) -> None:
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function in the thread that holds the connection, where there still is one."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(function, *arguments)
 
-    # What follows is done by the thread that holds the connection -----------------------------------------------
+    # The rest is done by the thread that holds the connection.
 
     def _live(self) -> None:
         with _quiet():
@@ -196,28 +360,28 @@ class Dask(Engine):
     async def _attend(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            await self._meet()
+            await self._start()
             self._ready.set()
             await self._watch()
         except EngineError as error:
-            self._heard.put(error)
+            self._news.put(error)
         except Exception as error:  # whatever Dask may raise: no traceback is for the user
-            self._heard.put(EngineError(f"dask: {_told(error)}; {_KEPT}"))
+            self._news.put(EngineError(f"dask: {_describe(error)}; {_KEPT}"))
         finally:
             self._ready.set()
             await self._leave()
 
-    async def _meet(self) -> None:
+    async def _start(self) -> None:
         """Start a cluster where none was named; connect."""
         if self._address is None:
             from distributed import LocalCluster
 
             self._cluster = LocalCluster(
-                n_workers=self._most or processors(),
+                n_workers=self._most or count_processors(),
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # of its pages about itself; any free port
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any free port
                 memory_limit=None,
                 config={"distributed.worker.profile.enabled": False},  # which takes turns from the runs
                 silence_logs=logging.CRITICAL,
@@ -231,11 +395,11 @@ class Dask(Engine):
             tls = self._address.startswith("tls://")
             raise EngineError(
                 f"dask: no scheduler answers at {self._address} ({problem}); start one with: dask scheduler, or leave "
-                f"the address out{'; docs/cluster.md says how Dask is told certificates' if tls else ''}"
+                f"the address out{'; docs/cluster.md shows how to give Dask certificates' if tls else ''}"
             )
 
     async def _connect(self, patience: float) -> str | None:
-        """Look for the scheduler for so many seconds; what is wrong where it is not found."""
+        """Look for the scheduler for some seconds; returns what is wrong where it does not answer."""
         from distributed import Client
 
         until = time.monotonic() + patience
@@ -244,41 +408,41 @@ class Dask(Engine):
             try:
                 client = Client(self._address, timeout=_TRY, asynchronous=True, set_as_default=False, name="spaql")
                 await client
-                self._counted(await client.nthreads())
+                self._set_workers(await client.nthreads())
             except Exception as error:
                 if client is not None:
-                    await _closed(client)
+                    await _close(client)
                 if time.monotonic() > until or self._stop.is_set() or not isinstance(error, OSError):
-                    return _told(error)
+                    return _describe(error)
                 await asyncio.sleep(_PAUSE)
             else:
                 self._client = client
-                self._there.set()
-                self._follow(self._compare(client))
+                self._connected.set()
+                self._follow(self._compare_versions(client))
                 return None
 
     async def _watch(self) -> None:
-        """Count workers, and connect again where the scheduler is gone, until told to stop."""
-        counted, seen, told = 0.0, time.monotonic(), False
+        """Count workers, and reconnect where the scheduler is gone, until asked to stop."""
+        counted, seen, reported = 0.0, time.monotonic(), False
         while not self._stop.is_set():
             assert self._client is not None
             if self._client.status != "running":
-                await self._come_back()
+                await self._reconnect()
                 seen = time.monotonic()
             if time.monotonic() - counted > _COUNTING:
                 with contextlib.suppress(OSError, TimeoutError):
-                    self._counted(await asyncio.wait_for(self._client.nthreads(), _TRY))
+                    self._set_workers(await asyncio.wait_for(self._client.nthreads(), _TRY))
                     counted = time.monotonic()
                 if self._threads:
-                    seen, told = time.monotonic(), False
-                elif not told and time.monotonic() - seen > _ALONE:
-                    self._heard.put(f"waits for workers at {self._address}")
-                    told = True
+                    seen, reported = time.monotonic(), False
+                elif not reported and time.monotonic() - seen > _ALONE:
+                    self._news.put(f"waits for workers at {self._address}")
+                    reported = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _PAUSE)
 
-    def _counted(self, threads: Mapping[str, int]) -> None:
-        """Keep how many there are; many must ask for work less often, or the scheduler cannot keep up.
+    def _set_workers(self, threads: Mapping[str, int]) -> None:
+        """Set the size of chunks by the number of workers: many must ask less often, or the scheduler is too slow.
 
         Where only some may be used, no chunk waits at the others: they would begin it.
         """
@@ -286,14 +450,14 @@ class Dask(Engine):
         self.window = Dask.window if self._threads <= self.workers else 1
         self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
-    async def _come_back(self) -> None:
+    async def _reconnect(self) -> None:
         """Connect again, for a while; chunks wait meanwhile."""
-        self._there.clear()
-        self._heard.put(f"lost the scheduler at {self._address}; looks for it for up to {PATIENCE:g} s")
+        self._connected.clear()
+        self._news.put(f"lost the scheduler at {self._address}; looks for it for up to {PATIENCE:g} s")
         assert self._client is not None
-        self._follow(_closed(self._client))
+        self._follow(_close(self._client))
         if await self._connect(PATIENCE) is None:
-            self._heard.put("found the scheduler again; goes on")
+            self._news.put("found the scheduler again; goes on")
         elif not self._stop.is_set():
             raise EngineError(f"dask: the scheduler at {self._address} did not come back; {_KEPT}")
 
@@ -302,9 +466,9 @@ class Dask(Engine):
             task.cancel()
         if self._cluster is not None:  # ours alone: nobody else's runs are there
             with contextlib.suppress(Exception):
-                await asyncio.gather(*(each.kill(timeout=_TERM) for each in self._cluster.workers.values()))
+                await asyncio.gather(*(worker.kill(timeout=_TERM) for worker in self._cluster.workers.values()))
         if self._client is not None:
-            await _closed(self._client)
+            await _close(self._client)
         if self._cluster is not None:
             with contextlib.suppress(Exception):
                 await self._cluster.close()
@@ -315,80 +479,89 @@ class Dask(Engine):
         task.add_done_callback(self._tasks.discard)
 
     def _begin(self, chunk: Sequence[Run]) -> None:
-        self._follow(self._do(chunk))
+        self._follow(self._perform(chunk))
 
-    async def _do(self, chunk: Sequence[Run]) -> None:
-        """Send a chunk and wait for what becomes of it; a lost connection is a reason to do it again."""
-        await self._there.wait()
-        assert self._client is not None
+    async def _perform(self, chunk: Sequence[Run]) -> None:
+        """Send a chunk and wait for its answer."""
+        await self._connected.wait()
+        client = self._client
+        assert client is not None
         ids = "/".join([*(run.id for run in chunk), self._mark, str(next(self._chunks))])
         key = f"spaql-{hashlib.sha256(ids.encode()).hexdigest()[:32]}"
         try:
-            future = self._client.submit(work, asked(self._orders, chunk), key=key, pure=False)
+            future = client.submit(work, encode_chunk(self._orders, chunk), key=key, pure=False)
             error = await future.exception()
             # A scheduler that is gone leaves futures that are cancelled, not results.
             if future.status == "finished":
-                self._heard.put((chunk, await self._client.gather(future)))
+                self._news.put((chunk, await client.gather(future)))
                 return
-        except Exception:  # the connection broke under one of these
-            error = None
-        self._heard.put([Outcome(run, Again()) for run in chunk] if error is None else await self._judge(chunk, error))
+            if error is not None:
+                self._news.put(await self._judge(chunk, error))
+                return
+            reason = f"its task was {future.status}"
+        except Exception as raised:
+            reason = f"its task failed: {_describe(raised)}"
+        if client.status != "running":  # the connection broke, which is not the fault of a run
+            self._news.put([Outcome(run, Lost()) for run in chunk])
+        else:
+            self._news.put([Outcome(run, Lost(alone=True, reason=reason)) for run in chunk])
 
     async def _judge(self, chunk: Sequence[Run], error: BaseException) -> list[Outcome] | EngineError:
-        """What an error of a task means for its runs."""
+        """Outcomes of the runs of a task that raised an error; an EngineError where no run can succeed."""
         from distributed.scheduler import KilledWorker
 
         if isinstance(error, KilledWorker):
             if len(chunk) > 1:
-                return [Outcome(run, Again(alone=True)) for run in chunk]
+                return [Outcome(run, Lost(alone=True)) for run in chunk]
             deaths = error.allowed_failures + 1
-            return [Outcome(chunk[0], Failure(KILLED, f"the worker that did it died, {deaths} times", deaths))]
+            return [Outcome(chunk[0], Failure(KILLED, f"its worker died, {deaths} times", deaths))]
         if isinstance(error, EngineError):
             return EngineError(f"dask: a worker could not begin: {error}; {_KEPT}")
         if isinstance(error, ImportError) or isinstance(error.__cause__, ImportError):
-            where = await self._without()
+            place = await self._find_missing()
             return EngineError(
-                f"dask: {where} cannot load spaql ({_told(error.__cause__ or error)}); install spaql[dask] in the same "
-                "version for the scheduler and every worker"
+                f"dask: {place} cannot load spaql ({_describe(error.__cause__ or error)}); install spaql[dask] in the "
+                "same version for the scheduler and every worker"
             )
-        return EngineError(f"dask: a worker failed: {_told(error)}; {_KEPT}")
+        return EngineError(f"dask: a worker failed: {_describe(error)}; {_KEPT}")
 
-    async def _without(self) -> str:
+    async def _find_missing(self) -> str:
         """Where spaql is not installed."""
         assert self._client is not None
         with contextlib.suppress(Exception):
-            found = await asyncio.wait_for(self._client.get_versions(packages=["spaql"]), _TRY)
-            places = {"the scheduler": found["scheduler"]}
-            places |= {f"the worker {name}": each for name, each in found["workers"].items()}
-            for place, versions in places.items():
-                if versions["packages"].get("spaql") is None:
+            versions = await asyncio.wait_for(self._client.get_versions(packages=["spaql"]), _TRY)
+            for place, installed in _places(versions):
+                if installed.get("spaql") is None:
                     return place
         return "a worker, or the scheduler,"
 
-    async def _compare(self, client: Client) -> None:
-        """Say where the cluster has other versions of what both ends talk with."""
+    async def _compare_versions(self, client: Client) -> None:
+        """Report where the cluster has other versions of the packages that both ends talk with."""
         with contextlib.suppress(Exception):
-            found = await client.get_versions()
-            places = {f"the worker {name}": each for name, each in found["workers"].items()}
-            for place, versions in {"the scheduler": found["scheduler"], **places}.items():
+            versions = await client.get_versions()
+            for place, installed in _places(versions):
                 for name in _SAME:
-                    here, there = (str(each["packages"].get(name)) for each in (found["client"], versions))
+                    here, there = (str(each.get(name)) for each in (versions["client"]["packages"], installed))
                     if here != there:
-                        self._heard.put(f"{place} has {name} {there}, and here is {here}; they should be the same")
+                        self._news.put(f"{place} has {name} {there}, and here is {here}; they should be the same")
                         return
 
 
-_News = tuple[Sequence[Run], bytes] | list[Outcome] | EngineError | str
+def _places(versions: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Scheduler and workers with the versions of their packages."""
+    yield "the scheduler", versions["scheduler"]["packages"]
+    for name, about in versions["workers"].items():
+        yield f"the worker {name}", about["packages"]
 
 
-async def _closed(client: Client) -> None:
+async def _close(client: Client) -> None:
     with contextlib.suppress(Exception):
         await client.close()
 
 
-def _told(error: BaseException) -> str:
-    said = " ".join(str(error).split())
-    return said if isinstance(error, OSError) and said else f"{type(error).__name__}{': ' if said else ''}{said}"
+def _describe(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, OSError) and text else describe_error(error)
 
 
 _NOISY = ("distributed", "tornado", "asyncio")
@@ -399,7 +572,7 @@ _levels: list[tuple[logging.Logger, int]] = []
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Dask and what is below it write about connections, as long as any engine is open: we say it."""
+    """Silence what Dask and the packages below it log about connections, as long as any engine is open."""
     global _listeners
     with _NOISE:
         _listeners += 1

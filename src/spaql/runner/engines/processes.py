@@ -1,8 +1,12 @@
-"""Runs in processes of this machine: for plain Python environments, which may hang, crash or exit.
+"""Runs in processes of this machine, for plain Python environments and algorithms, which may hang, crash or exit.
 
-`Child` is one worker process and the conversation with it: it takes chunks, tells which run is under way, is killed
-where one overstays its time, and says what its end means for the runs it had.  `Processes` keeps as many of them alive
-as it was asked for; engines on clusters use one for each run at a time.  See `spaql.runner.engines.worker` for the other end.
+`Child` is a worker process as its parent sees it; `serve` is what runs in it.  They exchange frames
+(`spaql.runner.engines.protocol`) through the standard input and output of the process.  First the parent sends `paths`
+to import from and `algorithms` to compile; the child answers with its `code`, and when it is `ready`.  Then the parent
+sends chunks, `runs`; for each run the child reports that it `begins`, and then its result.  The child ends at once when
+its input ends, because then its parent has ended.
+
+`Processes` keeps a number of children alive; engines on clusters use one of these on each worker.
 """
 
 from __future__ import annotations
@@ -17,16 +21,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Self
+from typing import BinaryIO, Self
 
 from spaql.errors import EngineError
-from spaql.runner.engines import protocol as wire
-from spaql.runner.engines.engine import KILLED, Again, Engine, Outcome, too_long
-from spaql.runner.run_spec import Run, code
-from spaql.runner.store import Failure
+from spaql.runner.code_version import code_version
+from spaql.runner.engines.engine import Engine, Lost, Outcome, attempt, overdue
+from spaql.runner.engines.protocol import decode, decode_result, encode, encode_result, read_frame, write_frame
+from spaql.runner.execute import prepare_algorithms
+from spaql.runner.record import KILLED, Failure
+from spaql.runner.run_spec import Run, from_specification
 
 _MOST_STILLBORN = 3
-_FIRST = 5.0  # seconds that the first run of a process may take beyond its time: it compiles
+_FIRST = 5.0  # seconds that the first run of a process may take beyond its time, because it compiles
 
 
 class Child:
@@ -34,20 +40,20 @@ class Child:
 
     Parameters
     ----------
-    heard
+    receive
         Called from another thread with the child and each of its frames, and with None at its end; hand both back to
         `take` in the engine's own thread.
     algorithms
-        To compile or load before its first run.
+        To compile before its first run.
     timeout
         Seconds that a run may take, or None.
     paths
-        Folders to look for modules in, behind those of this process.
+        Folders to import from, after those of this process.
     """
 
     def __init__(
         self,
-        heard: Callable[[Child, bytes | None], object],
+        receive: Callable[[Child, bytes | None], object],
         *,
         algorithms: Sequence[str],
         timeout: float | None,
@@ -61,27 +67,27 @@ class Child:
         self._allowance = _FIRST
         self.ready = False
         same = [path or os.getcwd() for path in sys.path]
-        script = f"import sys; sys.path[:] = {same!r}; from spaql.runner.engines.worker import main; main()"
-        self._process = subprocess.Popen(
+        script = f"import sys; sys.path[:] = {same!r}; from {__name__} import serve; serve()"
+        self.process = subprocess.Popen(
             [sys.executable, "-c", script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # a group of its own, with all that an environment may start: they end together
+            start_new_session=True,  # a process group with everything that an environment starts: they end together
         )
-        threading.Thread(target=self._listen, args=(heard,), daemon=True, name="spaql worker").start()
-        self._say(wire.message({"paths": list(paths), "algorithms": list(algorithms)}))
+        threading.Thread(target=self._listen, args=(receive,), daemon=True, name="spaql worker").start()
+        self._send(encode({"paths": list(paths), "algorithms": list(algorithms)}))
 
-    def _listen(self, heard: Callable[[Child, bytes | None], object]) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stream:
-            while (body := wire.read(stream)) is not None:
-                heard(self, body)
-        heard(self, None)
+    def _listen(self, receive: Callable[[Child, bytes | None], object]) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            while (body := read_frame(stream)) is not None:
+                receive(self, body)
+        receive(self, None)
 
-    def _say(self, body: bytes) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # its end will be heard
-            wire.write(self._process.stdin, body)
+    def _send(self, body: bytes) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # `take(None)` follows
+            write_frame(self.process.stdin, body)
 
     @property
     def load(self) -> int:
@@ -89,64 +95,58 @@ class Child:
         return len(self._chunks)
 
     def give(self, chunk: Sequence[Run]) -> None:
-        """Let it do a chunk after those that it has."""
+        """Let it perform a chunk after those that it has."""
         self._chunks.append(list(chunk))
-        self._say(wire.message({"runs": [run.specification for run in chunk]}))
+        self._send(encode({"runs": [run.specification for run in chunk]}))
 
     def take(self, body: bytes | None) -> list[Outcome]:
-        """What a frame of it says of runs; None is its end."""
+        """Return the outcomes that a frame reports; None is the end of the process."""
         if body is None:
-            return self._ended()
+            return self._bury()
         if self._place >= 0:
-            run = self._chunks[0][self._place]
-            outcome = Outcome(run, wire.unpacked(body))
+            outcome = Outcome(self._chunks[0][self._place], decode_result(body))
             if self._place + 1 == len(self._chunks[0]):
                 self._chunks.popleft()
             self._place, self._since, self._allowance = -1, 0.0, 0.0
             return [outcome]
-        said, _ = wire.parsed(body)
-        if "begins" in said:
-            self._place, self._since = int(said["begins"]), time.monotonic()
-        elif said.get("code", code()) != code():
+        content, _ = decode(body)
+        if "begins" in content:
+            self._place, self._since = int(content["begins"]), time.monotonic()
+        elif content.get("code", code_version()) != code_version():
             raise EngineError(
-                f"worker process: it computes with other code ({said['code']}, this is {code()}); the files of spaql "
-                "changed meanwhile: start again"
+                f"worker process: it computes with other code ({content['code']}, this is {code_version()}); the files "
+                "of spaql changed meanwhile: start again"
             )
         else:
-            self.ready = self.ready or "ready" in said
+            self.ready = self.ready or "ready" in content
         return []
 
     def check(self) -> None:
-        """End it where its run overstays its time; what that means is said by `take(None)`."""
-        if self._process.poll() is not None:  # its end is not heard as long as what it started holds the line
+        """Kill the process if its run is overdue; `take(None)` then returns the outcomes."""
+        if self.process.poll() is not None:  # what it started may keep the pipe open
             self._kill()
-            return
-        if self._timeout is None or not self._since:
-            return
-        if time.monotonic() - self._since > self._timeout + self._allowance:
-            self._overdue = True
-            self._kill()
+        elif self._timeout is not None and self._since:
+            self._overdue = time.monotonic() - self._since > self._timeout + self._allowance
+            if self._overdue:
+                self._kill()
 
     def _kill(self) -> None:
-        """End the process and all that it started."""
+        """Kill the process and everything that it started."""
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
 
-    def _ended(self) -> list[Outcome]:
-        """What becomes of the runs it had: the one under way ended it; those behind it did nothing."""
-        status = self._process.wait()
-        outcomes = []
-        for number, chunk in enumerate(self._chunks):
-            for place, run in enumerate(chunk):
-                if number == 0 and place < self._place:
-                    continue  # told before
-                if number == 0 and place == self._place:
-                    late = self._overdue and self._timeout is not None
-                    outcomes.append(Outcome(run, too_long(self._timeout or 0.0) if late else _killed(status)))
-                else:
-                    outcomes.append(Outcome(run, Again()))
+    def _bury(self) -> list[Outcome]:
+        """Outcomes of the runs that it had: the one under way ended it, and those after it have not begun."""
+        status = self.process.wait()
+        outcomes: list[Outcome] = []
+        if self._place >= 0:
+            late = self._overdue and self._timeout is not None
+            result = overdue(self._timeout or 0.0) if late else _killed(status)
+            outcomes.append(Outcome(self._chunks[0][self._place], result))
+            self._chunks[0] = self._chunks[0][self._place + 1 :]
+        outcomes += [Outcome(run, Lost()) for chunk in self._chunks for run in chunk]
         self._chunks.clear()
         self._place, self._since = -1, 0.0
         return outcomes
@@ -154,14 +154,14 @@ class Child:
     def end(self) -> None:
         """End it now."""
         self._kill()
-        self._process.wait()
+        self.process.wait()
         with contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            if self.process.stdin is not None:
+                self.process.stdin.close()
 
 
 def _killed(status: int) -> Failure:
-    """Of a run whose process ended under it."""
+    """The failure of a run whose process ended."""
     if status >= 0:
         return Failure(KILLED, f"its process exited with code {status}")
     try:
@@ -173,29 +173,38 @@ def _killed(status: int) -> Failure:
 
 
 class Processes(Engine):
-    """Runs in so many processes.
+    """Runs in processes.
 
     Parameters
     ----------
     workers
-        How many at once.
+        Runs at once.
     timeout
-        Seconds that a run may take, the first of a process a few more; None for as long as it likes.
+        Seconds that a run may take, the first of a process a few more; None for no limit.
     algorithms
-        That will be asked for, so that no run's time is spent on compiling.
+        To compile first, so that no run's time is spent on it.
+    paths
+        Folders to import from, after those of this process; None for the current one.
     """
 
     name = "processes"
     chunk_seconds = 0.3
 
-    def __init__(self, workers: int, timeout: float | None = None, algorithms: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        workers: int,
+        timeout: float | None = None,
+        algorithms: Sequence[str] = (),
+        paths: Sequence[str] | None = None,
+    ) -> None:
         self._count = workers
         self._timeout = timeout
         self._algorithms = tuple(algorithms)
-        self._heard: SimpleQueue[tuple[Child, bytes | None]] = SimpleQueue()
+        self._paths = tuple([os.getcwd()] if paths is None else paths)
+        self._frames: SimpleQueue[tuple[Child, bytes | None]] = SimpleQueue()
         self._children: list[Child] = []
         self._stillborn = 0
-        self._found: list[Outcome] = []  # and not collected yet, where an error came in between
+        self._outcomes: list[Outcome] = []  # not collected yet, where an error came in between
         self._waiting: deque[list[Run]] = deque()
 
     @property
@@ -209,16 +218,19 @@ class Processes(Engine):
         return self
 
     def _hire(self) -> None:
-        def heard(child: Child, body: bytes | None) -> None:
-            self._heard.put((child, body))
-
         try:
-            self._children.append(Child(heard, algorithms=self._algorithms, timeout=self._timeout, paths=[os.getcwd()]))
+            child = Child(
+                lambda child, body: self._frames.put((child, body)),
+                algorithms=self._algorithms,
+                timeout=self._timeout,
+                paths=self._paths,
+            )
         except OSError as error:
-            raise EngineError(f"worker process: it cannot be started: {error.strerror or error}") from None
+            raise EngineError(f"worker process: it cannot be started: {error.strerror or error}") from error
+        self._children.append(child)
 
     def submit(self, chunk: Sequence[Run]) -> None:
-        """Hand the chunk to the child that has least to do."""
+        """Give the chunk to the child that has the fewest."""
         self._waiting.append(list(chunk))
         self._distribute()
 
@@ -230,36 +242,79 @@ class Processes(Engine):
             child.give(self._waiting.popleft())
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """What the children said; those that ended are replaced."""
-        try:
-            self._take(*self._heard.get(timeout=timeout))
+        """Return outcomes; children that ended are replaced."""
+        with contextlib.suppress(Empty):
+            self._take(*self._frames.get(timeout=timeout))
             while True:
-                self._take(*self._heard.get_nowait())
-        except Empty:
-            pass
+                self._take(*self._frames.get_nowait())
         for child in self._children:
             child.check()
         self._distribute()
-        found, self._found = self._found, []
-        return found
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
 
     def _take(self, child: Child, body: bytes | None) -> None:
         if child not in self._children:
             return
-        self._found += child.take(body)
+        self._outcomes += child.take(body)
         if body is None:
             self._children.remove(child)
             child.end()
             self._stillborn = 0 if child.ready else self._stillborn + 1
             if self._stillborn >= _MOST_STILLBORN:
                 raise EngineError(
-                    f"worker process: {_MOST_STILLBORN} ended before they had begun; what they said stands above; "
+                    f"worker process: {_MOST_STILLBORN} ended before they were ready; their messages stand above; "
                     "finished runs are kept"
                 )
             self._hire()
 
     def close(self) -> None:
-        """End all of them."""
+        """End all children."""
         for child in self._children:
             child.end()
         self._children.clear()
+
+
+def serve() -> None:
+    """Perform the runs that the parent process sends, until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an environment that reads or prints must not disturb the frames
+    os.dup2(2, 1)
+    bodies: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_receive, args=(source, bodies), daemon=True).start()
+    try:
+        _answer(bodies, sink)
+    except BrokenPipeError:  # the parent has ended
+        _exit()
+
+
+def _answer(bodies: SimpleQueue[bytes], sink: BinaryIO) -> None:
+    content, _ = decode(bodies.get())
+    add_paths(content["paths"])
+    write_frame(sink, encode({"code": code_version()}))
+    prepare_algorithms(content["algorithms"])
+    write_frame(sink, encode({"ready": True}))
+    while True:
+        content, _ = decode(bodies.get())
+        for place, specification in enumerate(content["runs"]):
+            write_frame(sink, encode({"begins": place}))
+            write_frame(sink, encode_result(attempt(from_specification(specification))))
+
+
+def add_paths(paths: Sequence[str]) -> None:
+    """Import from these folders too, after all others; a folder that does not exist here is left out."""
+    sys.path += [path for path in paths if path not in sys.path and os.path.isdir(path)]
+
+
+def _receive(source: BinaryIO, bodies: SimpleQueue[bytes]) -> None:
+    while (body := read_frame(source)) is not None:
+        bodies.put(body)
+    _exit()
+
+
+def _exit() -> None:
+    """End this process, and everything that an environment started in it."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)

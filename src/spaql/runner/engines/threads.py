@@ -1,8 +1,8 @@
-"""Runs in threads of this process: for compiled problems, whose kernels let go of the interpreter.
+"""Runs in threads of this process, for compiled problems, whose kernels release the interpreter lock.
 
-The threads are daemons, so that the process can end while one of them is busy.  A run is asked to stop about ten times
-a second while its agent learns; one that does not hear it (it evaluates, or its problem is a plain environment that
-hangs) is left behind, and another thread takes the place of its own.
+Threads are daemons, so that the process can end while one of them is busy.  A run is asked to stop about ten times a
+second while its agent learns; one that does not respond (it evaluates, or its environment hangs) is abandoned, and
+another thread takes the place of its own.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from spaql.runner.engines.engine import Again, Engine, Outcome, Stopped, attempt_within, too_long
+from spaql.runner.engines.engine import Engine, Lost, Outcome, Stopped, attempt_within, overdue
 from spaql.runner.run_spec import Run
 
-_GRACE = 2.0  # seconds beyond the time-out before a run that does not hear is left behind
+_GRACE = 2.0  # seconds beyond the time-out before a run that does not respond is abandoned
 _GOODBYE = 0.5  # seconds in which threads may end by themselves
 
 
 @dataclass(eq=False)
 class _Worker:
-    """A thread and what it is doing; `left` where it was given up."""
+    """A thread and its chunk."""
 
-    rest: list[Run] = field(default_factory=list)  # of its chunk, the one under way first
-    since: float = 0.0  # when that began; 0 between two
-    left: bool = False
+    rest: list[Run] = field(default_factory=list)  # of its chunk, the run under way first
+    since: float = 0.0  # when that began; 0 between two runs
+    abandoned: bool = False
 
 
 class Threads(Engine):
-    """Runs in so many threads.
+    """Runs in threads.
 
     Parameters
     ----------
     workers
-        How many at once.
+        Runs at once.
     timeout
-        Seconds that a run may take; None for as long as it likes.
+        Seconds that a run may take; None for no limit.
     """
 
     name = "threads"
@@ -48,8 +48,8 @@ class Threads(Engine):
         self._count = workers
         self._timeout = timeout
         self._tasks: SimpleQueue[list[Run] | None] = SimpleQueue()
-        self._done: SimpleQueue[Outcome] = SimpleQueue()
-        self._lock = threading.Lock()  # of what workers say of themselves
+        self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self._lock = threading.Lock()  # of the state of workers
         self._stop = threading.Event()
         self._workers: list[_Worker] = []
         self._threads: list[threading.Thread] = []
@@ -72,39 +72,38 @@ class Threads(Engine):
         thread.start()
 
     def submit(self, chunk: Sequence[Run]) -> None:
-        """Put the chunk where the next idle thread finds it."""
+        """Put the chunk into the queue."""
         self._tasks.put(list(chunk))
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """What finished runs said; runs that overstayed their time are failures."""
-        found: list[Outcome] = []
+        """Return outcomes; runs that are overdue and do not respond are abandoned."""
+        outcomes: list[Outcome] = []
         try:
-            found.append(self._done.get(timeout=timeout))
+            outcomes.append(self._outcomes.get(timeout=timeout))
             while True:
-                found.append(self._done.get_nowait())
+                outcomes.append(self._outcomes.get_nowait())
         except Empty:
-            pass
-        return found + self._overdue()
+            return outcomes + self._abandon()
 
-    def _overdue(self) -> list[Outcome]:
-        """Give up threads whose run does not hear that its time is over."""
+    def _abandon(self) -> list[Outcome]:
+        """Abandon threads whose run does not respond to its time-out."""
         if self._timeout is None:
             return []
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         with self._lock:
             for worker in self._workers:
                 if worker.since and time.monotonic() - worker.since > self._timeout + _GRACE:
-                    worker.left = True
+                    worker.abandoned = True
                     first, *rest = worker.rest
-                    found.append(Outcome(first, too_long(self._timeout)))
-                    found += [Outcome(run, Again()) for run in rest]
-            self._workers = [worker for worker in self._workers if not worker.left]
+                    outcomes.append(Outcome(first, overdue(self._timeout)))
+                    outcomes += [Outcome(run, Lost()) for run in rest]
+            self._workers = [worker for worker in self._workers if not worker.abandoned]
         for _ in range(self._count - len(self._workers)):
             self._hire()
-        return found
+        return outcomes
 
     def close(self) -> None:
-        """Ask all to stop, and wait a moment for those that hear it."""
+        """Ask all threads to stop, and wait a moment for those that respond."""
         self._stop.set()
         for _ in self._threads:
             self._tasks.put(None)
@@ -113,21 +112,18 @@ class Threads(Engine):
             thread.join(max(0.0, until - time.monotonic()))
 
     def _work(self, worker: _Worker) -> None:
-        while True:
-            chunk = self._tasks.get()
-            if chunk is None:
-                return
+        while (chunk := self._tasks.get()) is not None:
             with self._lock:
                 worker.rest = chunk
             for run in chunk:
                 with self._lock:
                     worker.since = time.monotonic()
                 try:
-                    result = attempt_within(run, self._timeout, lambda: self._stop.is_set() or worker.left)
-                except Stopped:  # and nobody waits for an answer
+                    result = attempt_within(run, self._timeout, lambda: self._stop.is_set() or worker.abandoned)
+                except Stopped:  # nobody waits for the result
                     return
                 with self._lock:
-                    if worker.left:  # too late: others have been told
+                    if worker.abandoned:  # too late: its outcome has been reported
                         return
                     worker.since, worker.rest = 0.0, worker.rest[1:]
-                    self._done.put(Outcome(run, result))
+                    self._outcomes.put(Outcome(run, result))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from spaql._version import __version__
 from spaql.atomic_io import FIGURES
 from spaql.formatting import Table
-from spaql.runner.run_spec import code
+from spaql.runner.code_version import code_version
 from spaql.studies.paper.findings import FINDINGS, Finding, make_findings
 from spaql.studies.paper.measurements import Measurements
 from spaql.studies.paper.panels import (
@@ -70,7 +70,7 @@ class Paper(Study):
         tables, subtitle = make_tables(rows), describe(self.plan)
         records = [row.record() for row in rows]
         latex = "\n\n".join(replace(table, caption=table.caption.split(". ")[-1]).tex().strip() for table in tables)
-        data = {"study": subtitle, "code": code(), "findings": [finding.to_dict() for finding in findings]}
+        data = {"study": subtitle, "code": code_version(), "findings": [finding.to_dict() for finding in findings]}
         return Report(
             "tables",
             "The paper's tables, and what is true",

@@ -19,8 +19,8 @@ import numpy as np
 
 from spaql import formatting, stats
 from spaql.errors import StudyError
-from spaql.runner.results import known_optimum
 from spaql.runner.run_spec import problem_of
+from spaql.runner.summary import known_optimum
 from spaql.studies.sweep.group_values import GroupValues, StudyValues
 from spaql.studies.sweep.groups import list_labels
 

@@ -61,7 +61,7 @@ def export_runs(
         kind, columns = values.group.run.kind, _shared_columns(values.group)
         # A run with several labels has the first one.
         shared[kind] = dict.fromkeys(values.group.seeds, columns) | shared.get(kind, {})
-    with open_store(folder) as store, store.unchanged(), draft_file(path) as draft:
+    with open_store(folder) as store, store.snapshot(), draft_file(path) as draft:
         types = _column_types(store, shared)
         if arrow is None:
             _write_csv(draft, types, _rows(store, shared))

@@ -106,7 +106,7 @@ def choose_engine(runs: Sequence[Run], name: str | None, **options: Any) -> Engi
     """Return the maker of an engine for runs; raise what is wrong with it or with their problems before they begin."""
 
     def make(runs: Sequence[Run]) -> engines.Engine:
-        return engines.engine(name, runs, **options)
+        return engines.make_engine(name, runs, **options)
 
     if make(runs).name != "dask":  # its workers may have modules that are missing here
         check_problems(runs)

@@ -129,7 +129,7 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
     finished: dict[str, list[tuple[int, str, float]]] = defaultdict(list)
     failed: dict[str, set[int]] = defaultdict(set)
     names: set[str] = set()
-    with open_store(path) as store, store.unchanged():
+    with open_store(path) as store, store.snapshot():
         for row in store.rows():
             value: Any = row.seconds if metric == "seconds" else row.scalars.get(metric)
             names.update(row.scalars)

@@ -19,7 +19,8 @@ from spaql.agents import resolve
 from spaql.errors import SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems import PROBLEMS
-from spaql.runner.run_spec import Run, agent_of, canonical, problem_of, seed_at, seeds_at
+from spaql.runner.execute import make_agent
+from spaql.runner.run_spec import Run, canonical, problem_of, seed_at, seeds_at
 from spaql.studies.study import Group, missing_runs
 from spaql.studies.sweep.study_file import (
     MAX_GROUPS,
@@ -269,7 +270,7 @@ def _try(run: Run, place: str) -> None:
             return
         run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
     try:
-        agent_of(run)
+        make_agent(run)
     except (SpaqlError, TypeError) as error:
         raise StudyError(f"{place}: {error}") from error
 

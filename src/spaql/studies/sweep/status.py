@@ -18,7 +18,8 @@ from typing import Any
 
 from spaql.errors import NothingYetError
 from spaql.formatting import duration, with_values
-from spaql.runner.store import STORE, Failure, Store
+from spaql.runner.record import Failure
+from spaql.runner.store import STORE, Store
 
 STUDY = "study.json"
 FAILURES = 5  # shown by default
@@ -143,9 +144,9 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
     path = Path(folder)
     now = time.time()
     locked = is_locked(path / STORE)  # tested before reading: a process that ends in between has stored its progress
-    with open_store(path) as store, store.unchanged():
+    with open_store(path) as store, store.snapshot():
         progress = store.progress or {}
-        kinds = store.kinds_of_failures()
+        kinds = store.count_failures()
         last = tuple(_failed_run(run_id, *failed) for run_id, failed in store.failures(failures).items())
         done = None if "done" in progress and (path / STUDY).is_file() else len(store)
     if progress and done is None and not progress["failed"]:  # earlier failures are not part of the study any more
@@ -181,7 +182,7 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     """Open the store of a folder for reading."""
     if not (Path(folder) / STORE).is_file():
         raise NothingYetError(f"{str(folder)!r} has no runs; give the folder of spaql sweep --out")
-    return Store.reading(Path(folder) / STORE)
+    return Store.open_readonly(Path(folder) / STORE)
 
 
 def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> bool:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from spaql.errors import EngineError, ParameterError, StudyError
-from spaql.runner.engines import Processes, Threads, engine
-from spaql.runner.engines.engine import Again, Engine, Outcome, attempt
-from spaql.runner.run_many import perform
+from spaql.runner.engines import Processes, Threads, make_engine
+from spaql.runner.engines.engine import Engine, Lost, Outcome, attempt
+from spaql.runner.record import Failure, Record
+from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run
-from spaql.runner.store import Failure, Record, Store
+from spaql.runner.store import Store
 from spaql.studies.study import Group, Stage, Study, run_study
 
 OIL = {"survey": "laplace", "sharpness": 10}
@@ -60,12 +61,26 @@ def alive(process):
 
 
 @pytest.mark.compiled_only
+def test_a_loss_that_may_be_the_fault_of_the_run_is_limited(store):
+    """An engine that can never perform a run says so again and again; that must end."""
+
+    def lose(each, chunk):
+        return Lost(alone=True, reason="its task failed: TypeError") if each.seed == 3 else None
+
+    engine = Forgetful(lose)
+    tally = run_many([run(seed) for seed in range(9)], store, engine)
+    assert (tally.done, tally.failed) == (8, 1)
+    [(_, failure)] = store.failures().values()
+    assert failure == Failure("error", "its task failed: TypeError; it was tried 3 times", 3)
+
+
+@pytest.mark.compiled_only
 def test_every_engine_stores_the_same(tmp_path):
     runs = [run(seed, points=4) for seed in range(12)] + [foreign(seed) for seed in range(4)]
     found = []
     for number, each in enumerate((Threads(1), Threads(3), Processes(2))):
         with Store(tmp_path / f"{number}.sqlite", code="test") as store:
-            tally = perform(runs, store, each)
+            tally = run_many(runs, store, each)
             assert (tally.total, tally.done, tally.failed) == (16, 16, 0)
             found.append(contents(store, runs))
     assert found[0] == found[1] == found[2]
@@ -74,8 +89,8 @@ def test_every_engine_stores_the_same(tmp_path):
 
 def test_only_what_is_missing_is_done(store):
     seen = []
-    perform([run(seed) for seed in range(5)], store, Threads(2))
-    tally = perform(
+    run_many([run(seed) for seed in range(5)], store, Threads(2))
+    tally = run_many(
         [run(seed) for seed in range(8)] * 2, store, Threads(2), finished=lambda each: seen.append(each.seed)
     )
     assert sorted(seen) == [5, 6, 7]
@@ -87,7 +102,7 @@ def test_a_run_that_fails_is_kept_with_its_message_and_the_others_go_on(store):
     runs = [run(seed) for seed in range(6)]
     runs.insert(3, run(seed=33, parameters={"scaling": -1.0}))
     told = []
-    tally = perform(runs, store, Threads(2), failed=lambda each, failure: told.append((each.seed, failure.message)))
+    tally = run_many(runs, store, Threads(2), failed=lambda each, failure: told.append((each.seed, failure.message)))
     assert (tally.done, tally.failed) == (6, 1)
     [(seed, message)] = told
     assert seed == 33
@@ -96,17 +111,17 @@ def test_a_run_that_fails_is_kept_with_its_message_and_the_others_go_on(store):
     assert '"seed":33' in specification
     assert failure == Failure("error", message, 1)
     tried = []
-    again = perform(runs, store, Threads(2), failed=lambda each, failure: tried.append(each))
+    again = run_many(runs, store, Threads(2), failed=lambda each, failure: tried.append(each))
     assert (tried, again.failed) == ([], 1)  # not without being asked to
-    perform(runs, store, Threads(2), retry_failed=True, failed=lambda each, failure: tried.append(each))
+    run_many(runs, store, Threads(2), retry_failed=True, failed=lambda each, failure: tried.append(each))
     assert len(tried) == 1
 
 
 def test_a_failure_that_succeeds_is_none_any_more(store):
     first = run()
     store.add((), failed=[(first.id, first.specification, Failure("error", "the pump broke"))])
-    assert perform([first], store, Threads(1)).failed == 1
-    assert perform([first], store, Threads(1), retry_failed=True).done == 1
+    assert run_many([first], store, Threads(1)).failed == 1
+    assert run_many([first], store, Threads(1), retry_failed=True).done == 1
     assert store.failures() == {}
 
 
@@ -120,11 +135,11 @@ def test_an_interruption_stores_what_is_finished(store, error):
             raise error
 
     with pytest.raises(error):
-        perform([run(seed) for seed in range(40)], store, Threads(2), finished=stop)
+        run_many([run(seed) for seed in range(40)], store, Threads(2), finished=stop)
     assert set(seen) <= store.finished()
     assert len(store) < 40
     assert store.progress["state"] == "stopped"
-    perform([run(seed) for seed in range(40)], store, Threads(2))
+    run_many([run(seed) for seed in range(40)], store, Threads(2))
     assert len(store) == 40
 
 
@@ -136,7 +151,7 @@ def test_an_interruption_does_not_wait_for_a_long_run(store):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        perform([long, run()], store, Threads(2), finished=stop)
+        run_many([long, run()], store, Threads(2), finished=stop)
     assert store.finished() == {run().id}
     all_threads_ended()  # the long one heard it
 
@@ -158,7 +173,7 @@ def test_a_study_that_needs_all_its_runs_stops_at_the_first_that_fails(tmp_path)
     study = Staged(Group("oil", "spaql", run(), [0]), bad, Group("oil", "spaql", run(), range(9, 99)))
     with pytest.raises(StudyError, match=r"spaql\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
         run_study(study, tmp_path, threads=1)
-    with Store.reading(tmp_path / "runs.sqlite") as store:
+    with Store.open_readonly(tmp_path / "runs.sqlite") as store:
         assert store.finished() == {run(0).id}
         assert store.progress["state"] == "stopped"
 
@@ -180,7 +195,7 @@ def test_what_came_back_with_the_run_that_stopped_it_is_kept(store):
 
     engine = AtOnce(lambda each, chunk: None)
     with pytest.raises(KeyboardInterrupt):
-        perform([run(seed) for seed in range(30)], store, engine, finished=stop)
+        run_many([run(seed) for seed in range(30)], store, engine, finished=stop)
     assert len(store) == sum(map(len, engine.seen)) == 30
 
 
@@ -189,7 +204,7 @@ def test_a_message_that_is_no_text_can_be_stored(store, monkeypatch):
         raise OSError(2, "no such file", b"pump-\xff".decode("utf-8", "surrogateescape"))
 
     monkeypatch.setattr("spaql.runner.engines.engine.execute", breaks)
-    assert perform([run()], store, Threads(1)).failed == 1
+    assert run_many([run()], store, Threads(1)).failed == 1
     [(_, failure)] = store.failures().values()
     assert "pump-\\udcff" in failure.message
 
@@ -200,14 +215,14 @@ def test_whatever_a_run_raises_in_a_thread_is_a_failure_in_one_line(store, monke
         raise error
 
     monkeypatch.setattr("spaql.runner.engines.engine.execute", breaks)
-    assert perform([run(), run(1)], store, Threads(1)).failed == 2
+    assert run_many([run(), run(1)], store, Threads(1)).failed == 2
     for _, failure in store.failures().values():
         assert "\n" not in failure.message
         assert len(failure.message) <= 500
 
 
 def test_what_is_said_of_progress(store):
-    perform([run(seed) for seed in range(3)], store, Threads(2))
+    run_many([run(seed) for seed in range(3)], store, Threads(2))
     said = store.progress
     assert (said["state"], said["total"], said["done"], said["failed"], said["running"]) == ("over", 3, 3, 0, 0)
     assert (said["engine"], said["workers"], said["seconds_left"]) == ("threads", 2, 0.0)
@@ -217,7 +232,7 @@ def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
     study = Staged(Group("oil", "spaql", run(), [0]), Group("oil", "spaql", run(), [0, 1]))
     run_study(study, tmp_path, threads=1)
     assert study.states == ["runs", "runs"]
-    with Store.reading(tmp_path / "runs.sqlite") as reading:
+    with Store.open_readonly(tmp_path / "runs.sqlite") as reading:
         assert (reading.progress["state"], reading.progress["done"]) == ("over", 2)
 
 
@@ -258,7 +273,7 @@ def test_a_run_that_ends_its_worker_three_times_is_a_failure(store):
         return Failure("killed", "its process was ended") if each.seed == 3 else None
 
     engine = Forgetful(lose)
-    tally = perform([run(seed) for seed in range(9)], store, engine)
+    tally = run_many([run(seed) for seed in range(9)], store, engine)
     assert (tally.done, tally.failed) == (8, 1)
     [(_, failure)] = store.failures().values()
     assert failure == Failure("killed", "its process was ended; it was tried 3 times", 3)
@@ -267,14 +282,14 @@ def test_a_run_that_ends_its_worker_three_times_is_a_failure(store):
 
 
 def test_a_run_that_was_lost_is_done_again_and_alone_where_it_is_suspected(store):
-    losses = {2: [Again(), Again(alone=True)], 3: [Again()] * 5}
+    losses = {2: [Lost(), Lost(alone=True)], 3: [Lost()] * 5}
 
     def lose(each, chunk):
         waiting = losses.get(each.seed)
         return waiting.pop() if waiting else None
 
     engine = Forgetful(lose)
-    assert perform([run(seed) for seed in range(30)], store, engine).done == 30
+    assert run_many([run(seed) for seed in range(30)], store, engine).done == 30
     assert [2] in engine.seen
     assert any(len(chunk) > 1 for chunk in engine.seen)
 
@@ -289,7 +304,7 @@ def test_whatever_an_environment_does_the_others_go_on(store):
     good = [foreign(seed, algorithm="random") for seed in range(6)]
     hangs = bad["hangs"]
     runs = [*(each for each in bad.values() if each is not hangs), *good, hangs]
-    tally = perform(runs, store, Processes(2, timeout=4.0, algorithms=["random"]))
+    tally = run_many(runs, store, Processes(2, timeout=4.0, algorithms=["random"]))
     assert (tally.done, tally.failed) == (6, 7)
     failures = store.failures()
     told = {how: failures[each.id][1] for how, each in bad.items()}
@@ -310,7 +325,7 @@ def test_a_worker_that_dies_once_costs_no_run(store, tmp_path):
     runs = [
         foreign(seed, "random", how="exits", always=True, once=str(tmp_path / "once"), times=2) for seed in range(8)
     ]
-    assert perform(runs, store, Processes(2)).done == 8
+    assert run_many(runs, store, Processes(2)).done == 8
 
 
 @pytest.mark.compiled_only
@@ -319,7 +334,7 @@ def test_what_an_environment_starts_ends_with_it(store, tmp_path, how):
     """What an environment forked holds the line of its worker, whose end must be heard all the same."""
     note = tmp_path / "note"
     bad = foreign(how=how, always=True, algorithm="random", once=str(note), times=9)
-    tally = perform([bad], store, Processes(1, timeout=2.0, algorithms=["random"]))
+    tally = run_many([bad], store, Processes(1, timeout=2.0, algorithms=["random"]))
     assert tally.failed == 1
     for started in map(int, (tmp_path / "note.pids").read_text().split()):
         for _ in range(3000):  # until the system has taken it away
@@ -333,17 +348,17 @@ def test_what_an_environment_starts_ends_with_it(store, tmp_path, how):
 def test_processes_end_with_their_engine(store):
     engine = Processes(2)
     with engine:
-        children = [child._process for child in engine._children]
+        children = [child.process for child in engine._children]
     assert all(child.poll() is not None for child in children)
 
 
 def test_a_worker_that_cannot_begin(store, monkeypatch):
     monkeypatch.setattr("sys.executable", "false")
-    with pytest.raises(EngineError, match="worker process: 3 ended before they had begun"):
-        perform([run()], store, Processes(1))
+    with pytest.raises(EngineError, match="worker process: 3 ended before they were ready"):
+        run_many([run()], store, Processes(1))
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(EngineError, match="worker process: it cannot be started: No such file"):
-        perform([run()], store, Processes(1))
+        run_many([run()], store, Processes(1))
 
 
 # Threads that do not hear ------------------------------------------------------------------------------------------
@@ -362,7 +377,7 @@ def test_a_run_that_overstays_its_time_in_a_thread(store, how, monkeypatch):
         return Record({"evaluation": 1.0}, {"x": np.arange(3)})
 
     monkeypatch.setattr("spaql.runner.engines.engine.execute", execute)
-    tally = perform([run(seed) for seed in range(9)], store, Threads(1, timeout=0.2))
+    tally = run_many([run(seed) for seed in range(9)], store, Threads(1, timeout=0.2))
     end.set()
     assert (tally.done, tally.failed) == (8, 1)
     [(specification, failure)] = store.failures().values()
@@ -382,10 +397,10 @@ def test_a_score_that_is_no_number_is_a_failure(monkeypatch):
 
 
 def test_the_engine_follows_the_problems():
-    assert engine(None, [run()]).name == "threads"
-    assert engine(None, [run(), foreign()]).name == "processes"
-    assert engine("threads", [foreign()], workers=3).workers == 3
+    assert make_engine(None, [run()]).name == "threads"
+    assert make_engine(None, [run(), foreign()]).name == "processes"
+    assert make_engine("threads", [foreign()], workers=3).workers == 3
     with pytest.raises(ParameterError, match="engine: 'mpi' is not one of threads, processes, dask"):
-        engine("mpi", [run()])
+        make_engine("mpi", [run()])
     with pytest.raises(ParameterError, match="address: only dask has one; leave it out"):
-        engine("threads", [run()], address="tcp://127.0.0.1:8786")
+        make_engine("threads", [run()], address="tcp://127.0.0.1:8786")

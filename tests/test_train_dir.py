@@ -12,8 +12,10 @@ import pytest
 import spaql
 from spaql.cli import main
 from spaql.errors import ParameterError
-from spaql.runner.train_dir import Run
+from spaql.runner.run_spec import Run
+from spaql.runner.train_dir import TrainDir
 
+OIL = Run("oil", {}, "tessera", {}, seed=0, iterations=100, episodes=10)
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
 KILLS = 60 if SOAK else 5
 
@@ -103,7 +105,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path, capsys):
 
 
 def test_a_stopped_run_goes_on(tmp_path, capsys):
-    run = Run.begin(tmp_path, ["oil", "--iterations", "100", "--episodes", "10"])
+    run = TrainDir.begin(tmp_path, OIL)
     run.keep(spaql.Tessera("oil").learn(iterations=40))
     assert main(["train", "--resume", str(tmp_path)]) == 0
     assert "goes on after 40 of 100 iterations" in capsys.readouterr().err
@@ -113,39 +115,63 @@ def test_a_stopped_run_goes_on(tmp_path, capsys):
 
 
 def test_a_new_run_does_not_go_on_with_the_agent_of_an_old_one(tmp_path):
-    Run.begin(tmp_path, ["oil", "--iterations", "5"]).finish(spaql.Tessera("oil").learn(iterations=5))
-    Run.begin(tmp_path, ["ambulance", "--iterations", "5"])
-    assert Run.read(tmp_path).agent() is None
+    TrainDir.begin(tmp_path, OIL).finish(spaql.Tessera("oil").learn(iterations=5))
+    TrainDir.begin(tmp_path, Run("ambulance", {}, "tessera", {}, 0, 5, 10))
+    assert TrainDir.read(tmp_path).load_agent() is None
     assert spaql.load(tmp_path).problem.name == "oil laplace 10"  # which stays until there is another
 
 
 def test_steps_are_counted_from_the_beginning(tmp_path, capsys):
     words = ["cartpole", "--timesteps", "3000", "--episodes", "2"]
     assert train(*words, "--out", str(tmp_path / "whole")) == 0
-    run = Run.begin(tmp_path / "part", words)
+    run = TrainDir.begin(tmp_path / "part", Run("cartpole", {}, "tessera", {}, 0, 0, 2, budgets=(3000,)))
     run.keep(spaql.Tessera("cartpole").learn(total_timesteps=1200))
     assert train("--resume", str(tmp_path / "part")) == 0
     assert (tmp_path / "part" / "agent.spaql").read_bytes() == (tmp_path / "whole" / "agent.spaql").read_bytes()
     capsys.readouterr()
 
 
+def write(**changes):
+    def spoil(path):
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return spoil
+
+
 BAD = {
     "nothing": (lambda path: path.unlink(), "no run was begun there"),
     "no JSON": (lambda path: path.write_text("{"), "cannot be read"),
-    "another format": (lambda path: path.write_text('{"format": 9, "arguments": []}'), "it has format 9"),
-    "no words": (lambda path: path.write_text('{"format": 1, "arguments": [1]}'), "no words"),
-    "no end": (lambda path: path.write_text('{"format": 1, "arguments": []}'), "cannot be read"),
+    "another format": (write(format=9), "it has format 9"),
+    "no run": (write(run=3), "cannot be read"),
+    "part of a run": (write(run={"problem": "oil"}), "cannot be read"),
+    "no problem": (write(run=json.loads(OIL.specification) | {"problem": 7}), "its problem is 7"),
+    "a field too many": (write(run=json.loads(OIL.specification) | {"colour": 7}), "cannot be read"),
+    "no end": (lambda path: path.write_text('{"format": 2, "run": {}}'), "cannot be read"),
     "too large": (lambda path: path.write_text(" " * (2 << 20)), "too large"),
 }
 
 
 @pytest.mark.parametrize("how", BAD)
 def test_what_is_no_run_is_refused(tmp_path, how):
-    Run.begin(tmp_path, ["oil"])
-    spoil, says = BAD[how]
+    TrainDir.begin(tmp_path, OIL)
+    spoil, message = BAD[how]
     spoil(tmp_path / "train.json")
-    with pytest.raises(ParameterError, match=says):
-        Run.read(tmp_path)
+    with pytest.raises(ParameterError, match=message):
+        TrainDir.read(tmp_path)
+
+
+def test_the_folder_holds_the_specification_and_no_words_of_the_command_line(tmp_path):
+    """Whatever becomes of the options of `spaql train`, a run of today can be resumed."""
+    assert train("oil", "--iterations", "5", "--episodes", "10", "--sharpness", "3", "--out", str(tmp_path)) == 0
+    content = json.loads((tmp_path / "train.json").read_text())
+    assert content["run"]["problem"] == "oil"
+    assert content["run"]["arguments"]["sharpness"] == 3
+    assert (content["run"]["iterations"], content["run"]["episodes"], content["finished"]) == (5, 10, True)
+    assert "--" not in (tmp_path / "train.json").read_text()
+    run = TrainDir.begin(tmp_path / "again", TrainDir.read(tmp_path).run, checkpoint_every=7)
+    assert run.make_checkpoint() is not None
+    assert TrainDir.read(tmp_path / "again").checkpoint_every == 7
+    assert TrainDir.read(tmp_path / "again").run.id == run.run.id
 
 
 def test_checkpoints_need_a_folder_and_a_number(tmp_path, capsys):

@@ -1,7 +1,10 @@
-"""Runs as data: an id that finds its run again, and an engine that loses nothing."""
+"""Runs as data: an id that finds its run again, what a run returns, and the code that computes it."""
 
 from __future__ import annotations
 
+import ast
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +14,9 @@ import pytest
 
 import spaql
 from spaql.errors import ParameterError, StoreError
-from spaql.runner import run_spec as experiment
-from spaql.runner.run_spec import Run, execute, from_specification, grid, kind_of, seed_at, seeds_at
+from spaql.runner.code_version import code_version, computing_modules
+from spaql.runner.execute import execute, grid
+from spaql.runner.run_spec import Run, from_specification, kind_of, seed_at, seeds_at
 from spaql.runner.store import Store
 
 OIL = {"survey": "laplace", "sharpness": 10}
@@ -117,27 +121,58 @@ def test_names_that_do_not_exist():
         execute(run(algorithm="dqn"))
 
 
+USES = """
+import sys
+import spaql
+from spaql.agents import algorithms
+from spaql.runner.execute import execute
+from spaql.runner.run_spec import Run
+for name, entry in algorithms().items():
+    execute(Run("ambulance", {}, name, entry.example, 0, int(entry.learns), 2, points=1))
+execute(Run("CartPole-v1", {"sutton_barto_reward": True}, "tessera", {}, 0, 0, 2, budgets=(2000,)))
+execute(Run("spaql/Oil-v0", {}, "random", {}, 0, 0, 2))
+print(*(m for m in sys.modules if m.startswith("spaql.")))
+"""
+
+
+@pytest.mark.compiled_only
 def test_every_module_that_a_run_uses_is_part_of_the_code():
-    script = """if True:
-        import sys
-        from spaql.runner.run_spec import Run, agent_of
-        agent_of(Run("CartPole-v1", {"sutton_barto_reward": True}, "tessera", {}, 0, 1, 2)).problem.world
-        print(*(m for m in sys.modules if m.startswith('spaql.')))
-    """
-    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    harmless = {"spaql._version", "spaql.errors", "spaql.gym.registration", "spaql.runner.store"}
-    root = Path(experiment.__file__).parent
-    covered = {path.relative_to(root) for pattern in experiment._NUMERICS for path in root.glob(pattern)}
-    for name in set(loaded) - harmless:
-        path = Path(*name.split(".")[1:])
-        assert path.with_suffix(".py") in covered or path / "__init__.py" in covered, name
+    used = subprocess.run([sys.executable, "-c", USES], capture_output=True, text=True, check=True).stdout.split()
+    computing = set(computing_modules())
+    assert set(used) - computing <= {"spaql._version"}
+    assert "spaql.gym.environments" in computing
+    assert not [name for name in computing if name.split(".")[1] in ("viz", "explain", "export", "studies", "cli")]
 
 
-def test_the_code_is_known_by_its_sources(monkeypatch, tmp_path):
-    before = experiment.code()
-    assert before == experiment.code()
-    with Store(tmp_path / "runs.sqlite", code=before):
+@pytest.fixture
+def copy(tmp_path):
+    """Files of the library, to be edited, and the version of that code."""
+    root = tmp_path / "spaql"
+    shutil.copytree(Path(spaql.__file__).parent, root, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def version():
+        script = "from spaql.runner.code_version import code_version; print(code_version())"
+        environ = os.environ | {"PYTHONPATH": str(tmp_path)}
+        return subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True).stdout
+
+    return root, version
+
+
+def test_docstrings_and_comments_are_not_code_and_everything_else_is(copy):
+    root, version = copy
+    before = version()
+    assert before == f"{code_version()}\n"
+    loggers, problem, chart = root / "agents/loggers.py", root / "gym/environments.py", root / "viz/charts.py"
+    text = loggers.read_text()
+    loggers.write_text("# A comment.\n" + text.replace(ast.get_docstring(ast.parse(text), clean=False), "Another."))
+    chart.write_text(chart.read_text() + "\nANOTHER = 1\n")
+    assert version() == before
+    problem.write_text(problem.read_text() + "\nANOTHER = 1\n")
+    assert version() != before
+
+
+def test_runs_of_other_code_are_not_mixed(tmp_path):
+    with Store(tmp_path / "runs.sqlite", code=code_version()):
         pass
-    monkeypatch.setattr(experiment, "_NUMERICS", (*experiment._NUMERICS, "cli/*.py"))
     with pytest.raises(StoreError, match="was filled by other code"):
-        Store(tmp_path / "runs.sqlite", code=experiment.code())
+        Store(tmp_path / "runs.sqlite", code="spaql 9.9, 0123456789ab")

@@ -16,14 +16,15 @@ from distributed.scheduler import KilledWorker
 
 from clusters import HERE, Cluster, dump, free_port, until
 from spaql.errors import EngineError, StoreError
-from spaql.runner.engines import Threads, engine, remote
+from spaql.runner.code_version import code_version
+from spaql.runner.engines import Threads, make_engine
 from spaql.runner.engines import dask as cluster
 from spaql.runner.engines.dask import Dask
-from spaql.runner.engines.engine import Again
-from spaql.runner.run_many import perform
-from spaql.runner.run_spec import code
-from spaql.runner.store import Failure, Record, Store
-from test_running import foreign, run
+from spaql.runner.engines.engine import Lost
+from spaql.runner.record import Failure, Record
+from spaql.runner.run_many import run_many
+from spaql.runner.store import Store
+from test_run_many import foreign, run
 
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
 RUNS = [run(seed, iterations=25_000, points=4) for seed in range(40)]  # of about 60 ms
@@ -40,7 +41,7 @@ def dask(tmp_path_factory):
 
 
 def made(runs, address, **settings):
-    return engine("dask", runs, address=address, **settings)
+    return make_engine("dask", runs, address=address, **settings)
 
 
 class Said(Dask):
@@ -50,7 +51,7 @@ class Said(Dask):
         super().__init__(address, workers=None, timeout=timeout, algorithms=algorithms, isolated=isolated)
         self.said, self.hear = [], hear
 
-    def say(self, sentence):
+    def report(self, sentence):
         self.said.append(sentence)
         self.hear(sentence)
 
@@ -76,12 +77,12 @@ def test_a_worker_and_then_the_scheduler_are_killed_and_the_store_is_that_of_thr
             dask.kill_scheduler()
 
     with Store(tmp_path / "dask.sqlite", code="test") as store:
-        tally = perform(RUNS, store, engine, finished=finished)
+        tally = run_many(RUNS, store, engine, finished=finished)
         assert (tally.done, tally.failed, store.progress["engine"]) == (40, 0, "dask")
     lost, back, waits = (sentence.partition(" at ")[0] for sentence in engine.said)
     assert (lost, back, waits) == ("lost the scheduler", "found the scheduler again; goes on", "waits for workers")
     with Store(tmp_path / "threads.sqlite", code="test") as store:
-        perform(RUNS, store, Threads(2))
+        run_many(RUNS, store, Threads(2))
     assert dump(tmp_path / "dask.sqlite") == dump(tmp_path / "threads.sqlite")
 
 
@@ -91,7 +92,7 @@ def test_whatever_an_environment_does_on_a_cluster_the_others_go_on(dask, tmp_pa
     bad = {how: foreign(how=how, always=True, algorithm="random") for how in ("hangs", "raises", "exits")}
     runs = [*bad.values(), *[foreign(seed, algorithm="random") for seed in range(4)]]
     with Store(tmp_path / "runs.sqlite", code="test") as store:
-        tally = perform(runs, store, Said(dask.address, isolated=True, timeout=4.0))
+        tally = run_many(runs, store, Said(dask.address, isolated=True, timeout=4.0))
         assert (tally.done, tally.failed) == (4, 3)
         failures = store.failures()
     told = {how: failures[each.id][1] for how, each in bad.items()}
@@ -121,13 +122,13 @@ def test_a_run_that_overstays_its_time_and_one_that_nobody_waits_for(dask):
 
 @pytest.mark.compiled_only
 def test_a_worker_with_other_code(dask, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "code", lambda: "spaql 9.9, 0123456789ab")
+    monkeypatch.setattr(cluster, "code_version", lambda: "spaql 9.9, 0123456789ab")
     with Store(tmp_path / "runs.sqlite", code="test") as store:
         with pytest.raises(EngineError) as caught:
-            perform([run()], store, made([run()], dask.address))
+            run_many([run()], store, made([run()], dask.address))
         assert len(store) == 0
     assert str(caught.value).startswith("dask: the worker tcp://127.0.0.1:")
-    assert f"computes with other code ({code()}, this is spaql 9.9, 0123456789ab); install" in str(caught.value)
+    assert f"computes with other code ({code_version()}, this is spaql 9.9, 0123456789ab); install" in str(caught.value)
 
 
 @pytest.mark.compiled_only
@@ -141,7 +142,7 @@ def test_a_scheduler_that_does_not_come_back(tmp_path, monkeypatch):
             before = engine.submit
             monkeypatch.setattr(engine, "submit", lambda chunk: before(chunk) or alone.kill_scheduler())
             with pytest.raises(EngineError, match=r"did not come back; finished runs are kept, and the same command"):
-                perform([run()], store, engine)
+                run_many([run()], store, engine)
     finally:
         alone.end()
 
@@ -152,7 +153,7 @@ def test_a_cluster_of_this_machine(tmp_path):
     found = []
     for number, where in enumerate((Threads(1), made(runs, None, workers=1))):
         with Store(tmp_path / f"{number}.sqlite", code="test") as store:
-            assert perform(runs, store, where).done == 4
+            assert run_many(runs, store, where).done == 4
         found.append(dump(tmp_path / f"{number}.sqlite"))
     assert found[0] == found[1]
     until(lambda: not [thread for thread in threading.enumerate() if thread.name == "spaql dask"])
@@ -163,15 +164,15 @@ def test_a_cluster_of_this_machine(tmp_path):
 # A study in a process of its own, begun or gone on with; runs that failed because they were killed are tried again.
 CLIENT = """
 import sys
-from test_cluster import studied
-from spaql.runner.engines import engine
-from spaql.runner.run_many import perform
+from test_dask import studied
+from spaql.runner.engines import make_engine
+from spaql.runner.run_many import run_many
 from spaql.runner.store import Store
 
 name, address, path = sys.argv[1:]
 with Store(path, code="test") as store:
     runs = studied()
-    tally = perform(runs, store, engine(name, runs, workers=2, address=address or None), retry_failed=True)
+    tally = run_many(runs, store, make_engine(name, runs, workers=2, address=address or None), retry_failed=True)
 sys.exit(0 if tally.complete else 3)
 """
 VICTIMS = {"dask": ["worker"] * 6 + ["client"] * 3 + ["scheduler"], "processes": ["worker"] * 2 + ["client"]}
@@ -200,7 +201,7 @@ class Disturbed:
         if not self.path.exists():
             return 0
         try:
-            with Store.reading(self.path) as store:
+            with Store.open_readonly(self.path) as store:
                 return len(store)
         except StoreError:  # it is being made
             return 0
@@ -243,7 +244,7 @@ class Disturbed:
 def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tmp_path, engine):
     dask.start(None if SOAK else 1)
     with Store(tmp_path / "threads.sqlite", code="test") as store:
-        perform(studied(), store, Threads(2))
+        run_many(studied(), store, Threads(2))
     dice = random.Random(0)
     victims = [dice.choice(VICTIMS[engine]) for _ in range(100)] if SOAK else ["client"]
     number, ends, many = 0, 0, len(victims)
@@ -265,6 +266,33 @@ def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tm
 # Without one -----------------------------------------------------------------------------------------------------
 
 
+class Refusing:
+    """A client that stands, and whose every call fails in the same way."""
+
+    status = "running"
+
+    def submit(self, *arguments, **options):
+        raise TypeError("cannot be sent")
+
+
+def test_a_task_that_always_fails_is_a_failure_and_not_tried_for_ever(tmp_path, monkeypatch):
+    async def start(self):
+        self._client = Refusing()
+        self._connected.set()
+
+    async def watch(self):
+        await self._stop.wait()
+
+    monkeypatch.setattr(Dask, "_start", start)
+    monkeypatch.setattr(Dask, "_watch", watch)
+    monkeypatch.setattr(cluster, "_close", lambda client: asyncio.sleep(0))
+    with Store(tmp_path / "runs.sqlite", code="test") as store:
+        tally = run_many([run(0), run(1)], store, Said("tcp://10.0.0.1:8786"))
+        assert (tally.done, tally.failed) == (0, 2)
+        for _, failure in store.failures().values():
+            assert failure == Failure("error", "its task failed: TypeError: cannot be sent; it was tried 3 times", 3)
+
+
 def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr(cluster, "FIRST_PATIENCE", 0.0)
     monkeypatch.setattr(cluster, "_TRY", 0.3)
@@ -282,15 +310,16 @@ def test_dask_is_an_extra(monkeypatch):
 
 
 def orders(**changes):
-    return remote.Orders(
-        **{"code": code(), "paths": (os.getcwd(),), "algorithms": (), "timeout": None, "isolated": False} | changes
+    return cluster.Orders(
+        **{"code": code_version(), "paths": (os.getcwd(),), "algorithms": (), "timeout": None, "isolated": False}
+        | changes
     )
 
 
 def test_a_chunk_as_bytes():
     runs = [run(1, points=3), run(2, parameters={"scaling": -1})]
-    said, [good, bad] = remote.answered(remote.work(remote.asked(orders(), runs)), runs)
-    assert said == {"worker": "nobody", "code": code()}
+    said, [good, bad] = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(), runs)), runs)
+    assert said == {"worker": "nobody", "code": code_version()}
     with Threads(1) as engine:
         engine.submit(runs)
         found = []
@@ -304,28 +333,28 @@ def test_a_chunk_as_bytes():
 
 
 def test_a_chunk_for_other_code_is_not_done():
-    said, outcomes = remote.answered(remote.work(remote.asked(orders(code="other"), [run()])), [run()])
-    assert (said["code"], outcomes) == (code(), [])
+    said, outcomes = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(code="other"), [run()])), [run()])
+    assert (said["code"], outcomes) == (code_version(), [])
 
 
 def test_an_answer_that_is_empty_is_a_run_to_do_again():
-    said, [outcome] = remote.answered(b"", [run()])
-    assert (said, outcome.result) == ({}, Again())
+    said, [outcome] = cluster.decode_answer(b"", [run()])
+    assert (said, outcome.result) == ({}, Lost())
 
 
 def test_a_worker_whose_processes_cannot_begin(monkeypatch):
     monkeypatch.setattr("sys.executable", "false")
-    with pytest.raises(EngineError, match="3 processes ended before they had begun"):
-        remote.work(remote.asked(orders(isolated=True), [run()]))
+    with pytest.raises(EngineError, match="3 ended before they were ready"):
+        cluster.work(cluster.encode_chunk(orders(isolated=True), [run()]))
 
 
 def test_a_task_that_dask_gives_up():
     engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
     error = KilledWorker("spaql-1", None, 3)
     [lost] = asyncio.run(engine._judge([run()], error))
-    assert lost.result == Failure("killed", "the worker that did it died, 4 times", 4)
+    assert lost.result == Failure("killed", "its worker died, 4 times", 4)
     outcomes = asyncio.run(engine._judge([run(0), run(1)], error))
-    assert [each.result for each in outcomes] == [Again(alone=True)] * 2
+    assert [each.result for each in outcomes] == [Lost(alone=True)] * 2
     said = str(asyncio.run(engine._judge([run()], EngineError("3 processes ended"))))
     assert said.startswith("dask: a worker could not begin: 3 processes ended; finished runs are kept")
     said = str(asyncio.run(engine._judge([run()], KeyError("x"))))
@@ -351,14 +380,14 @@ def test_a_place_without_spaql(place):
 
 def test_many_workers_ask_for_work_less_often():
     engine = Dask("tcp://10.0.0.1:8786", workers=None, timeout=None, algorithms=(), isolated=False)
-    engine._counted({"a": 2, "b": 2})
+    engine._set_workers({"a": 2, "b": 2})
     assert (engine.workers, engine.chunk_seconds) == (4, 1.0)
-    engine._counted({str(number): 1 for number in range(1000)})
+    engine._set_workers({str(number): 1 for number in range(1000)})
     assert (engine.workers, engine.chunk_seconds) == (1000, 4.0)
     engine._most = 3
-    engine._counted({"a": 2, "b": 2})
+    engine._set_workers({"a": 2, "b": 2})
     assert (engine.workers, engine.window) == (3, 1)  # and not six at once
-    engine._counted({"a": 2})
+    engine._set_workers({"a": 2})
     assert (engine.workers, engine.window) == (2, 2)
-    engine._counted({})
+    engine._set_workers({})
     assert (engine.workers, engine.window) == (1, 2)

@@ -1,0 +1,242 @@
+"""The result of one training run, as `spaql train` prints and writes it: a table, JSON, CSV files and figures.
+
+The evaluation, on new random numbers, and the score by which the agent selected its policy stand side by side, next to
+the exact optimum where it is known; every environment step is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from spaql.agents import Agent, Diagnosis, Evaluation, PartitionAgent, resolve
+from spaql.agents.callbacks import Callbacks
+from spaql.agents.files import AGENT
+from spaql.atomic_io import Content
+from spaql.formatting import Table
+from spaql.partition.spaces import Box
+from spaql.problems.base import Playable
+from spaql.problems.optimum import Optimum, optimum
+from spaql.viz import figures
+from spaql.viz.learning_curves import make_learning_chart
+from spaql.viz.policy_plot import plot_cells
+
+EVALUATION_EPISODES = 10_000
+_WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
+_LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
+_HEADER = ["algorithm", "evaluation", "95% interval", "training score", "optimum", "% of opt.", "cells"]
+_HEADER += ["training steps", "selection steps", "seconds"]
+#: names of the files of a training run
+FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Result of a training run.
+
+    Attributes
+    ----------
+    name
+        Name of the algorithm.
+    agent
+        The trained agent.
+    evaluation
+        Of the policy it returns, on new random numbers.
+    optimum
+        The exact optimum of the problem, or None where it is not known.
+    seconds
+        Time spent in `learn`; None where it was interrupted.
+    diagnosis
+        What may be wrong.
+    """
+
+    name: str
+    agent: Agent
+    evaluation: Evaluation
+    optimum: Optimum | None
+    seconds: float | None
+    diagnosis: list[Diagnosis]
+
+    @property
+    def label(self) -> str:
+        """Name of the algorithm in figures."""
+        return resolve(self.name).label
+
+    @property
+    def fraction_of_optimum(self) -> float | None:
+        """Evaluation over optimum, where the optimum is known and positive."""
+        if self.optimum is None or self.optimum.value <= 0.0:
+            return None
+        return self.evaluation.mean / self.optimum.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the arrays, ready for JSON."""
+        agent, (low, high) = self.agent, self.evaluation.interval
+        episodes = len(self.evaluation.returns)
+        return {
+            "problem": agent.problem.name,
+            "arguments": dict(agent.problem.arguments),
+            "algorithm": self.name,
+            "parameters": agent.get_params(),
+            "iterations": agent.iterations,
+            "evaluation": {"mean": self.evaluation.mean, "low": low, "high": high, "episodes": episodes},
+            "training_score": agent.selection_score,
+            "optimum": None if self.optimum is None else self.optimum.value,
+            "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
+            "fraction_of_optimum": self.fraction_of_optimum,
+            "cells": len(agent.cells()),
+            "training_steps": agent.training_steps,
+            "selection_steps": agent.selection_steps,
+            "monitoring_steps": agent.monitoring_steps,
+            "seconds": self.seconds,
+            "diagnosis": [diagnosis.to_dict() for diagnosis in self.diagnosis],
+        }
+
+    def row(self) -> list[str]:
+        """Return its row of `summary_table`."""
+        agent, (low, high), share = self.agent, self.evaluation.interval, self.fraction_of_optimum
+        return [
+            self.name,
+            f"{self.evaluation.mean:.3f}",
+            f"[{low:.3f}, {high:.3f}]",
+            "-" if agent.selection_score is None else f"{agent.selection_score:.3f}",
+            "-" if self.optimum is None else f"{self.optimum.value:.3f}",
+            "-" if share is None else f"{100 * share:.1f}",
+            str(len(agent.cells()) or "-"),
+            f"{agent.training_steps:,}",
+            f"{agent.selection_steps:,}",
+            "-" if self.seconds is None else f"{self.seconds:.2f}",
+        ]
+
+
+def train(
+    agent: Agent,
+    *,
+    iterations: int | None = None,
+    total_timesteps: int | None = None,
+    callback: Callbacks | None = None,
+    progress_bar: bool | None = None,
+) -> float:
+    """Train for a number of iterations or environment steps; returns the seconds it took, without compiling.
+
+    Ctrl-C keeps the finished iterations in `agent` and is raised again.
+    """
+    agent.prepare(progress_bar)
+    start = time.perf_counter()
+    agent.learn(iterations=iterations, total_timesteps=total_timesteps, callback=callback, progress_bar=progress_bar)
+    return time.perf_counter() - start
+
+
+def summarize(
+    name: str,
+    agent: Agent,
+    *,
+    seconds: float | None,
+    episodes: int = EVALUATION_EPISODES,
+    progress_bar: bool | None = None,
+) -> Summary:
+    """Evaluate an agent as it is, record that, and compare it with the exact optimum where it is known."""
+    known = known_optimum(agent.problem)
+    evaluation = agent.evaluate(episodes, progress_bar=progress_bar)
+    agent.record_evaluation(evaluation)
+    return Summary(name, agent, evaluation, known, seconds, agent.diagnose())
+
+
+def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
+    """Return the exact optimum, or None where it is not known well enough to compare with."""
+    if problem.model is None or problem.horizon > _LONGEST_FOR_OPTIMUM:
+        return None
+    known = optimum(problem, tolerance=tolerance)
+    return None if known.tolerance > _WORST_TOLERANCE * abs(known.value) else known
+
+
+def summary_table(summaries: Iterable[Summary]) -> Table:
+    """Return a table with one row per summary."""
+    return Table(_HEADER, [summary.row() for summary in summaries])
+
+
+def summary_files(summary: Summary) -> dict[str, Content]:
+    """Return the files of a run by name: summary, history, cells and two figures."""
+    agent = summary.agent
+    files: dict[str, Content] = {"summary.json": json.dumps(summary.to_dict(), indent=2, allow_nan=False) + "\n"}
+    if agent.iterations:
+        history, cells = agent.history, agent.cells()
+        files["history.csv"] = Table(history.dtype.names or (), history.tolist()).csv()
+        columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
+        for part in ("state_low", "state_high", "action_low", "action_high"):
+            columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
+        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+        files["partition.csv"] = Table(list(columns), rows).csv()
+        files |= figure_files([summary], f"{summary.label} on {agent.problem.name}")
+    return files
+
+
+def figure_files(summaries: Sequence[Summary], title: str) -> dict[str, Content]:
+    """Return learning curves of several runs on one problem, and the partition of the first, as files by name."""
+    files: dict[str, Content] = {}
+    files |= figures.writers("learning", partial(draw_curves, summaries, title), ("png",))
+    if _is_flat(summaries[0].agent):
+        files |= figures.writers("partition", partial(draw_partition, summaries[0]), ("png",))
+    return files
+
+
+def draw_curves(summaries: Iterable[Summary], title: str) -> Figure:
+    """Draw learning curves of several runs on one problem, by the scores that each agent itself saw."""
+    summaries = list(summaries)
+    learners = [summary for summary in summaries if summary.agent.iterations]
+    longest = max((summary.agent.iterations for summary in learners), default=1)
+    curves: dict[str, tuple[Any, Any]] = {}
+    for summary in summaries:
+        agent = summary.agent
+        if agent.iterations:
+            curves[summary.label] = np.arange(1, agent.iterations + 1), agent.history["score"]
+        else:
+            curves[summary.label] = np.array([0, longest]), np.full(2, summary.evaluation.mean)
+    optima = [summary.optimum.value for summary in summaries if summary.optimum is not None]
+    # Without rollouts of its own an agent has seen only its training episodes, in which it also explores.
+    exploring = [summary.label for summary in learners if summary.agent.selection_score is None]
+    aside = f" ({' and '.join(exploring)}: while exploring)" if exploring else ""
+    chart = make_learning_chart(
+        curves,
+        title=title,
+        optimum=optima[-1] if optima else None,
+        y_label=f"return of the current policy{aside}",
+        colours={summary.label: resolve(summary.name).colour or "" for summary in summaries},
+    )
+    return figures.chart(chart)
+
+
+def draw_partition(summary: Summary, step: int = 0) -> Figure:
+    """Draw the partition of an agent with one state and one action, coloured by Q, with its greedy actions."""
+    agent = summary.agent
+    assert isinstance(agent, PartitionAgent)
+    cells = agent.cells().at(step)
+    states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
+    edges = agent.problem.states.from_unit(np.arange(513)[:, None] / 512)[:, 0]
+    low, high = agent.greedy_boxes(states, step)
+    lines = None
+    if summary.optimum is not None:
+        lines = {"optimal action": (states[:, 0], summary.optimum.policy(states[:, 0], step=step))}
+    which = f", time step {step + 1}" if agent.time_variant else ""
+    return plot_cells(
+        np.hstack([cells.state_low, cells.action_low]),
+        np.hstack([cells.state_high, cells.action_high]),
+        cells.q,
+        title=f"{summary.label} on {agent.problem.name}{which}",
+        note=f"{len(cells):,} cells",
+        policy=(edges, low[:, 0], high[:, 0]),
+        lines=lines,
+    )
+
+
+def _is_flat(agent: Agent) -> bool:
+    """Whether `draw_partition` can draw it."""
+    spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
+    return isinstance(agent, PartitionAgent) and spaces == (1, 1) and isinstance(agent.problem.actions, Box)
