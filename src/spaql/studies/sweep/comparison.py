@@ -7,6 +7,7 @@ one problem.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import defaultdict
@@ -36,42 +37,24 @@ _Columns = Iterator[tuple[int, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Row:
-    """One group; None where a number is not defined.
-
-    Attributes
-    ----------
-    problem, algorithm
-        Labels.
-    n, expected, failed
-        Runs with a value, runs of the study, and failed runs.
-    mean, low, high, deviation
-        Mean with its 95% interval (Student), and standard deviation.
-    iqm, iqm_low, iqm_high
-        Interquartile mean with its 95% bootstrap interval.
-    difference, p_value, p_adjusted
-        Mean minus that of the baseline on the same problem, p-value of Welch's test, and the same adjusted (Holm).
-    better, better_low, better_high
-        Probability that an agent of this row has a larger value than one of the baseline; ties count half.
-    optimum, regret
-        Exact optimum, and optimum minus mean.
-    """
+    """One group; None where a number is not defined."""
 
     problem: str
     algorithm: str
-    n: int
+    n: int  # runs with a value
     expected: int
     failed: int
     mean: float | None = None
-    low: float | None = None
+    low: float | None = None  # Student's 95% interval
     high: float | None = None
     deviation: float | None = None
     iqm: float | None = None
-    iqm_low: float | None = None
+    iqm_low: float | None = None  # bootstrap
     iqm_high: float | None = None
-    difference: float | None = None
-    p_value: float | None = None
-    p_adjusted: float | None = None
-    better: float | None = None
+    difference: float | None = None  # to the baseline on the same problem
+    p_value: float | None = None  # Welch
+    p_adjusted: float | None = None  # Holm
+    better: float | None = None  # probability of a larger value than the baseline's; ties count half
     better_low: float | None = None
     better_high: float | None = None
     optimum: float | None = None
@@ -167,33 +150,15 @@ class Comparison:
 
 
 def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = False) -> Comparison:
-    """Compare the groups of a study.
-
-    Parameters
-    ----------
-    study
-        The values of the study.
-    baseline
-        Label of the algorithm to compare with; None for that of the study.
-    brief
-        Whether to compute only means and their intervals, which is fast.
-
-    Raises
-    ------
-    StudyError
-        Where no algorithm has that label.
-    """
+    """Compare the groups of a study with a baseline, by default its own; a brief comparison has only means."""
     baseline = study.baseline if baseline is None else baseline
     labels = list(dict.fromkeys(group.algorithm for group in study.groups))
     if baseline is not None and baseline not in labels:
         raise StudyError(f"baseline: {baseline!r} is not an algorithm; choose from {list_labels(labels)}")
     columns: list[dict[str, Any]] = [{} for _ in study.groups]
-    for places in _group_by_size(study.groups, range(len(study.groups))):
-        for place, numbers in _means(study.groups, places, brief):
-            columns[place] |= numbers
+    for place, numbers in itertools.chain(_means(study.groups, brief), () if brief else _differences(study, baseline)):
+        columns[place] |= numbers
     if not brief:
-        for place, numbers in _differences(study, baseline):
-            columns[place] |= numbers
         optimum = compute_optima(study)
         for group, numbers in zip(study.groups, columns, strict=True):
             value = optimum.get(group.problem)
@@ -232,28 +197,24 @@ def compute_optima(study: StudyValues) -> dict[str, float]:
     return optima
 
 
-def _group_by_size(groups: Sequence[GroupValues], places: Sequence[int]) -> list[list[int]]:
-    """Return the places of groups by their number of values, without empty groups."""
+def _stack_by_size(groups: Sequence[GroupValues], places: Sequence[int]) -> Iterator[tuple[list[int], stats.Floats]]:
+    """Yield the places of groups with equally many values, and these as columns; without empty groups."""
     sizes: dict[int, list[int]] = defaultdict(list)
     for place in places:
         sizes[len(groups[place].sample)].append(place)
-    return [sizes[size] for size in sorted(sizes) if size]
+    for size in sorted(sizes.keys() - {0}):
+        yield sizes[size], np.stack([groups[place].sample for place in sizes[size]], axis=1)
 
 
-def _stack(groups: Sequence[GroupValues], places: Sequence[int]) -> stats.Floats:
-    """Return samples of one size as columns."""
-    return np.stack([groups[place].sample for place in places], axis=1)
-
-
-def _means(groups: Sequence[GroupValues], places: Sequence[int], brief: bool) -> _Columns:
-    samples = _stack(groups, places)
-    band = stats.mean_band(samples)
-    columns = {"mean": band.mean, "low": band.low, "high": band.high}
-    if not brief:
-        iqm = stats.interquartile_bands(samples, seed=_SEED, resamples=_RESAMPLES)
-        columns |= {"iqm": iqm.mean, "iqm_low": iqm.low, "iqm_high": iqm.high}
-        columns["deviation"] = stats.deviations(samples)
-    yield from _by_place(places, columns)
+def _means(groups: Sequence[GroupValues], brief: bool) -> _Columns:
+    for places, samples in _stack_by_size(groups, range(len(groups))):
+        band = stats.mean_band(samples)
+        columns = {"mean": band.mean, "low": band.low, "high": band.high}
+        if not brief:
+            iqm = stats.interquartile_bands(samples, seed=_SEED, resamples=_RESAMPLES)
+            columns |= {"iqm": iqm.mean, "iqm_low": iqm.low, "iqm_high": iqm.high}
+            columns["deviation"] = stats.deviations(samples)
+        yield from _by_place(places, columns)
 
 
 def _differences(study: StudyValues, baseline: str | None) -> _Columns:
@@ -268,8 +229,7 @@ def _differences(study: StudyValues, baseline: str | None) -> _Columns:
             continue
         tested: list[int] = []
         p_values: list[float] = []
-        for some in _group_by_size(groups, [place for place in places if groups[place] is not base]):
-            samples = _stack(groups, some)
+        for some, samples in _stack_by_size(groups, [place for place in places if groups[place] is not base]):
             better = stats.improvement_bands(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
             columns = {"better": better.mean, "better_low": better.low, "better_high": better.high}
             columns["difference"] = stats.mean_band(samples).mean - stats.mean_interval(base.sample).mean

@@ -41,17 +41,7 @@ _Shared = Mapping[str, Mapping[int, Mapping[str, Any]]]  # columns of a run but 
 def export_runs(
     folder: str | os.PathLike[str], form: str = "csv", target: str | os.PathLike[str] | None = None
 ) -> Path:
-    """Write all runs of a study into one file, and return its path.
-
-    Parameters
-    ----------
-    folder
-        A folder of `spaql sweep`, or any folder with a store of runs.
-    form
-        "csv" or "parquet".
-    target
-        The file; None for `runs.csv` or `runs.parquet` in the folder.
-    """
+    """Write all runs of a study into one file, by default `runs.csv` or `runs.parquet`, and return its path."""
     if form not in FORMATS:
         raise OutputError(f"export: {form!r} is not one of {', '.join(FORMATS)}")
     arrow = _import_arrow() if form == "parquet" else None

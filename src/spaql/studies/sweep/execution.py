@@ -117,18 +117,12 @@ def check_problems(runs: Iterable[Run]) -> None:
     """Check problems that are not built in, without importing the user's modules into this process."""
     for name in {run.problem for run in runs if not run.compiled}:
         module = name.rpartition(":")[0]
-        if module:
-            try:
-                exists = importlib.util.find_spec(module) is not None
-            except (ImportError, ValueError):
-                exists = False
-            if not exists:
-                raise StudyError(
-                    f"problem {name!r}: there is no module {module!r}; start in its folder, put that on PYTHONPATH, or "
-                    "install it"
-                )
-            continue
+        advice = f"there is no module {module!r}; start in its folder, put that on PYTHONPATH, or install it"
         try:
-            gymnasium.spec(name)
+            exists = importlib.util.find_spec(module) is not None if module else bool(gymnasium.spec(name))
+        except (ImportError, ValueError):
+            exists = False
         except gymnasium.error.Error as error:
-            raise StudyError(f"problem {name!r}: Gymnasium has no such environment ({error})") from error
+            exists, advice = False, f"Gymnasium has no such environment ({error})"
+        if not exists:
+            raise StudyError(f"problem {name!r}: {advice}")

@@ -36,26 +36,12 @@ _Failed = Mapping[str, set[int]]  # seeds by kind
 
 @dataclass(frozen=True, eq=False)
 class GroupValues:
-    """A group and the values of its finished runs.
-
-    Attributes
-    ----------
-    group
-        The group with all its seeds.
-    family
-        Label of the algorithm without its varied parameters.
-    ids
-        Ids of the finished runs, in the order of the seeds.
-    values
-        Their values, `[n]`; NaN where a run has no such number.
-    failed
-        Number of runs that failed.
-    """
+    """A group and the values of its finished runs."""
 
     group: Group
-    family: str
-    ids: Sequence[str]
-    values: NDArray[np.float64]
+    family: str  # label of the algorithm without its varied parameters
+    ids: Sequence[str]  # of the finished runs, in the order of the seeds
+    values: NDArray[np.float64]  # [n], NaN where a run has no such number
     failed: int
 
     @property
@@ -76,35 +62,21 @@ class GroupValues:
 
 @dataclass(frozen=True, eq=False)
 class StudyValues:
-    """The values of a study.
-
-    Attributes
-    ----------
-    folder
-        The folder of the study.
-    name
-        Title of the study.
-    metric
-        Name of the values.
-    baseline
-        Label of the algorithm that tables compare with, or None.
-    groups
-        All groups in order, also those without finished runs.
-    """
+    """The values of a study."""
 
     folder: Path
     name: str
     metric: str
-    baseline: str | None
-    groups: tuple[GroupValues, ...]
+    baseline: str | None  # label of the algorithm that tables compare with
+    groups: tuple[GroupValues, ...]  # also those without finished runs
 
     @cached_property
     def problems(self) -> dict[str, list[GroupValues]]:
         """Return the groups by the label of their problem."""
-        problems: dict[str, list[GroupValues]] = {}
+        problems: dict[str, list[GroupValues]] = defaultdict(list)
         for group in self.groups:
-            problems.setdefault(group.problem, []).append(group)
-        return problems
+            problems[group.problem].append(group)
+        return dict(problems)
 
 
 def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyValues:
@@ -116,13 +88,6 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
         A folder of `spaql sweep`, or any folder with a store of runs.
     metric
         Any number that runs record, such as evaluation, training_score, cells, training_steps or seconds.
-
-    Raises
-    ------
-    StudyError
-        Where no run has such a number.
-    StoreError
-        Where the folder has no store, or one that cannot be read.
     """
     path = Path(folder)
     study = _read_study(path)

@@ -7,8 +7,8 @@ import itertools
 import os
 import string
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,24 +35,12 @@ from spaql.studies.sweep.study_file import (
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A study from a study file.
+    """A study from a study file."""
 
-    Attributes
-    ----------
-    data
-        Contents of the study file as plain Python values.
-    file
-        The same, checked and with defaults.
-    name
-        Title of the study.
-    groups
-        Rows of its table.
-    """
-
-    data: Mapping[str, Any]
-    file: StudyFile
+    data: Mapping[str, Any]  # contents of the file as plain Python values
+    file: StudyFile  # the same, checked and with defaults
     name: str
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...]  # rows of its table
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Sweep:
@@ -65,10 +53,7 @@ class Sweep:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], name: str = "study", *, check: bool = True) -> Sweep:
-        """Make a study from the contents of a study file.
-
-        With `check`, problems and agents are made once to find invalid arguments.
-        """
+        """Make a study from the contents of a file; with `check`, problems and agents are tried once."""
         file = validate(data)
         return cls(data, file, file.name or name, tuple(_Expansion(file, check).groups()))
 
@@ -107,37 +92,33 @@ class _Expansion:
 
     def __init__(self, file: StudyFile, check: bool) -> None:
         self.file, self.check = file, check
-        self.seeding_names = self._parse_seeding()
 
     def groups(self) -> Iterator[Group]:
         file = self.file
-        variants = [
-            v for at, table in enumerate(file.algorithms, 1) for v in self._variants(table, f"algorithms[{at}]")
-        ]
-        _check_unique([table.label or table.algorithm for table in file.algorithms], "algorithms")
-        labels = [with_values(variant.label, variant.varied) for variant in variants]
-        _check_unique(labels, "algorithms")
+        tables = enumerate(file.algorithms, 1)
+        variants = [v for at, table in tables for v in self._variants(table, f"algorithms[{at}]")]
         problems = [p for at, table in enumerate(file.problems, 1) for p in self._problems(table, f"problems[{at}]")]
+        labels = [with_values(variant.label, variant.varied) for variant in variants]
+        _check_unique([table.label or table.algorithm for table in file.algorithms], "algorithms")
+        _check_unique(labels, "algorithms")
         _check_unique([problem.label for problem in problems], "problems")
-        agents = max(_count(problem.sizes.get("seeds", 10)) for problem in problems)
-        for number, most, noun in (
-            (len(problems) * len(variants), MAX_GROUPS, "groups"),
-            (len(problems) * len(variants) * agents, MAX_RUNS, "runs"),
-        ):
+        seeds = [problem.sizes.get("seeds", 10) for problem in problems]
+        agents = max(len(some) if isinstance(some, list) else some for some in seeds)
+        groups = len(problems) * len(variants)
+        for number, most, noun in ((groups, MAX_GROUPS, "groups"), (groups * agents, MAX_RUNS, "runs")):
             if number > most:
                 raise StudyError(f"study: more than {most:,} {noun}; leave some out")
         if file.baseline is not None and file.baseline not in labels:
             raise StudyError(f"baseline: {file.baseline!r} is not an algorithm; choose from {list_labels(labels)}")
+        seeding = self._parse_seeding()
         for problem in problems:
             tried: set[str] = set()
             for variant in variants:
-                group = self._group(problem, variant)
+                group = self._group(problem, variant, seeding)
                 if self.check and (variant.label not in tried or problem is problems[0]):
                     _try(group.run, f"problem {group.problem!r} with algorithm {group.algorithm!r}")
                     tried.add(variant.label)
                 yield group
-
-    # Problems --------------------------------------------------------------------------------------------------
 
     def _problems(self, table: ProblemTable, place: str) -> Iterator[_Problem]:
         """Make one problem for each combination of the grid."""
@@ -148,76 +129,50 @@ class _Expansion:
                 "such as Tank-v0, or module:function"
             )
         if environment and name in PROBLEMS:
-            raise StudyError(
-                f"{place}: {next(iter(environment))} is for Gymnasium environments; use arguments for {name}"
-            )
-        sizes = self.file.sizes | table.sizes
+            raise StudyError(f"{place}: {', '.join(environment)} is for Gymnasium environments; {name} takes arguments")
+        sizes = self.file.sizes
         if table.steps is not None or table.iterations is not None:  # replaces that of the whole study
-            sizes = {size: value for size, value in sizes.items() if size not in ("steps", "iterations")} | table.sizes
+            sizes = {size: value for size, value in sizes.items() if size not in ("steps", "iterations")}
+        sizes |= table.sizes
         if ("steps" in sizes) == ("iterations" in sizes):
             raise StudyError(f"{place}: set either steps or iterations, here or for the whole study")
         for varied in _combinations(table.grid):
             arguments = {**table.arguments, **varied}
             run = Run(name, arguments, "random", {}, 0, 0, sizes.get("episodes", 100), environment=environment)
             if name in PROBLEMS and self.check:
-                known = inspect.signature(PROBLEMS[name]).parameters
-                _check_names(arguments, known, f"{place}.arguments of {name}")
+                _check_known(arguments, inspect.signature(PROBLEMS[name]).parameters, f"{place}.arguments of {name}")
                 try:
                     problem_of(run)
                 except SpaqlError as error:
                     raise StudyError(f"{place}: {error}") from error
             yield _Problem(with_values(table.label or name, varied), run, sizes)
 
-    # Algorithms ------------------------------------------------------------------------------------------------
-
     def _variants(self, table: AlgorithmTable, place: str) -> Iterator[_Variant]:
         """Make one variant for each combination of grid, list and draws."""
         label = table.label or table.algorithm
         if self.check:
-            self._check_parameters(table, place)
-        draws: list[dict[str, Any]] = [{}]
-        if table.draws:
-            draws = [
-                {
-                    name: span.draw(np.random.default_rng(seed_at(self.file.seed, "draw", label, name, number)))
-                    for name, span in table.random.items()
-                }
-                for number in range(table.draws)
-            ]
-        for listed, combination, drawn in itertools.product(table.variants, _combinations(table.grid), draws):
+            _check_parameters(table, place)
+        draws: list[dict[str, Any]] = [
+            {
+                name: span.draw(np.random.default_rng(seed_at(self.file.seed, "draw", label, name, number)))
+                for name, span in table.random.items()
+            }
+            for number in range(table.draws)
+        ]
+        for listed, combination, drawn in itertools.product(table.variants, _combinations(table.grid), draws or [{}]):
             yield _Variant(table, label, {**combination, **listed, **drawn})
 
-    def _check_parameters(self, table: AlgorithmTable, place: str) -> None:
-        try:
-            entry = resolve(table.algorithm)
-        except SpaqlError as error:
-            raise StudyError(f"{place}: {error}") from error
-        given = [*table.parameters, *table.grid, *table.random, *(name for listed in table.variants for name in listed)]
-        _check_names(
-            given, entry.parameters, f"{place}: parameters of {table.algorithm}", " (seeds are set by the study)"
-        )
-        for name in entry.required:
-            if name not in given:
-                raise StudyError(f"{place}: {table.algorithm} needs the parameter {name}; add it")
-
-    # Groups ----------------------------------------------------------------------------------------------------
-
-    def _group(self, problem: _Problem, variant: _Variant) -> Group:
+    def _group(self, problem: _Problem, variant: _Variant, seeding: Sequence[str]) -> Group:
         algorithm, parameters = variant.table.algorithm, {**variant.table.parameters, **variant.varied}
-        frame, sizes = problem.run, problem.sizes
-        run = Run(
-            frame.problem,
-            frame.arguments,
-            algorithm,
-            parameters,
-            0,
-            **_length(algorithm, sizes),
-            episodes=frame.episodes,
-            environment=frame.environment,
-        )
-        seeds = sizes.get("seeds", 10)
+        run = replace(problem.run, algorithm=algorithm, parameters=parameters, **_length(algorithm, problem.sizes))
+        seeds = problem.sizes.get("seeds", 10)
         if not isinstance(seeds, list):
-            seeds = seeds_at(seeds, self.file.seed, self._seed_key(run, problem.label, variant.label))
+            place = canonical([run.problem, run.arguments, run.environment, run.algorithm, run.parameters])
+            if self.file.seeding is not None:
+                values = {name: f"{v:g}" if isinstance(v, float) else v for name, v in run.parameters.items()}
+                values = {"problem": problem.label, "algorithm": variant.label} | values
+                place = self.file.seeding.format(**{name: values.get(name, "") for name in seeding})
+            seeds = seeds_at(seeds, self.file.seed, place)
         label = with_values(variant.label, variant.varied)
         return Group(problem.label, label, run.with_seed(seeds[0]), seeds, dict(variant.varied))
 
@@ -226,28 +181,13 @@ class _Expansion:
         seeding = self.file.seeding or ""
         try:
             names = [name for _, name, _, _ in string.Formatter().parse(seeding) if name is not None]
-        except ValueError as error:
+            seeding.format(**dict.fromkeys(names, ""))
+        except (ValueError, KeyError, IndexError, AttributeError) as error:
             raise StudyError(f"seeding: {seeding!r} is not a valid template: {error}") from error
         if self.check and names:
-            tables = self.file.algorithms
-            known = {
-                "problem",
-                "algorithm",
-                *(name for table in tables for name in resolve(table.algorithm).parameters),
-            }
-            _check_names(names, sorted(known), "seeding")
+            parameters = {name for table in self.file.algorithms for name in resolve(table.algorithm).parameters}
+            _check_known(names, sorted({"problem", "algorithm", *parameters}), "seeding")
         return names
-
-    def _seed_key(self, run: Run, problem: str, algorithm: str) -> str:
-        """Return the text from which the seeds of a group are derived."""
-        if self.file.seeding is None:
-            return canonical([run.problem, run.arguments, run.environment, run.algorithm, run.parameters])
-        values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in run.parameters.items()}
-        values = {"problem": problem, "algorithm": algorithm} | values
-        try:
-            return self.file.seeding.format(**{name: values.get(name, "") for name in self.seeding_names})
-        except (ValueError, KeyError, IndexError, AttributeError) as error:
-            raise StudyError(f"seeding: {self.file.seeding!r} is not a valid template: {error}") from error
 
 
 def _length(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,16 +197,28 @@ def _length(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
     if "steps" in sizes:
         steps = sizes["steps"]
         budgets = tuple(sorted({max(1, steps * (at + 1) // points) for at in range(points)})) or (steps,)
-        return {"iterations": 0, "budgets": budgets}
+        return {"budgets": budgets}
     moments = {"moments": points, "moment_episodes": sizes.get("episodes", 100)} if points else {}
     return {"iterations": sizes["iterations"] if learns else 0, **moments}
 
 
+def _check_parameters(table: AlgorithmTable, place: str) -> None:
+    try:
+        entry = resolve(table.algorithm)
+    except SpaqlError as error:
+        raise StudyError(f"{place}: {error}") from error
+    given = [*table.parameters, *table.grid, *table.random, *table.listed]
+    aside = " (seeds are set by the study)"
+    _check_known(given, entry.parameters, f"{place}: parameters of {table.algorithm}", aside)
+    for name in entry.required:
+        if name not in given:
+            raise StudyError(f"{place}: {table.algorithm} needs the parameter {name}; add it")
+
+
 def _try(run: Run, place: str) -> None:
     """Make the agent of a run; on a built-in problem where that would make a user's environment."""
-    entry = resolve(run.algorithm)
     if not run.compiled:
-        if ":" in run.algorithm or entry.required:  # depend on the problem
+        if ":" in run.algorithm or resolve(run.algorithm).required:  # depend on the problem
             return
         run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
     try:
@@ -280,11 +232,7 @@ def _combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def _count(seeds: int | Sequence[int]) -> int:
-    return seeds if isinstance(seeds, int) else len(seeds)
-
-
-def _check_names(names: Collection[str], known: Collection[str], place: str, aside: str = "") -> None:
+def _check_known(names: Iterable[str], known: Collection[str], place: str, aside: str = "") -> None:
     for name in names:
         if name not in known:
             raise StudyError(f"{place}: unknown {name!r}; choose from {', '.join(known) or 'none'}{aside}")

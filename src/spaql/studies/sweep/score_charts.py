@@ -38,17 +38,7 @@ _Curve = tuple[NDArray[Any], NDArray[np.float64], str]  # x [n], scores [runs, n
 def make_sheets(study: StudyValues, baseline: str | None = None) -> dict[str, Sheet]:
     """Make the sheets of a study by the name of their file: scores, and one for each parameter that varies alone.
 
-    Parameters
-    ----------
-    study
-        The values of the study.
-    baseline
-        Label of an algorithm that is always shown; None for that of the study.
-
-    Raises
-    ------
-    StudyError
-        Where no run has a value.
+    The baseline, by default that of the study, is always shown.  A StudyError is raised where no run has a value.
     """
     baseline = study.baseline if baseline is None else baseline
     if not any(len(group.sample) for group in study.groups):

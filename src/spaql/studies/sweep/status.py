@@ -45,39 +45,21 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class Status:
-    """Progress of a study.
-
-    Attributes
-    ----------
-    total, done, failed, running
-        Numbers of runs.  Without `study.json`, as in the folder of `spaql paper`, all runs in the store count.
-    state
-        "running", "finished", or "stopped" (neither).
-    rate
-        Runs per second of the current or last process; None before its first run.
-    seconds_left
-        Estimated remaining time; None where it is unknown.
-    engine, workers, host, process
-        The current or last process; None where it has not stored any progress yet.
-    kinds
-        Number of failures by kind.
-    failures
-        The last ones.
-    """
+    """Progress of a study; without `study.json`, as in the folder of `spaql paper`, all runs in the store count."""
 
     total: int
     done: int
     failed: int
     running: int
-    state: str
-    rate: float | None = None
-    seconds_left: float | None = None
-    engine: str | None = None
+    state: str  # "running", "finished", or "stopped" (neither)
+    rate: float | None = None  # runs per second of the current or last process
+    seconds_left: float | None = None  # estimated
+    engine: str | None = None  # of the current or last process; None where it has not stored any progress yet
     workers: int | None = None
     host: str | None = None
     process: int | None = None
-    kinds: Mapping[str, int] = field(default_factory=dict)
-    failures: tuple[FailedRun, ...] = ()
+    kinds: Mapping[str, int] = field(default_factory=dict)  # number of failures by kind
+    failures: tuple[FailedRun, ...] = ()  # the last ones
 
     @property
     def complete(self) -> bool:
@@ -125,22 +107,7 @@ class Status:
 
 
 def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Status:
-    """Read the progress of the study in a folder.
-
-    Parameters
-    ----------
-    folder
-        A folder of `spaql sweep`, or any folder with a store of runs.
-    failures
-        Number of failures to return, the last ones.
-
-    Raises
-    ------
-    NothingYetError
-        Where the folder has no store, or an empty one.
-    StoreError
-        Where the store cannot be read.
-    """
+    """Read the progress of the study in a folder, with its last failures; a NothingYetError where it has not begun."""
     path = Path(folder)
     now = time.time()
     locked = is_locked(path / STORE)  # tested before reading: a process that ends in between has stored its progress
@@ -186,17 +153,7 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
 
 
 def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> bool:
-    """Return whether a process performs runs.
-
-    Parameters
-    ----------
-    progress
-        As stored last; empty where nothing was.
-    locked
-        Result of `is_locked`.
-    now
-        Time of that test.
-    """
+    """Return whether a process performs runs, from the last progress, and whether the store was locked at a time."""
     if locked:
         return True
     if progress.get("state") not in _ACTIVE or abs(now - progress["told"]) >= _RECENT:

@@ -1,35 +1,17 @@
 """Study files: the tables and keys of a TOML file, checked by pydantic, with errors of one sentence.
 
-A study file says what to run and nothing about where it runs::
+A study file says what to run and nothing about where it runs; docs/sweeps.md explains every key::
 
-    name = "how much bonus"           # optional, like every key of this part
+    name = "how much bonus"
     seeds = 20                        # agents of each group; or a list of seeds, which all groups then share
-    steps = 20_000                    # environment steps of each run; or iterations = 2000
-    episodes = 1000                   # episodes of the evaluation of each agent
-    points = 8                        # evaluations during training, for learning curves
-    baseline = "aql"                  # label of the algorithm that tables compare with
-
+    steps = 20_000                    # environment steps of each run; or iterations
     [[problems]]
     problem = "oil"                   # a built-in problem, a Gymnasium id, or "module:function"
-    arguments = { survey = "laplace" }
     grid = { sharpness = [1, 10] }    # one problem for every combination
-
-    [[problems]]
-    problem = "my_module:Tank-v0"
-    steps = 50_000                    # for this problem only; also iterations, episodes, points and seeds
-    bounds = { level = [0, 2] }       # how agents see the environment; also periodic, horizon and warm_up
-
     [[algorithms]]
-    algorithm = "tessera"             # a registered algorithm or "module:Class"
-
-    [[algorithms]]
-    algorithm = "aql"
-    label = "aql"                     # name in tables; default: the algorithm's name and its varied parameters
+    algorithm = "aql"                 # a registered algorithm or "module:Class"
     parameters = { rollouts = 0 }     # shared by all variants
-    grid = { scaling = [0.1, 0.5] }   # one variant for every combination
-    # list = [{ scaling = 0.1 }, { scaling = 2.0, rollouts = 5 }]      # one variant for each table
-    # random = { scaling = { low = 0.01, high = 4.0, log = true } }    # ranges to draw from
-    # draws = 10                                                       # number of random variants
+    grid = { scaling = [0.1, 0.5] }   # one variant for every combination; also list, random and draws
 
 The seed of a run is a hash of the study's `seed` (0), of its problem and algorithm with all their arguments, and of its
 number, so that adding problems, values, draws or seeds changes no other run.  `seeding` replaces the problem and the
@@ -42,7 +24,8 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -54,9 +37,6 @@ from spaql.partition.rng import LARGEST_SEED
 
 MAX_RUNS = 10_000_000
 MAX_GROUPS = 200_000
-
-
-# Values --------------------------------------------------------------------------------------------------------------
 
 
 def _integer(low: int, high: int) -> Any:
@@ -92,8 +72,7 @@ def _check_values(values: Any) -> list[Any]:
 
 def _check_seeds(seeds: Any) -> int | list[int]:
     if not isinstance(seeds, list):
-        number: int = _integer(1, MAX_RUNS).func(seeds)
-        return number
+        return int(_integer(1, MAX_RUNS).func(seeds))
     if not seeds or len(set(map(str, seeds))) < len(seeds):
         raise ValueError("expected at least one seed, and each seed once")
     return [_integer(0, LARGEST_SEED).func(seed) for seed in seeds]
@@ -113,23 +92,20 @@ def _check_bounds(bounds: Any) -> dict[Any, Any]:
 
 Value = Annotated[Any, PlainValidator(_check_value)]
 Values = Annotated[list[Any], PlainValidator(_check_values)]
-Seeds = Annotated[int | list[int] | None, PlainValidator(_check_seeds)]
 Label = Annotated[str | None, PlainValidator(_check_label)]
 Name = Annotated[str, Field(min_length=1)]
 Size = Annotated[int | None, _integer(1, 10**12)]
 
 
-# Tables --------------------------------------------------------------------------------------------------------------
-
-
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
+    def _given(self, *names: str) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
 
 class _Sized(_Table):
-    """Sizes of runs, for the whole study or for one problem."""
-
-    seeds: Seeds = None
+    seeds: Annotated[int | list[int] | None, PlainValidator(_check_seeds)] = None
     steps: Size = None
     iterations: Size = None
     episodes: Annotated[int | None, _integer(2, 10**8)] = None
@@ -137,9 +113,8 @@ class _Sized(_Table):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Return the sizes that are given."""
-        sizes = {name: getattr(self, name) for name in _Sized.model_fields}
-        return {name: size for name, size in sizes.items() if size is not None}
+        """Return the sizes of runs that are given."""
+        return self._given(*_Sized.model_fields)
 
 
 class ProblemTable(_Sized):
@@ -157,22 +132,16 @@ class ProblemTable(_Sized):
     @property
     def environment(self) -> dict[str, Any]:
         """Return the options for Gymnasium environments that are given."""
-        options = {name: getattr(self, name) for name in ("bounds", "periodic", "horizon", "warm_up")}
-        return {name: option for name, option in options.items() if option is not None}
+        return self._given("bounds", "periodic", "horizon", "warm_up")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_combinations(self.grid)
-        for name in sorted(self.arguments.keys() & self.grid.keys()):
-            raise ValueError(f"{name} is given twice; set it in arguments or in grid")
+        _check_names(1, arguments=self.arguments, grid=self.grid)
         return self
 
 
 class Range(_Table):
-    """Values that a parameter may have: real numbers or integers from low to high, or choices.
-
-    With `log`, numbers are drawn uniformly on a logarithmic scale.
-    """
+    """Values that a parameter may have: real numbers or integers from low to high, evenly or by `log`, or choices."""
 
     low: float | None = None
     high: float | None = None
@@ -185,12 +154,11 @@ class Range(_Table):
         if self.choices is not None:
             if len(self.model_fields_set) > 1:
                 raise ValueError("choices is not combined with other keys; remove them")
-            return self
-        if self.low is None or self.high is None or not -1e300 < self.low < self.high < 1e300:
+        elif self.low is None or self.high is None or not -1e300 < self.low < self.high < 1e300:
             raise ValueError("expected { low = ..., high = ... } with low below high, or { choices = [...] }")
-        if self.log and self.low <= 0:
+        elif self.log and self.low <= 0:
             raise ValueError("log needs a low above 0")
-        if self.whole and not (self.low.is_integer() and self.high.is_integer()):
+        elif self.whole and not (self.low.is_integer() and self.high.is_integer()):
             raise ValueError("whole needs integers as low and high")
         return self
 
@@ -207,11 +175,10 @@ class Range(_Table):
         low, high = self.ends
         if self.log:
             value = float(np.exp(random.uniform(np.log(low), np.log(high))))
-        elif self.whole:
+            return min(max(round(value), low), high) if self.whole else float(f"{value:.6g}")
+        if self.whole:
             return int(random.integers(int(low), int(high) + 1))
-        else:
-            value = float(random.uniform(low, high))
-        return min(max(round(value), low), high) if self.whole else float(f"{value:.6g}")
+        return float(f"{random.uniform(low, high):.6g}")
 
 
 class AlgorithmTable(_Table):
@@ -225,30 +192,31 @@ class AlgorithmTable(_Table):
     random: dict[str, Range] = {}
     draws: Annotated[int, _integer(0, MAX_RUNS)] = 0
 
+    @property
+    def listed(self) -> dict[str, Any]:
+        """Return the names in `list`."""
+        return {name: value for table in self.variants for name, value in table.items()}
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.draws and not self.random:
             raise ValueError("draws needs random, the ranges to draw from")
-        check_combinations(self.grid, len(self.variants) * max(1, self.draws))
-        given: set[str] = set()
-        for names in (self.parameters, self.grid, {name for table in self.variants for name in table}, self.random):
-            for name in sorted(given & {*names}):
-                raise ValueError(f"{name} is given twice; set it in one of parameters, grid, list and random")
-            given |= {*names}
+        places = {"parameters": self.parameters, "grid": self.grid, "list": self.listed, "random": self.random}
+        _check_names(len(self.variants) * max(1, self.draws), **places)
         return self
 
 
 class TuneTable(_Table):
-    """The table `[tune]`; see `spaql.studies.tune.search_space`."""
+    """The table `[tune]`."""
 
-    trials: Annotated[int, _integer(1, 100_000)] = 40
-    seeds: Annotated[int, _integer(2, 100_000)] = 16
-    first_seeds: Annotated[int, _integer(2, 100_000)] = 4
-    batch: Annotated[int, _integer(1, 10_000)] = 4
-    evaluation_seeds: Annotated[int, _integer(2, 100_000)] = 32
-    evaluation_episodes: Annotated[int | None, _integer(2, 10**8)] = None
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    metric: Literal["evaluation", "training_score"] = "evaluation"
+    trials: Annotated[int, _integer(1, 100_000)] = 40  # besides the default parameters
+    seeds: Annotated[int, _integer(2, 100_000)] = 16  # most agents of each trial on each problem
+    first_seeds: Annotated[int, _integer(2, 100_000)] = 4  # in the first stage; then twice as many, and so on
+    batch: Annotated[int, _integer(1, 10_000)] = 4  # trials that race together
+    evaluation_seeds: Annotated[int, _integer(2, 100_000)] = 32  # agents that evaluate winner and defaults
+    evaluation_episodes: Annotated[int | None, _integer(2, 10**8)] = None  # None: as in tuning
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95  # of intervals, and of keeping the best trial
+    metric: Literal["evaluation", "training_score"] = "evaluation"  # to maximize
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -269,13 +237,13 @@ class StudyFile(_Sized):
     tune: TuneTable = TuneTable()
 
 
-def check_combinations(grid: Mapping[str, list[Any]], times: int = 1) -> None:
-    """Raise a ValueError where a grid has too many combinations."""
-    if math.prod(map(len, grid.values())) * times > MAX_GROUPS:
+def _check_names(variants: int, **places: Mapping[str, Any]) -> None:
+    """Raise a ValueError where a grid has too many combinations, or a name is given in two places."""
+    if math.prod(map(len, places["grid"].values())) * variants > MAX_GROUPS:
         raise ValueError(f"more than {MAX_GROUPS:,} combinations; leave some out")
-
-
-# Reading -------------------------------------------------------------------------------------------------------------
+    for name, count in Counter(name for place in places.values() for name in place).items():
+        if count > 1:
+            raise ValueError(f"{name} is given twice; set it in one of {', '.join(places)}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -300,24 +268,19 @@ def validate(data: Mapping[str, Any]) -> StudyFile:
         raise StudyError(_describe(error)) from None  # pydantic's own text has a page for every mistake
 
 
-_TABLES: dict[str, type[_Table]] = {
-    "problems": ProblemTable,
-    "algorithms": AlgorithmTable,
-    "random": Range,
-    "tune": TuneTable,
-}
-_EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
-    "dict_type": lambda context: "expected a table such as { scaling = ... }",
-    "model_type": lambda context: "expected a table",
-    "list_type": lambda context: "expected a list",
-    "too_short": lambda context: "expected at least one entry",
-    "string_type": lambda context: "expected a string",
-    "string_too_short": lambda context: "expected a string",
-    "bool_type": lambda context: "expected true or false",
-    "float_type": lambda context: "expected a number",
-    "greater_than_equal": lambda context: f"expected a number of at least {context['ge']}",
-    "less_than": lambda context: f"expected a number below {context['lt']}",
-    "literal_error": lambda context: f"expected {context['expected']}",
+_TABLES: dict[Any, type[_Table]] = dict(problems=ProblemTable, algorithms=AlgorithmTable, random=Range, tune=TuneTable)
+_EXPECTED = {
+    "dict_type": "a table such as {{ scaling = ... }}",
+    "model_type": "a table",
+    "list_type": "a list",
+    "too_short": "at least one entry",
+    "string_type": "a string",
+    "string_too_short": "a string",
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number below {lt}",
+    "literal_error": "{expected}",
 }
 
 
@@ -333,7 +296,7 @@ def _describe(error: ValidationError) -> str:
         table = next((_TABLES[part] for part in reversed(place[:-1]) if part in _TABLES), StudyFile)
         known = ", ".join(field.alias or name for name, field in table.model_fields.items())
         return f"{_format_place(place[:-1])}: unknown key {place[-1]!r}; choose from {known}"
-    expected = _EXPECTED[kind](context) if kind in _EXPECTED else mistake["msg"]
+    expected = f"expected {_EXPECTED[kind].format(**context)}" if kind in _EXPECTED else mistake["msg"]
     return f"{_format_place(place)}: {expected}, got {mistake['input']!r:.80}"
 
 

@@ -47,23 +47,13 @@ def check_optuna() -> None:
 
 
 class OptunaStudy:
-    """The Optuna study of one tuning; use it in a `with` statement.
-
-    Parameters
-    ----------
-    space
-        The search space.
-    folder
-        Where its file is, or will be.
-    """
+    """The Optuna study of one tuning, with its file in the folder; use it in a `with` statement."""
 
     def __init__(self, space: SearchSpace, folder: Path) -> None:
         self._space, self._ranges = space, space.algorithm.random
         self._path = folder / FILE
         self._storage: Any = None
         self._study: Any = None
-
-    # File ------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         with self._translate_errors():
@@ -136,8 +126,6 @@ class OptunaStudy:
             elif last or len(wanted) >= len(stored):
                 self._rewrite([*wanted, *stored[len(wanted) :]])
 
-    # Suggestions -----------------------------------------------------------------------------------------------
-
     def suggest(
         self, batch: int, count: int, trials: Sequence[Trial], values: Mapping[int, Estimate]
     ) -> list[dict[str, Any]]:
@@ -174,8 +162,6 @@ class OptunaStudy:
             "PED-ANOVA: how much the values of the best tenth of the trials differ from those of all, as shares; "
             f"a hint only, as a tenth of {len(complete)} trials is few."
         )
-
-    # Conversion ------------------------------------------------------------------------------------------------
 
     def _freeze(self, trials: Sequence[Trial], values: Mapping[int, Estimate]) -> list[Any]:
         """Return trials as Optuna stores them; the defaults only where they lie within the ranges."""

@@ -84,19 +84,7 @@ def look_level(confidence: float, looks: int, opponents: int) -> float:
 def find_behind(
     racing: Mapping[int, Scores], finished: Mapping[int, Scores], objective: Objective, level: float
 ) -> dict[int, int]:
-    """Find the racing trials that are behind the best, and return the best by their numbers.
-
-    Parameters
-    ----------
-    racing
-        Scores so far of the trials of the batch, by number.
-    finished
-        Scores of earlier trials with all seeds.
-    objective
-        The value of scores.
-    level
-        Probability of a wrong stop; see `look_level`.
-    """
+    """Find the racing trials of a batch that are behind the best, and return the best by their numbers."""
     scores = {**finished, **racing}
     values = {number: objective.value(sample, 0.5).mean for number, sample in scores.items()}
     best = max(values, key=lambda number: (values[number], -number), default=None)

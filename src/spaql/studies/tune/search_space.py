@@ -1,27 +1,7 @@
 """The search space of a tuning: a study file with one algorithm, ranges of its parameters, and a budget of trials.
 
-Problems, sizes and the algorithm are those of `spaql.studies.sweep.study_file`, with these differences::
-
-    iterations = 500                  # or steps; and episodes; no seeds
-    episodes = 200
-
-    [[problems]]
-    problem = "oil"
-
-    [[algorithms]]                    # exactly one; without grid, list and draws
-    algorithm = "spaql"
-    parameters = { rollouts = 10 }    # fixed
-    random = { scaling = { low = 0.01, high = 4.0, log = true } }
-
-    [tune]                            # optional, like each of its keys
-    trials = 40                       # besides the default parameters
-    seeds = 16                        # most agents of each trial on each problem
-    first_seeds = 4                   # agents in the first stage; then twice as many, and so on
-    batch = 4                         # trials that race together
-    evaluation_seeds = 32             # agents that evaluate the winner and the defaults at the end
-    evaluation_episodes = 200         # episodes of each of these; default: as in tuning
-    confidence = 0.95                 # of intervals, and that the race does not stop the best trial
-    metric = "evaluation"             # to maximize; "training_score" is the agent's own estimate
+Problems, sizes and the algorithm are those of `spaql.studies.sweep.study_file`, without seeds, grid, list and draws;
+`random` has the ranges of the search, and the optional table ``[tune]`` its budget.
 
 Agent k of a trial has the seed that a sweep would give it: a hash of the study's seed, of the problem, of the algorithm
 with all parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by
@@ -49,24 +29,12 @@ from spaql.studies.sweep.study_file import AlgorithmTable, Range, TuneTable
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
-    """Parameters to tune, and how much to try.
-
-    Attributes
-    ----------
-    study
-        The study.
-    algorithm
-        Its algorithm; `random` are the ranges of the search.
-    plan
-        The table `[tune]`.
-    problems
-        Labels of the problems.
-    """
+    """Parameters to tune, and how much to try."""
 
     study: Sweep
-    algorithm: AlgorithmTable
+    algorithm: AlgorithmTable  # its `random` are the ranges of the search
     plan: TuneTable
-    problems: tuple[str, ...]
+    problems: tuple[str, ...]  # labels
 
     @classmethod
     def load(cls, study: Sweep | Mapping[str, Any] | str | os.PathLike[str], trials: int | None = None) -> SearchSpace:

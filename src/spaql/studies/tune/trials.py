@@ -24,27 +24,13 @@ COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Parameters that were tried.
+    """Parameters that were tried."""
 
-    Attributes
-    ----------
-    number
-        0 for the default parameters.
-    values
-        Values of the tuned parameters.
-    state
-        "complete" (it had all seeds), "stopped" (it was behind), or "failed" (one of its runs failed).
-    scores
-        Scores of its runs by problem; empty where it failed.
-    note
-        Which trial it was behind, or what failed.
-    """
-
-    number: int
-    values: Mapping[str, Any]
-    state: str
-    scores: Scores
-    note: str = ""
+    number: int  # 0 for the default parameters
+    values: Mapping[str, Any]  # of the tuned parameters
+    state: str  # COMPLETE (it had all seeds), STOPPED (it was behind), or FAILED (one of its runs failed)
+    scores: Scores  # empty where it failed
+    note: str = ""  # which trial it was behind, or what failed
 
     @property
     def seeds(self) -> int:
@@ -69,32 +55,14 @@ class Gain:
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """The state of a tuning, at its end or before.
-
-    Attributes
-    ----------
-    space
-        The search space.
-    trials
-        Finished trials in order; the first is that of the default parameters.
-    evaluations
-        Scores on evaluation seeds of "winner" and "default", by problem; empty before the end.
-    error
-        Why there are no evaluations although the trials are finished, or "".
-    importance
-        Importance of each parameter, the largest first; None where it is not known.
-    importance_note
-        How it was computed, or why it was not.
-    """
+    """The state of a tuning, at its end or before."""
 
     space: SearchSpace
-    trials: Sequence[Trial]
-    evaluations: Mapping[str, Scores] = field(default_factory=dict)
-    error: str = ""
-    importance: Mapping[str, float] | None = None
+    trials: Sequence[Trial]  # finished ones; the first is that of the default parameters
+    evaluations: Mapping[str, Scores] = field(default_factory=dict)  # of "winner" and "default"; empty before the end
+    error: str = ""  # why there are no evaluations at the end
+    importance: Mapping[str, float] | None = None  # of each parameter, the largest first; None where it is not known
     importance_note: str = ""
-
-    # Trials ----------------------------------------------------------------------------------------------------
 
     @property
     def default(self) -> Trial:
@@ -144,8 +112,6 @@ class TuningResult:
         """Return the parameters of the winner, fixed ones included."""
         return {**self.space.algorithm.parameters, **({} if self.winner is None else self.winner.values)}
 
-    # Scores ----------------------------------------------------------------------------------------------------
-
     @cached_property
     def tuning_score(self) -> Estimate | None:
         """Return the winner's value in tuning; its interval ignores the selection."""
@@ -188,8 +154,6 @@ class TuningResult:
             difference = self.objective.difference(winner, default, confidence)
             gains.append(Gain("all problems", first, second, difference, _improvement(winner, default), None))
         return gains
-
-    # Output ----------------------------------------------------------------------------------------------------
 
     @property
     def unit(self) -> str:

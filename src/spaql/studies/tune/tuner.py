@@ -127,8 +127,6 @@ class Tuning(Study):
         files, self.files = self.files, {}
         return Stage(groups, self.cost_left, files)
 
-    # Trials ----------------------------------------------------------------------------------------------------
-
     def _make_default_trial(self, groups: Sequence[Group], results: Results) -> Trial:
         scores, error = self._read_scores(groups, results)
         if scores is None and len(groups) > 1:
