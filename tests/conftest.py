@@ -1,11 +1,14 @@
-"""Shared by all tests: where the tests themselves are importable, and one browser for all that need one."""
+"""Shared by all tests: where the tests themselves are importable, Ctrl-C, one browser for all that need one."""
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+# A shell lets background processes ignore SIGINT, and their children with them; tests send it to both.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

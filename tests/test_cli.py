@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import inspect
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ import pytest
 from numba.core import config
 
 import spaql
-from spaql.agents import files, resolve
+from spaql.agents import algorithms, files, resolve
 from spaql.cli import main
+from spaql.problems import PROBLEMS
 from spaql.runner import summary
 
 QUICK = ["--iterations", "20", "--episodes", "50", "--quiet"]
@@ -166,16 +168,71 @@ def test_an_optimum_that_is_not_known_well_is_not_shown(capsys):
     assert json.loads(out)["optimum"] is None
 
 
-def test_choices_are_those_of_the_library():
-    from spaql.agents import algorithms
-    from spaql.cli import train
-    from spaql.problems import ambulance, oil
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_options_of_problems_are_those_of_their_signatures(capsys, name):
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", name, "--help"])
+    shown = capsys.readouterr().out
+    for parameter in inspect.signature(PROBLEMS[name]).parameters:
+        assert f"--{parameter.replace('_', '-')} " in shown
+    assert all(algorithm in shown.replace("-\n" + 24 * " ", "-") for algorithm in algorithms())
 
-    assert set(algorithms()) == set(train._ALGORITHMS)
-    for survey in ("laplace", "quadratic"):
-        assert oil(survey=survey).arguments["survey"] == survey
-    for arrivals in ("uniform", "beta"):
-        assert ambulance(arrivals=arrivals).arguments["arrivals"] == arrivals
+
+@pytest.mark.parametrize("name", algorithms())
+def test_options_of_algorithms_are_those_of_their_signatures(capsys, name):
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "oil", "--algorithm", name, "--help"])
+    shown = capsys.readouterr().out
+    for parameter in algorithms()[name].parameters:
+        assert f"--{parameter.replace('_', '-')} " in shown
+
+
+OWN = """
+import spaql
+
+
+class Patient(spaql.AQL):
+    '''AQL with another default.
+
+    Parameters
+    ----------
+    patience
+        How long to wait; at least 1.
+    '''
+
+    def __init__(self, problem, *, patience=1, scaling=0.1, rollouts=0, seed=0, **environment):
+        super().__init__(problem, scaling=scaling, rollouts=rollouts, seed=seed, **environment)
+        self.patience = patience
+
+
+def make_oil(*, sharpness: float = 1.0, patience: int = 2):
+    return spaql.problems.oil(sharpness=sharpness * patience)
+"""
+
+
+def test_algorithms_and_problems_of_a_users_module(capsys, tmp_path, monkeypatch):
+    (tmp_path / "own_module.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["train", "own_module:make_oil", "--algorithm", "own_module:Patient", "--sharpness", 3, "--json", *QUICK]
+    code, out, err = run(capsys, *words, "--patience", 5, "--algorithm-patience", 7)
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["algorithm"] == "own_module:Patient"
+    assert result["problem"] == "oil laplace 15"
+    assert (result["parameters"]["patience"], result["parameters"]["scaling"]) == (7, 0.1)
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "oil", "--algorithm", "own_module:Patient", "--help"])
+    assert "--patience INT How long to wait (1)" in " ".join(capsys.readouterr().out.split())
+    assert "no module 'nowhere'" in refused(capsys, "train", "oil", "--algorithm", "nowhere:Agent")
+    sys.modules.pop("own_module")
+
+
+def test_a_background_process_is_told_of_ctrl_c_in_tests():
+    """Started by a shell in the background, it ignores SIGINT, and so would what it starts."""
+    code = "import conftest, signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    call = ["sh", "-c", 'trap "" INT; exec "$0" -c "$1"', sys.executable, code]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=os.path.dirname(__file__))
+    assert done.stdout == "True\n"
 
 
 def test_environments_are_trained_scored_and_kept(capsys, tmp_path):
@@ -210,7 +267,7 @@ def test_options_of_environments(capsys):
         (["train", "CartPole-v1", "--bounds", "7", "0", "1"], "bounds"),
         (["train", "CartPole-v1", "--bounds", "1", "a", "b"], "--bounds 1: expected two numbers, got 'a' and 'b'"),
         (["train", "CartPole-v1", "--bounds", "\u00b2", "0", "1"], "bounds"),
-        (["train", "CartPool"], "no problem either: these are oil, ambulance, cartpole"),
+        (["train", "CartPool"], "'CartPool' is neither one of ambulance, "),
         (["show", "nowhere", "--record", "--seed", "-1"], "--seed"),
         (["train", "CartPole-v1", "--periodic", "1"], "periodic"),
         (["train", "CartPole-v1", "--timesteps", "10"], "too few"),
@@ -347,7 +404,7 @@ def test_a_fault_of_the_environment_is_its_own_and_keeps_what_was_learned(capsys
         main(["train", "my_envs:Late-v0", "--iterations", "20", "--quiet", "--out", str(tmp_path / "out")])
     out, err = capsys.readouterr()
     assert out == ""
-    assert "a fault after 9 iterations; what was learned is in" in err
+    assert "an error after 9 iterations; the agent is saved in" in err
     assert files.load(tmp_path / "out").iterations == 9
 
 

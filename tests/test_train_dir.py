@@ -108,7 +108,7 @@ def test_a_stopped_run_goes_on(tmp_path, capsys):
     run = TrainDir.begin(tmp_path, OIL)
     run.keep(spaql.Tessera("oil").learn(iterations=40))
     assert main(["train", "--resume", str(tmp_path)]) == 0
-    assert "goes on after 40 of 100 iterations" in capsys.readouterr().err
+    assert "continues after 40 of 100 iterations" in capsys.readouterr().err
     again = spaql.load(tmp_path)
     np.testing.assert_array_equal(again.history, spaql.Tessera("oil").learn(iterations=100).history)
     assert not (tmp_path / "checkpoint.spaql").exists()

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from spaql.cli.parsing import say
+from spaql.cli.options import say
 from spaql.errors import ParameterError
 
 

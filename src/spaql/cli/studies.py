@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spaql.cli.parsing import add_common, add_engine, engine_of, say
+from spaql.cli.options import add_common, add_engine, engine_of, say
 from spaql.errors import ParameterError
 
 if TYPE_CHECKING:

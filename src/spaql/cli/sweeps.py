@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.parsing import Parser, add_engine, engine_of, say
+from spaql.cli.options import Parser, add_engine, engine_of, say
 
 _COMMANDS = ("run", "status", "table", "plot", "export", "watch", "report")
 

@@ -96,6 +96,10 @@ def _find(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], An
     if isinstance(problem, str):
         if problem in PROBLEMS:
             return PROBLEMS[problem](**arguments), None, ""
+        if problem.isidentifier() and problem not in {spec.name for spec in gymnasium.registry.values()}:
+            raise ParameterError(
+                f"problem: {problem!r} is neither one of {', '.join(PROBLEMS)} nor the name of a Gymnasium environment"
+            )
         module, _, attribute = problem.rpartition(":")
         function = _function(module, attribute, problem) if module else None
         problem = partial(gymnasium.make, problem) if function is None else function

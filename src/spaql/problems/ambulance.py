@@ -82,7 +82,7 @@ def _beta_calls(state, action, parameters, random, next_state):
     return _reward(state[0], action[0], call, parameters[0]), False
 
 
-@built_in("ambulance")
+@built_in("ambulance", iterations=2000)
 def ambulance(
     *,
     arrivals: str = "beta",

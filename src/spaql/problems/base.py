@@ -425,8 +425,11 @@ class Problem(Plain):
 PROBLEMS: dict[str, Callable[..., Problem]] = {}
 
 
-def built_in(name: str) -> Callable[[Callable[P, Problem]], Callable[P, Problem]]:
-    """Declare a function as the maker of the built-in problem of this name, so that files and studies can name it."""
+def built_in(name: str, *, iterations: int | None = None) -> Callable[[Callable[P, Problem]], Callable[P, Problem]]:
+    """Declare a function as the maker of the built-in problem of this name, so that files and studies can name it.
+
+    `iterations` is the usual length of training where the problem's paper has one; `spaql train` takes it as default.
+    """
 
     def marking(make: Callable[P, Problem]) -> Callable[P, Problem]:
         @wraps(make)
@@ -436,6 +439,7 @@ def built_in(name: str) -> Callable[[Callable[P, Problem]], Callable[P, Problem]
             return problem
 
         PROBLEMS[name] = marked
+        marked.iterations = iterations  # type: ignore[attr-defined]
         return marked
 
     return marking

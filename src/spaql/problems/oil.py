@@ -52,7 +52,7 @@ def _quadratic(state, action, parameters, random, next_state):
     return max(0.0, 1.0 - parameters[0] * (miss * miss) - abs(state[0] - a)), False
 
 
-@built_in("oil")
+@built_in("oil", iterations=5000)
 def oil(
     *,
     survey: str = "laplace",
