@@ -68,7 +68,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     for group in (agents, studies, sweeps, bench):
         group.add(commands)
     for group in (agents, sweeps):
-        words = group.reworded(words)
+        words = group.reword(words)
     return parser.parse_args(words)
 
 

@@ -1,105 +1,98 @@
-"""Commands on a trained agent: score it, show it, ship it, have it explain itself."""
+"""Commands on a trained agent: `evaluate`, `show`, `export`, `explain` and `rules`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import say
+from spaql.cli.options import add_agent, add_output, print_json, say
 from spaql.errors import ParameterError
 
 
 def add(commands: Any) -> None:
-    """Add `evaluate`, `show`, `export`, `explain` and `rules`."""
-    evaluate = commands.add_parser("evaluate", help="score a trained agent on fresh episodes")
-    evaluate.add_argument("agent", metavar="DIR", help="folder of spaql train --out, or an agent file")
-    _add_env(evaluate)
+    """Add the commands."""
+    evaluate = commands.add_parser("evaluate", help="evaluate a trained agent on new episodes")
+    add_agent(evaluate)
     evaluate.add_argument("--episodes", type=int, default=1000, help="(%(default)s)")
-    evaluate.add_argument("--seed", type=int, help="of the episodes (the agent's own)")
-    evaluate.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    evaluate.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    evaluate.add_argument("--seed", type=int, help="seed of the episodes (the agent's own)")
+    add_output(evaluate)
     evaluate.set_defaults(run=_evaluate)
-    show = commands.add_parser("show", help="look at a trained agent, or at two, on a page; or record an episode")
-    show.add_argument(
-        "agent", nargs="+", metavar="DIR", help="folder of spaql train --out, or an agent file; at most two"
-    )
-    show.add_argument("--out", metavar="FILE", help="where the page goes (beside the agent, by its name)")
+    show = commands.add_parser("show", help="inspect one or two trained agents on a page; or record an episode")
+    add_agent(show, nargs="+")
+    show.add_argument("--out", metavar="FILE", help="the page (beside the agent, by its name)")
     show.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
     show.add_argument(
         "--record",
         nargs="?",
         const="",
         metavar="FILE",
-        help="instead: play an episode and keep it as .gif or .mp4 (episode.gif in the folder)",
+        help="instead: play an episode and save it as .gif or .mp4 (episode.gif in the folder)",
     )
-    _add_env(show)
-    show.add_argument("--seed", type=int, default=0, help="of the episode (%(default)s)")
+    show.add_argument("--seed", type=int, default=0, help="seed of the episode (%(default)s)")
     show.set_defaults(run=_show)
-    export = commands.add_parser("export", help="write a trained agent's policy as C, Python, JSON or ONNX")
-    export.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file")
-    export.add_argument("file", metavar="FILE", help="what to write, by its suffix: .c, .h, .py, .json or .onnx")
-    export.add_argument("--name", help="what functions of C are called, before _act (the file's own name)")
-    _add_env(export)
-    export.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    export = commands.add_parser("export", help="write the policy of a trained agent as C, Python, JSON or ONNX")
+    add_agent(export)
+    export.add_argument("file", metavar="FILE", help="the file; its suffix is .c, .h, .py, .json or .onnx")
+    export.add_argument("--name", help="name of the C function, before _act (the name of the file)")
+    export.add_argument("--json", action="store_true", help="print JSON instead of text")
     export.set_defaults(run=_export)
-    explain = commands.add_parser("explain", help="why a trained agent does what it does for one observation")
-    explain.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file")
+    explain = commands.add_parser("explain", help="explain the action of a trained agent for one observation")
+    add_agent(explain)
     explain.add_argument("numbers", type=float, nargs="+", metavar="NUMBER", help="the observation, number by number")
     explain.add_argument("--runners-up", type=int, default=3, metavar="N", help="other actions shown (%(default)s)")
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
     explain.set_defaults(run=_explain)
     rules = commands.add_parser("rules", help="the policy of a trained agent as a list of rules")
-    rules.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file")
+    add_agent(rules)
     rules.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(%(default)s)")
-    rules.add_argument("--out", metavar="FILE", help="write them there instead")
+    rules.add_argument("--out", metavar="FILE", help="write to a file instead of stdout")
     rules.set_defaults(run=_rules)
     for parser in (explain, rules):
-        parser.add_argument("--step", type=int, default=0, help="of agents that change with it (%(default)s)")
-        parser.add_argument("--names", metavar="A,B,...", help="what to call the observed numbers")
-        parser.add_argument("--actions", metavar="A,B,...", help="what to call the actions, or the numbers of one")
-        _add_env(parser)
+        parser.add_argument("--step", type=int, default=0, help="time step, for time-variant agents (%(default)s)")
+        parser.add_argument("--names", type=_split, metavar="A,B,...", help="names of the observed numbers")
+        parser.add_argument(
+            "--actions", type=_split, metavar="A,B,...", help="names of the actions, or of their numbers"
+        )
 
 
-def _add_env(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--env", metavar="ID", help="environment to play, such as package:Name-v0 (the agent's own)")
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
-def reworded(arguments: list[str]) -> list[str]:
-    """Arguments as the parser takes them: a number of `explain` is no option, whatever argparse thinks of -1e-3."""
-    if arguments[:1] == ["explain"]:
-        return [f" {text}" if _is_negative(text) else text for text in arguments]
-    return arguments
+def reword(words: list[str]) -> list[str]:
+    """Mark negative numbers of `explain`, which argparse would take for options: -1e-3."""
+    return [f" {word}" if _is_negative(word) else word for word in words] if words[:1] == ["explain"] else words
 
 
-def _is_negative(text: str) -> bool:
+def _is_negative(word: str) -> bool:
     try:
-        return text.startswith("-") and float(text) <= 0.0
+        return word.startswith("-") and float(word) <= 0.0
     except ValueError:
         return False
 
 
-def _evaluate(options: argparse.Namespace) -> int:
+def _load(options: argparse.Namespace) -> Any:
     from spaql.agents.files import load
+
+    return load(options.agent, env=options.env)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from spaql.agents.registry import name_of, resolve
     from spaql.validation import check_whole
 
     check_whole(options.episodes, "--episodes", 2)
-    agent = load(options.agent, env=options.env)
-    fresh = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
-    low, high = fresh.interval
+    agent = _load(options)
+    evaluation = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
+    low, high = evaluation.interval
+    name, cells = name_of(agent), len(agent.cells())
     if options.json:
-        told = {
-            "problem": agent.problem.name,
-            "agent": type(agent).__name__,
-            "mean": fresh.mean,
-            "low": low,
-            "high": high,
-        }
-        told |= {"episodes": options.episodes, "steps": fresh.steps, "arms": len(agent.cells())}
-        print(json.dumps(told, indent=2, allow_nan=False))
+        data = {"problem": agent.problem.name, "algorithm": name, "mean": evaluation.mean, "low": low, "high": high}
+        print_json(data | {"episodes": options.episodes, "steps": evaluation.steps, "cells": cells})
     else:
-        print(f"{type(agent).__name__} on {agent.problem.name}: {fresh}; {len(agent.cells()):,} cells")
+        print(f"{resolve(name).label} on {agent.problem.name}: {evaluation}; {cells:,} cells")
     return 0
 
 
@@ -115,10 +108,11 @@ def _show(options: argparse.Namespace) -> int:
         raise ParameterError("--out: it names the page, and with --record there is none; use --record FILE")
     agents = [load(path, env=options.env) for path in options.agent]
     for agent in agents:
-        print(
-            f"{agent!r}\n{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {len(agent.cells()):,} cells"
+        counts = (
+            f"{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {len(agent.cells()):,} cells"
         )
-    return _page(options, agents) if options.record is None else _record(options, agents[0])
+        print(f"{agent!r}\n{counts}")
+    return _write_page(options, agents) if options.record is None else _record(options, agents[0])
 
 
 def _record(options: argparse.Namespace, agent: Any) -> int:
@@ -130,10 +124,10 @@ def _record(options: argparse.Namespace, agent: Any) -> int:
     return 0
 
 
-def _page(options: argparse.Namespace, agents: list[Any]) -> int:
-    from spaql.agents.inspection import page_beside, write_page
+def _write_page(options: argparse.Namespace, agents: list[Any]) -> int:
+    from spaql.agents import inspection
 
-    path = write_page(agents, options.out or page_beside(*options.agent), seed=options.seed)
+    path = inspection.write_page(agents, options.out or inspection.page_beside(*options.agent), seed=options.seed)
     print(f"wrote {path}")
     if not options.no_open and sys.stdout.isatty():
         import webbrowser
@@ -144,55 +138,43 @@ def _page(options: argparse.Namespace, agents: list[Any]) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from spaql.agents.files import load
     from spaql.export import export
 
-    told = export(load(options.agent, env=options.env).to_policy(), options.file, name=options.name).measure()
+    sizes = export(_load(options).to_policy(), options.file, name=options.name).measure()
     if options.json:
-        print(json.dumps(told, indent=2, allow_nan=False))
+        print_json(sizes)
         return 0
-    tables = f", {told['table_bytes']:,} bytes of tables" if told["table_bytes"] is not None else ""
-    lasts = "not measured: " + ("no C compiler" if tables else "only C is")
-    if told["nanoseconds"] is not None:
-        lasts = f"{told['nanoseconds']:.0f} ns, at random states"
-    print(f"wrote {told['file']}: {told['bytes']:,} bytes{tables}")
-    print(
-        f"{told['nodes']:,} comparisons, of which a decision takes at most {told['depth']}; time per decision {lasts}"
-    )
+    tables = f", {sizes['table_bytes']:,} bytes of tables" if sizes["table_bytes"] is not None else ""
+    time = "not measured: " + ("no C compiler" if tables else "only C is")
+    if sizes["nanoseconds"] is not None:
+        time = f"{sizes['nanoseconds']:.0f} ns, at random states"
+    print(f"wrote {sizes['file']}: {sizes['bytes']:,} bytes{tables}")
+    print(f"{sizes['nodes']:,} comparisons, at most {sizes['depth']} per decision; time per decision {time}")
     return 0
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from spaql.agents.files import load
     from spaql.explain.explanation import make_observation
 
-    agent = load(options.agent, env=options.env)
+    agent = _load(options)
+    labels = {"names": options.names, "actions": options.actions}
     observation = make_observation(agent.problem, options.numbers)
-    told = agent.explain(observation, step=options.step, runners_up=options.runners_up, **_called(options))
-    print(json.dumps(told.to_dict(), indent=2, allow_nan=False) if options.json else told)
+    explanation = agent.explain(observation, step=options.step, runners_up=options.runners_up, **labels)
+    if options.json:
+        print_json(explanation.to_dict())
+    else:
+        print(explanation)
     return 0
 
 
 def _rules(options: argparse.Namespace) -> int:
-    from pathlib import Path
+    from spaql import atomic_io
 
-    from spaql.agents.files import load
-
-    agent = load(options.agent, env=options.env)
-    rules = agent.rules(step=options.step, **_called(options))
+    rules = _load(options).rules(step=options.step, names=options.names, actions=options.actions)
     text = {"text": rules.describe, "markdown": rules.markdown, "json": rules.json}[options.format]()
     if options.out is None:
         print(text)
-        return 0
-    from spaql import atomic_io
-
-    path = Path(options.out)
-    atomic_io.write_file(path, f"{text}\n".encode())
-    print(f"wrote {path}")
+    else:
+        atomic_io.write_file(Path(options.out), f"{text}\n".encode())
+        print(f"wrote {options.out}")
     return 0
-
-
-def _called(options: argparse.Namespace) -> dict[str, list[str] | None]:
-    """The user's own words."""
-    given = {"names": options.names, "actions": options.actions}
-    return {what: None if text is None else [word.strip() for word in text.split(",")] for what, text in given.items()}

@@ -81,7 +81,7 @@ def _add_readers(subcommands: Any) -> None:
         parser.add_argument("--json", action="store_true", help="print the names of the files as JSON")
 
 
-def reworded(arguments: list[str]) -> list[str]:
+def reword(arguments: list[str]) -> list[str]:
     """Turn `sweep STUDY.toml` into `sweep run STUDY.toml`."""
     if arguments[:1] == ["sweep"] and len(arguments) > 1 and arguments[1] not in (*_COMMANDS, "-h", "--help"):
         return ["sweep", "run", *arguments[1:]]
