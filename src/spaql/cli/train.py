@@ -212,11 +212,13 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
             raise
         say(f"stopped after {agent.iterations:,} iterations; evaluating the agent")
     finally:  # before anything else can fail
-        if folder is not None and agent.iterations:
+        if folder is not None and agent.iterations and agent.can_save:
             saved = [folder.keep(agent)]
             if seconds is None and length and not stopped:
                 say(f"an error after {agent.iterations:,} iterations; the agent is saved in {saved[0]}")
-    result = summary.summarize(run.algorithm, agent, seconds=seconds, episodes=run.episodes, progress_bar=not options.quiet)
+    result = summary.summarize(
+        run.algorithm, agent, seconds=seconds, episodes=run.episodes, progress_bar=not options.quiet
+    )
     written = []
     if folder is not None:
         known = [name for name in summary.FILES if not saved or name != AGENT]

@@ -111,8 +111,8 @@ class TrainDir:
         return agent.save(self.folder / AGENT)
 
     def finish(self, agent: Agent) -> None:
-        """Keep the agent at the end, if it has learned anything."""
-        if agent.iterations:
+        """Keep the agent at the end, if it has learned anything and can be saved."""
+        if agent.iterations and agent.can_save:
             agent.save(self.folder / AGENT)
         self._write(finished=True)
         (self.folder / ON_ITS_WAY).unlink(missing_ok=True)
