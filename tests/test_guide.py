@@ -1,8 +1,11 @@
 """Run the code blocks of the guides, in order, and the commands of docs/guide.md."""
 
+import sys
+
 import pytest
 
-from docs_for_tests import find_commands, read_page, run_page
+import spaql
+from docs_for_tests import find_blocks, find_commands, read_page, run_block, run_page
 
 
 @pytest.mark.compiled_only
@@ -44,3 +47,26 @@ def test_page_on_problems_runs(capsys):
 def test_short_blocks_run(name, capsys):
     run_page(name)
     assert capsys.readouterr().out
+
+
+@pytest.mark.compiled_only
+def test_page_on_algorithms_runs(tmp_path, monkeypatch, capsys):
+    from spaql.cli import main
+
+    page = read_page("algorithms.md")
+    module, python = find_blocks(page)
+    study, _ = find_blocks(page, "toml")
+    (tmp_path / "grid_agent.py").write_text(module)
+    (tmp_path / "grid.toml").write_text(study.replace("25_000", "500").replace("seeds = 10", "seeds = 2"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "grid_agent", raising=False)
+    namespace: dict[str, object] = {}
+    run_block(python, "algorithms.md", namespace)
+    assert namespace["agent"].evaluate(episodes=100).mean > spaql.Random("oil").evaluate(episodes=100).mean
+    for command in find_commands(page, "sh"):
+        assert main([*command.split()[1:], "--quiet"]) == 0, command
+    printed = capsys.readouterr().out
+    assert "grid_agent:GridQ" in printed
+    assert main(["sweep", "table", "results/grid-study"]) == 0
+    assert "bins=32" in capsys.readouterr().out
