@@ -23,6 +23,7 @@ from spaql.runner.engines.dask import Dask
 from spaql.runner.engines.engine import Lost
 from spaql.runner.record import Failure, Record
 from spaql.runner.run_many import run_many
+from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 from test_run_many import foreign, run
 
@@ -159,6 +160,34 @@ def test_a_cluster_of_this_machine(tmp_path):
     until(lambda: not [thread for thread in threading.enumerate() if thread.name == "spaql dask"])
 
 
+@pytest.mark.compiled_only
+def test_an_agent_from_outside_the_package_gives_the_same_records_on_every_engine(tmp_path, monkeypatch):
+    """A class with `learn` and `predict`, which has no cells, and a problem of a function, by their names alone."""
+    monkeypatch.chdir(HERE.parent)  # from where workers import it
+    name, shared = "tests.tabular:TabularQ", {"parameters": {"bins": 4}, "episodes": 3}
+    runs = [
+        *[
+            Run("oil", {}, name, seed=seed, iterations=9, points=3, moments=3, moment_episodes=2, **shared)
+            for seed in range(3)
+        ],
+        *[
+            Run("tests.tabular:make_oil", {"sharpness": 3}, name, seed=seed, iterations=0, budgets=(20, 60), **shared)
+            for seed in range(3)
+        ],
+        Run("CartPole-v1", {}, name, seed=0, iterations=0, budgets=(300,), **shared),
+    ]
+    assert make_engine(None, runs).name == "processes"
+    dumps = []
+    for engine in ("threads", "processes", "dask"):
+        with Store(tmp_path / f"{engine}.sqlite", code="test") as store:
+            assert run_many(runs, store, make_engine(engine, runs, workers=2)).complete, store.failures()
+            dumps.append(dump(store.path))
+            scalars = store.scalars(run.id for run in runs)
+    assert dumps[0] == dumps[1] == dumps[2]
+    assert {row["cells"] for row in scalars.values()} == {0}
+    assert all(row["evaluation"] is not None and row["training_steps"] > 0 for row in scalars.values())
+
+
 # Killed at random ------------------------------------------------------------------------------------------------
 
 # A study in a process of its own, begun or gone on with; runs that failed because they were killed are tried again.
@@ -167,6 +196,7 @@ import sys
 from test_dask import studied
 from spaql.runner.engines import make_engine
 from spaql.runner.run_many import run_many
+from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 
 name, address, path = sys.argv[1:]

@@ -49,15 +49,13 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     Record
         Scalars: `training_score`, `cells`, `training_steps`, `selection_steps`, `monitoring_steps`; `value_low`,
         `value_high`, `resets` of agents with a history; `evaluation` and `evaluation_steps` where the run asks for
-        episodes.  Arrays: those of `budgets`, `points`, `moments` and `watch`, see `_spend`, `_curves`, `_watch`.
+        episodes.  Arrays: those of `budgets`, `points`, `moments` and `watch`, see `_spend`, `_curves`, `_train`.
     """
     agent = make_agent(run)
     learn = partial(agent.learn, callback=None if check is None else lambda _: check(), progress_bar=False)
     if run.budgets:
         return _spend(agent, run, learn)
-    arrays = _watch(agent, run, learn)
-    if run.iterations > agent.iterations:
-        learn(iterations=run.iterations - agent.iterations)
+    arrays = _train(agent, run, learn)
     if run.points:
         arrays |= _curves(agent, run.points)
     return Record(_scalars(agent, run.episodes), arrays)
@@ -72,12 +70,14 @@ def grid(iterations: int, count: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([even, equal_factors]).round().astype(np.int64))
 
 
-def _watch(agent: Agent, run: Run, learn: Callable[..., Agent]) -> dict[str, NDArray[Any]]:
-    """Train up to the last moment; evaluate the policy and keep its partitions at each of them."""
+def _train(agent: Agent, run: Run, learn: Callable[..., Agent]) -> dict[str, NDArray[Any]]:
+    """Train for all iterations; at each of the moments evaluate the policy and keep its partitions."""
     evaluations, counts, frames, policies = [], [], [], []
     moments = grid(run.iterations, run.moments)
-    for moment in moments:
-        learn(iterations=int(moment) - agent.iterations)
+    if run.iterations and not len(moments):
+        learn(iterations=run.iterations)
+    for iterations in np.diff(moments, prepend=0):
+        learn(iterations=int(iterations))
         if run.moment_episodes:
             evaluations.append(agent.evaluate(run.moment_episodes).mean)
             counts.append(len(agent.cells()))

@@ -131,7 +131,8 @@ class Run:
     @property
     def trusted(self) -> bool:
         """Whether problem and algorithm are built in: both release the interpreter lock, and neither hangs or exits."""
-        return self.compiled and self.algorithm in algorithms()
+        entry = algorithms().get(self.algorithm)
+        return self.compiled and entry is not None and entry.cls.__module__.startswith("spaql.")
 
     @cached_property
     def cost(self) -> int:
