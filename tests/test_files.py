@@ -1,12 +1,10 @@
-"""Agents in files: everything comes back, to the last bit; what is no agent file is refused in one sentence."""
+"""Agents in files: saved, loaded, and gone on with."""
 
-import dataclasses
 import hashlib
 import io
 import json
 import os
 import random
-import sys
 import threading
 import tracemalloc
 import zipfile
@@ -16,20 +14,13 @@ import numpy as np
 import pytest
 
 import spaql
+from files_for_tests import MAKERS, changed, reset, step
 from spaql.agents.tessera.replay import PENDING
 from spaql.agents.training import ROW
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
-from spaql.gym.resolve import described
-from spaql.gym.space_json import drawn, sketched
+from spaql.gym.space_json import space_from_json, space_to_json
 from spaql.partition.jit import records
-from spaql.problems import PROBLEMS, Box, Problem
-
-MAKERS = {
-    "tessera": lambda problem: spaql.Tessera(problem, seed=3),
-    "published": lambda problem: spaql.SPAQL(problem, seed=3, rollouts=2),
-    "ts": lambda problem: spaql.SPAQLTS(problem, seed=3, rollouts=2, reference=[0.5], radius=0.5),
-    "aql": lambda problem: spaql.AQL(problem, seed=3, rollouts=2),
-}
+from spaql.problems import Box, Problem
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -79,15 +70,6 @@ def test_another_environment_must_fit(tmp_path):
         spaql.AQL.load(agent.save(tmp_path / "agent.spaql"))
 
 
-def step(state, action, parameters, random, next_state):
-    next_state[0] = action[0]
-    return 1.0 - abs(state[0] - 0.3), False
-
-
-def reset(parameters, random, state):
-    state[0] = 0.0
-
-
 def test_a_problem_of_one_s_own_has_to_be_given(tmp_path):
     mine = Problem(name="mine", step=step, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
     agent = spaql.Tessera(mine, seed=1).learn(iterations=10)
@@ -101,17 +83,6 @@ def test_a_problem_of_one_s_own_has_to_be_given(tmp_path):
     np.testing.assert_array_equal(spaql.load(path, mine).evaluate(3).returns, agent.evaluate(3).returns)
 
 
-def changed(path, name, content):
-    """The archive with one member replaced."""
-    with zipfile.ZipFile(path) as archive:
-        members = {each: archive.read(each) for each in archive.namelist()}
-    members[name] = content(members[name])
-    with zipfile.ZipFile(path, "w") as archive:
-        for each, data in members.items():
-            archive.writestr(each, data)
-    return path
-
-
 def newer(data):
     return json.dumps(json.loads(data) | {"format": 99}).encode()
 
@@ -121,12 +92,12 @@ def foreign(data):
 
 
 BAD = {
-    "empty": (lambda path: path.write_bytes(b""), "no agent file"),
-    "text": (lambda path: path.write_text("hello"), "no agent file"),
-    "cut off": (lambda path: path.write_bytes(path.read_bytes()[:-200]), "no agent file"),
+    "empty": (lambda path: path.write_bytes(b""), "not an agent file"),
+    "text": (lambda path: path.write_text("hello"), "not an agent file"),
+    "cut off": (lambda path: path.write_bytes(path.read_bytes()[:-200]), "not an agent file"),
     "newer": (lambda path: changed(path, "agent.json", newer), "format 99"),
     "foreign": (lambda path: changed(path, "agent.json", foreign), "'dqn'"),
-    "no JSON": (lambda path: changed(path, "agent.json", lambda data: b"{"), "no agent file"),
+    "no JSON": (lambda path: changed(path, "agent.json", lambda data: b"{"), "not an agent file"),
     "bit flipped": (lambda path: changed(path, "work-cells.npy", lambda d: d[:-1] + bytes([d[-1] ^ 1])), "damaged"),
     "other length": (lambda path: changed(path, "work-cells.npy", lambda data: data + b"0"), "not as long"),
 }
@@ -338,7 +309,7 @@ def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
     ],
 )
 def test_spaces_come_back_from_json(space):
-    again = drawn(json.loads(json.dumps(sketched(space), allow_nan=False)))
+    again = space_from_json(json.loads(json.dumps(space_to_json(space), allow_nan=False)))
     assert again == space
     assert again.dtype == space.dtype
 
@@ -360,296 +331,7 @@ def test_spaces_come_back_from_json(space):
 )
 def test_what_tells_of_no_space_is_refused(sketch):
     with pytest.raises((ValueError, TypeError, LookupError, AssertionError)):
-        drawn(sketch)
-
-
-# What an environment was made from ---------------------------------------------------------------------------
-
-
-def unscaled():
-    return gymnasium.make("Pendulum-v1", g=5.0, max_episode_steps=30)
-
-
-class Doubled(gymnasium.RewardWrapper):
-    def reward(self, reward):
-        return 2 * reward
-
-
-REMADE = {
-    "arguments and limit": unscaled,
-    "no limit": lambda: gymnasium.make("Pendulum-v1", max_episode_steps=-1),
-    "wrapper": lambda: gymnasium.wrappers.ClipReward(unscaled(), -1.0, 0.0),
-    "two": lambda: gymnasium.wrappers.TimeAwareObservation(gymnasium.wrappers.ClipReward(unscaled(), -1.0, 0.0)),
-}
-NOT_REMADE = {
-    "a function": lambda: gymnasium.wrappers.TransformReward(unscaled(), lambda reward: 2 * reward),
-    "a wrapper of one's own": lambda: Doubled(unscaled()),
-    "statistics": lambda: gymnasium.wrappers.NormalizeReward(unscaled()),
-    "a limit outside": lambda: gymnasium.wrappers.TimeLimit(unscaled(), 20),
-    "no wrapper at all": lambda: gymnasium.make("Pendulum-v1").unwrapped,
-}
-
-
-def chain(env):
-    kinds = [type(env)]
-    while isinstance(env, gymnasium.Wrapper):
-        env = env.env
-        kinds.append(type(env))
-    return kinds
-
-
-@pytest.mark.parametrize("how", REMADE)
-def test_a_configured_environment_comes_back_as_it_was(tmp_path, how):
-    env = REMADE[how]()
-    agent = spaql.Tessera(env, seed=1, horizon=50).learn(iterations=2)
-    again = spaql.load(agent.save(tmp_path / "agent.spaql"))
-    assert again.get_env().spec == env.spec
-    assert chain(again.get_env()) == chain(env)
-    np.testing.assert_array_equal(again.evaluate(2).returns, agent.evaluate(2).returns)
-    assert described(again.problem)["id"] == "Pendulum-v1"  # and once more
-
-
-@pytest.mark.parametrize("how", NOT_REMADE)
-def test_an_environment_that_only_code_can_make_has_to_be_given(tmp_path, how):
-    agent = spaql.Tessera(NOT_REMADE[how](), seed=1, horizon=30).learn(iterations=2)
-    path = agent.save(tmp_path / "agent.spaql")
-    alone, seen = spaql.load(path), np.array([0.1, 0.2, 0.3], np.float32)
-    assert alone.predict(seen)[0] == agent.predict(seen)[0]
-    assert alone.save(tmp_path / "again.spaql").read_bytes() == path.read_bytes()
-    with pytest.raises(ParameterError, match=r"cannot be made by its id; give the environment: load\(path, env="):
-        alone.learn(iterations=1)
-    assert spaql.load(path, env=NOT_REMADE[how]()).learn(iterations=1).iterations == 3
-
-
-def test_no_file_names_what_is_called(tmp_path):
-    path = spaql.Tessera(REMADE["wrapper"](), seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
-
-    def other(data):
-        head = json.loads(data)
-        head["problem"]["wrappers"] = [["RecordVideo", {"video_folder": str(tmp_path / "films")}]]
-        return json.dumps(head).encode()
-
-    agent = spaql.load(changed(path, "agent.json", other))
-    with pytest.raises(ParameterError, match="RecordVideo"):
-        agent.learn(iterations=1)
-
-
-MINE = """
-import gymnasium
-from gymnasium.envs.classic_control import PendulumEnv
-
-gymnasium.register("Mine-v0", entry_point="my_swings:PendulumEnv", max_episode_steps=20)
-"""
-
-
-@pytest.fixture
-def my_swings(tmp_path, monkeypatch):
-    """A module that registers an environment; what it gives makes Python forget that it was imported."""
-    (tmp_path / "my_swings.py").write_text(MINE)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def forget():
-        sys.modules.pop("my_swings", None)
-        gymnasium.registry.pop("Mine-v0", None)
-
-    yield forget
-    forget()
-
-
-def test_the_module_of_an_id_is_kept(tmp_path, my_swings):
-    path = spaql.Tessera("my_swings:Mine-v0", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
-    for _ in range(2):
-        my_swings()
-        again = spaql.load(path)
-        again.predict(np.zeros(3, np.float32))
-        assert "my_swings" not in sys.modules  # nothing was run for it
-        assert again.learn(iterations=1).problem.horizon == 20
-        path = again.save(tmp_path / "again.spaql")
-
-
-def test_an_id_that_is_not_registered_is_one_sentence(tmp_path, my_swings):
-    import my_swings as module
-
-    path = spaql.Tessera("Mine-v0", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
-    my_swings()
-    with pytest.raises(
-        ParameterError, match=r"'Mine-v0' cannot be made: .*; import the module that registers it"
-    ) as told:
-        spaql.load(path).learn(iterations=1)
-    assert "\n" not in str(told.value)
-    assert module.PendulumEnv
-
-
-class Starts(gymnasium.Wrapper):
-    """Keeps the seeds of its resets."""
-
-    seeds: list
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.seeds = []
-
-    def reset(self, *, seed=None, options=None):
-        if seed is not None:
-            self.seeds.append(seed)
-        return super().reset(seed=seed, options=options)
-
-
-def test_an_environment_that_goes_on_meets_no_start_again(tmp_path):
-    envs = [Starts(gymnasium.make("Pendulum-v1", max_episode_steps=10)) for _ in range(5)]
-    agent = spaql.Tessera(spaql.GymnasiumProblem(envs[0], seed=7), seed=1).learn(iterations=2)
-    path = agent.save(tmp_path / "agent.spaql")
-    agent.set_env(envs[1]).learn(iterations=2)
-    agent.set_env(envs[2]).learn(iterations=2)
-    first = spaql.load(path, env=envs[3])
-    assert first.problem.seed == 7
-    path = first.save(path)  # before it has begun: nothing is left out
-    spaql.load(path, env=envs[4]).learn(iterations=2)
-    first.learn(iterations=2)
-    seeds = [env.seeds for env in envs]
-    assert [len(each) for each in seeds] == [1] * 5
-    assert len({each[0] for each in seeds[:3]}) == 3
-    assert seeds[1] == seeds[3] == seeds[4]
-
-
-class Press(gymnasium.Env):
-    """One number to see and so many buttons."""
-
-    observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
-
-    def __init__(self, actions):
-        self.action_space = actions
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), 0.0, False, False, {}
-
-
-def test_actions_must_be_those_that_were_learned(tmp_path):
-    five, two = (Press(gymnasium.spaces.Discrete(count)) for count in (5, 2))
-    near, far = (Press(gymnasium.spaces.Box(-end, end, (1,))) for end in (1.0, 2.0))
-    path = spaql.Tessera(five, horizon=5).learn(iterations=3).save(tmp_path / "agent.spaql")
-    for env in (two, near):
-        with pytest.raises(ParameterError, match="played 5 actions, and 'Press' takes"):
-            spaql.load(path, env=env)
-    path = spaql.Tessera(near, horizon=5).learn(iterations=3).save(tmp_path / "agent.spaql")
-    for env in (two, far):
-        with pytest.raises(ParameterError, match=r"played actions from \[-1.0\] to \[1.0\], and 'Press' takes"):
-            spaql.load(path, env=env)
-    assert spaql.load(path, env=near).learn(iterations=1).iterations == 4
-
-
-def test_a_compiled_problem_must_be_the_one_that_was_learned(tmp_path):
-    path = spaql.Tessera("oil", seed=1).learn(iterations=10).save(tmp_path / "agent.spaql")
-    with pytest.raises(ParameterError, match="learned on 'oil laplace 10' with name"):
-        spaql.load(path, env="ambulance")
-    assert spaql.load(path, env="oil").iterations == 10
-    with pytest.raises(ParameterError, match="with horizon 5"):
-        spaql.load(path, env=spaql.problems.oil(horizon=6))
-    with pytest.raises(ParameterError, match="with arguments"):
-        spaql.load(path, env=spaql.problems.oil(start=0.5))
-
-
-def test_a_problem_of_one_s_own_is_not_taken_for_a_built_in_one(tmp_path):
-    oil = PROBLEMS["oil"]()
-    mine = Problem(
-        name=oil.name, step=step, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5, arguments=oil.arguments
-    )
-    for problem in (mine, dataclasses.replace(oil, horizon=3)):
-        path = spaql.Tessera(problem, seed=1).learn(iterations=10).save(tmp_path / "mine.spaql")
-        with pytest.raises(ParameterError, match=r"of your own; give it to learn or evaluate: load\(path, env="):
-            spaql.load(path).learn(iterations=1)
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_built_in_problems_know_their_name(name):
-    assert PROBLEMS[name]().maker == name
-
-
-# Damage ------------------------------------------------------------------------------------------------------
-
-
-def without(*names):
-    def edit(data):
-        head = json.loads(data)
-        inner = head
-        for name in names[:-1]:
-            inner = inner[name]
-        del inner[names[-1]]
-        return json.dumps(head).encode()
-
-    return edit
-
-
-def with_other(value, *names):
-    def edit(data):
-        head = json.loads(data)
-        inner = head
-        for name in names[:-1]:
-            inner = inner[name]
-        inner[names[-1]] = value
-        return json.dumps(head).encode()
-
-    return edit
-
-
-HEADS = {
-    "no parameters": without("parameters"),
-    "no seed": without("seed"),
-    "no problem": without("problem"),
-    "no numbers": without("numbers"),
-    "no kind": without("problem", "kind"),
-    "no horizon": without("problem", "horizon"),
-    "no arrays": without("arrays"),
-    "algorithms": with_other(["tessera"], "algorithm"),
-    "problem": with_other(5, "problem"),
-    "kind": with_other(["oil"], "problem", "kind"),
-    "maker": with_other(["oil"], "problem", "maker"),
-    "argument": with_other(1, "problem", "arguments", "depth"),
-    "argument's value": with_other(-1, "problem", "arguments", "sharpness"),
-    "arguments": with_other([1], "problem", "arguments"),
-    "parameter": with_other(1, "parameters", "colour"),
-    "parameter's value": with_other(-1, "parameters", "seed"),
-    "a list": lambda data: b"[1]",
-    "a number": lambda data: b"1",
-    "deep": lambda data: b"[" * 100_000,
-}
-
-
-@pytest.mark.parametrize("how", HEADS)
-def test_a_malformed_head_is_refused(tmp_path, how):
-    path = spaql.Tessera("oil", seed=1).learn(iterations=10).save(tmp_path / "agent.spaql")
-    with pytest.raises(AgentFileError, match=r"agent\.spaql: "):
-        spaql.load(changed(path, "agent.json", HEADS[how]))
-
-
-@pytest.mark.parametrize("name", ["names", "low", "periodic", "warm_up_steps", "progress", "id"])
-@pytest.mark.parametrize("value", ["x", 5, [1], {}])
-def test_a_malformed_environment_is_refused(tmp_path, name, value):
-    path = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
-    if (name, value) not in [("warm_up_steps", 5), ("periodic", [1]), ("id", "x")]:  # these may be
-        with pytest.raises(SpaqlError):
-            spaql.load(changed(path, "agent.json", with_other(value, "problem", name)))
-
-
-def test_flipped_bytes_are_refused_or_change_nothing_learned(tmp_path):
-    agent = spaql.Tessera("oil", seed=1).learn(iterations=3)
-    path = agent.save(tmp_path / "agent.spaql")
-    data, draws, refused = path.read_bytes(), random.Random(0), 0
-    for _ in range(400):
-        at = draws.randrange(len(data))
-        path.write_bytes(data[:at] + bytes([data[at] ^ draws.randrange(1, 256)]) + data[at + 1 :])
-        try:
-            again = spaql.load(path)
-        except SpaqlError:
-            refused += 1
-        else:  # a date in the archive, say
-            assert again.history.tobytes() == agent.history.tobytes()
-            assert again.cells().q.tobytes() == agent.cells().q.tobytes()
-    assert refused > 200
+        space_from_json(sketch)
 
 
 # Names -------------------------------------------------------------------------------------------------------
@@ -688,82 +370,3 @@ def test_threads_may_save_to_one_file(tmp_path):
         thread.join()
     assert not failed
     assert spaql.load(tmp_path / "agent.spaql").iterations == 5
-
-
-# Files with matching checksums that lead a kernel astray -----------------------------------------------------
-
-
-def edited(path, name, edit):
-    """The archive with one array edited, and its checksum with it."""
-    with zipfile.ZipFile(path) as archive:
-        array = np.load(io.BytesIO(archive.read(f"{name}.npy")))
-    edit(array)
-    data = io.BytesIO()
-    np.save(data, array)
-    changed(path, f"{name}.npy", lambda old: data.getvalue())
-    told = {"bytes": len(data.getvalue()), "sha256": hashlib.sha256(data.getvalue()).hexdigest()}
-    return changed(path, "agent.json", with_other(told, "arrays", name))
-
-
-def round_list(cells):
-    """A cell that is followed by itself."""
-    at = np.flatnonzero(cells["next"] == -1)[0]
-    cells["next"][at] = at
-
-
-def two_rounds(cells):
-    """Two cells of one node that hang on nothing but each other."""
-    for node in np.unique(cells["node"]):
-        here = np.flatnonzero(cells["node"] == node)
-        if len(here) > 3:
-            cells["next"][here[0]], cells["next"][here[1]] = here[1], here[0]
-            return
-    cells["next"][0] = 0
-
-
-def put(field, value, at=0):
-    def edit(array):
-        array[field][at] = value
-
-    return edit
-
-
-ASTRAY = {
-    "round": ("cells", round_list),
-    "rounds": ("cells", two_rounds),
-    "other node": ("cells", put("node", 0, -1)),
-    "node too far": ("cells", put("node", 10**6)),
-    "root too far": ("cells", put("root", 7)),
-    "root before": ("cells", put("root", -1)),
-    "visits": ("cells", put("visits", -5)),
-    "depth": ("cells", put("depth", -3)),
-    "lost cells": ("nodes", put("head", -1, slice(None))),
-    "level": ("nodes", put("level", 9, -1)),
-    "first level": ("nodes", put("level", 1)),
-    "no best": ("nodes", put("top", -1, slice(None))),
-    "best of others": ("nodes", put("top", 0, slice(None))),
-    "alone": ("nodes", put("alone", 1, slice(None))),
-    "dimension": ("nodes", put("dim", 5)),
-    "up": ("nodes", put("child", 0)),
-    "action": ("boxes", put(0, 99.0)),
-}
-
-
-@pytest.mark.parametrize("kind", ["tessera", "published", "aql"])
-@pytest.mark.parametrize("how", ASTRAY)
-def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
-    path = MAKERS[kind]("oil").learn(iterations=60).save(tmp_path / "agent.spaql")
-    with zipfile.ZipFile(path) as archive:
-        trees = [name.removesuffix("cells.npy") for name in archive.namelist() if name.endswith("cells.npy")]
-    name, edit = ASTRAY[how]
-    with pytest.raises(AgentFileError, match="do not fit together"):
-        spaql.load(edited(path, f"{trees[0]}{name}", edit))
-
-
-@pytest.mark.compiled_only
-@pytest.mark.parametrize("kind", ["tessera", "published"])
-def test_long_trained_agents_are_not_refused(tmp_path, kind):
-    for problem in ("random-travel", "cartpole", "pendulum"):
-        agent = MAKERS[kind](problem).learn(total_timesteps=30_000)
-        again = spaql.load(agent.save(tmp_path / "agent.spaql"))
-        assert len(again.cells()) == len(agent.cells())

@@ -10,7 +10,7 @@ import pytest
 from numba.core import config
 
 from problems_for_tests import box_world, finite_world
-from spaql.agents import AQL, SPAQL, Mean, Median, NoMovement, Random, Tessera
+from spaql.agents import AQL, SPAQL, Random, Tessera, resolve
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.rng import uniform
 from spaql.problems import Box, Discrete, Problem, ambulance, oil
@@ -66,9 +66,9 @@ LEARNERS = {
 }
 BASELINES = {
     "Random": lambda problem, seed: Random(problem, seed=seed),
-    "NoMovement": lambda problem, seed: NoMovement(problem, seed=seed),
-    "Mean": lambda problem, seed: Mean(problem, seed=seed),
-    "Median": lambda problem, seed: Median(problem, seed=seed),
+    "NoMovement": lambda problem, seed: resolve("no-movement").make(problem, seed=seed),
+    "Mean": lambda problem, seed: resolve("mean").make(problem, seed=seed),
+    "Median": lambda problem, seed: resolve("median").make(problem, seed=seed),
 }
 AGENTS = LEARNERS | BASELINES
 PUBLISHED = ["oil laplace", "oil quadratic", "ambulance uniform", "ambulance beta", "ambulance beta, any shape"]
@@ -493,15 +493,15 @@ def test_nothing_learned_nothing_answered(name, world):
 
 
 @pytest.mark.parametrize("world", [world for world in PROBLEMS if not world.startswith("ambulance")])
-@pytest.mark.parametrize("heuristic", [Mean, Median])
+@pytest.mark.parametrize("heuristic", ["mean", "median"])
 def test_heuristics_need_arrivals(heuristic, world):
-    with pytest.raises(ParameterError, match=f"^{heuristic.__name__}: '.*' has no arrivals"):
-        heuristic(problem_of(world))
+    with pytest.raises(ParameterError, match=f"^{heuristic}: '.*' has no arrivals"):
+        resolve(heuristic).make(problem_of(world))
 
 
 def test_no_movement_needs_equal_spaces():
-    with pytest.raises(ParameterError, match=r"^NoMovement: 'finite world' has no action for each state"):
-        NoMovement(problem_of("finite world"))
+    with pytest.raises(ParameterError, match=r"^no-movement: 'finite world' has no action for each state"):
+        resolve("no-movement").make(problem_of("finite world"))
 
 
 @every_learner

@@ -47,3 +47,11 @@ def import_module(name: str, what: str) -> ModuleType:
             f"{what}: there is no module {error.name!r} here; start in its folder, put that on PYTHONPATH, or "
             "install it"
         ) from None
+
+
+def restore_generator(random: np.random.Generator, state: Any) -> None:
+    """Set a generator to a state from a file; a ValueError where that is invalid."""
+    try:
+        random.bit_generator.state = state
+    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"invalid state of a random generator: {error}") from error

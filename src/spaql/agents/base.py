@@ -27,7 +27,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Frame, Playable, World
 from spaql.stats import mean_interval
-from spaql.validation import check_whole
+from spaql.validation import check_whole, restore_generator
 
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
@@ -271,7 +271,7 @@ class Agent(Readable):
         history = records(len(arrays["history"]), training.ROW)
         fill(history, arrays["history"], "history")
         self._history[:] = [history]
-        self._prediction.bit_generator.state = numbers["prediction"]
+        restore_generator(self._prediction, numbers["prediction"])
 
     # Environments ---------------------------------------------------------------------------------------------
 

@@ -65,7 +65,9 @@ class Evaluation:
 
 
 def check_record(record: Any) -> dict[str, Any]:
-    """Return what `Evaluation.to_dict` returned, read from a file; ValueError, TypeError or KeyError if it is invalid."""
+    """Return what `Evaluation.to_dict` returned, read from a file; a ValueError or KeyError if it is invalid."""
+    if not isinstance(record, dict):
+        raise ValueError("invalid evaluation record")
     numbers = {name: record[name] for name in ("mean", "low", "high", "deviation")}
     counts = {name: record[name] for name in ("episodes", "seed", "iterations")}
     valid = record.keys() == {"deterministic", *numbers, *counts} and type(record["deterministic"]) is bool

@@ -54,7 +54,7 @@ from spaql.problems.base import (
     Playable,
     World,
 )
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_number, check_whole, restore_generator
 
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
@@ -124,7 +124,7 @@ class GymnasiumProblem(Playable):
         seed: int = 0,
         make: Callable[[], Any] | None = None,
     ) -> None:
-        opened, self._env = _opened(environment)
+        opened, self._env = find_environment(environment)
         self._make = make or opened
         if isinstance(environment, str):
             self.module = environment.rpartition(":")[0]
@@ -156,7 +156,7 @@ class GymnasiumProblem(Playable):
         self.warm_up_steps = 0
 
     @classmethod
-    def remembered(
+    def unopened(
         cls,
         name: str,
         observation_space: Any,
@@ -492,7 +492,7 @@ class GymnasiumProblem(Playable):
 
     def moved(self, env: Any) -> GymnasiumProblem:
         """The same ranges on another environment."""
-        make, opened = _opened(env)
+        make, opened = find_environment(env)
         names = Observations(_space(opened, "observation_space")).names
         if names != self.names or not _alike(Moves(_space(opened, "action_space")).actions, self.actions):
             raise ParameterError(
@@ -530,10 +530,10 @@ class GymnasiumProblem(Playable):
         as every episode of it begins with a seed; one that remembers more from episode to episode does not.
         """
         self.seed = check_whole(progress["seed"], "seed", 0, LARGEST_SEED)
-        self._seeds.bit_generator.state = progress["seeds"]
+        restore_generator(self._seeds, progress["seeds"])
         unused, state = progress["next"], progress.get("generator")
         if state is not None:
-            np.random.PCG64(0).state = state  # a ValueError, TypeError or LookupError if it is none
+            restore_generator(np.random.default_rng(0), state)  # a ValueError if it is invalid
         self._next_seed = None if unused is None else check_whole(unused, "next", 0)
         self._left_off = state
 
@@ -600,7 +600,7 @@ def call_maker(make: Callable[[], Any]) -> Any:
     raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
 
 
-def _opened(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
+def find_environment(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
     """How to make the environment, where that is known, and one of it."""
     if isinstance(environment, gymnasium.Env):
         return None, environment

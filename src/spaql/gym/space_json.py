@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as JSON, and back: what an agent file says of an environment that is not there.
+"""Gymnasium's spaces as JSON and back, so that an agent file can be used without its environment.
 
     {"kind": "Box", "dtype": "float32", "shape": [2], "low": [-1.0, "-inf"], "high": [1.0, "inf"]}
     {"kind": "Discrete", "n": 5, "start": 0}
@@ -7,8 +7,8 @@
     {"kind": "Tuple", "spaces": [...]}
     {"kind": "Dict", "spaces": [["name", ...], ...]}
 
-Numbers of arrays stand flat, in C order; those that JSON does not have are words.  Only these spaces can be read, of at
-most `MOST_NUMBERS` numbers, so that a file can ask for nothing large.
+Arrays are flat, in C order; infinities are strings.  Only these spaces can be read, of at most `MOST_NUMBERS` numbers, so
+that a file cannot ask for large arrays.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _DEEPEST = 16
 _TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) | {"bool"}
 
 
-def sketched(space: Any) -> dict[str, Any]:
-    """A space for JSON; a TypeError where it is of another kind."""
+def space_to_json(space: Any) -> dict[str, Any]:
+    """Return a space for JSON; a TypeError where it is of another kind."""
     if isinstance(space, spaces.Dict):
-        return {"kind": "Dict", "spaces": [[str(name), sketched(part)] for name, part in space.spaces.items()]}
+        return {"kind": "Dict", "spaces": [[str(name), space_to_json(part)] for name, part in space.spaces.items()]}
     if isinstance(space, spaces.Tuple):
-        return {"kind": "Tuple", "spaces": [sketched(part) for part in space.spaces]}
+        return {"kind": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
     if isinstance(space, spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -39,44 +39,44 @@ def sketched(space: Any) -> dict[str, Any]:
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "MultiBinary", "shape": list(space.shape)}
     if isinstance(space, spaces.Box):
-        ends = {"low": _told(space.low), "high": _told(space.high)}
+        ends = {"low": _to_json(space.low), "high": _to_json(space.high)}
         return {"kind": "Box", "dtype": str(space.dtype), "shape": list(space.shape), **ends}
     raise TypeError(f"a space of the kind {type(space).__name__}")
 
 
-def drawn(sketch: Any, depth: int = 0) -> Any:
-    """The space that a sketch tells of; a ValueError, TypeError or LookupError where it tells of none."""
+def space_from_json(data: Any, depth: int = 0) -> Any:
+    """Return the space that `space_to_json` described; a ValueError, TypeError or LookupError where it is invalid."""
     if depth > _DEEPEST:
         raise ValueError("spaces within spaces without end")
-    kind = sketch["kind"]
+    kind = data["kind"]
     if kind == "Dict":
-        parts = {_word(name): drawn(part, depth + 1) for name, part in sketch["spaces"]}
-        if len(parts) != len(sketch["spaces"]):
+        parts = {_word(name): space_from_json(part, depth + 1) for name, part in data["spaces"]}
+        if len(parts) != len(data["spaces"]):
             raise ValueError("two parts of one name")
         return spaces.Dict(parts)
     if kind == "Tuple":
-        return spaces.Tuple([drawn(part, depth + 1) for part in sketch["spaces"]])
+        return spaces.Tuple([space_from_json(part, depth + 1) for part in data["spaces"]])
     if kind == "Discrete":
-        return spaces.Discrete(_whole(sketch["n"], 1), start=_whole(sketch["start"], -(2**62)))
-    shape = tuple(_whole(size, 0) for size in sketch["shape"])
+        return spaces.Discrete(_whole(data["n"], 1), start=_whole(data["start"], -(2**62)))
+    shape = tuple(_whole(size, 0) for size in data["shape"])
     if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS:
         raise ValueError(f"a space of shape {shape!r:.80}")
     if kind == "MultiBinary":
         return spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
-    if kind not in ("MultiDiscrete", "Box") or sketch["dtype"] not in _TYPES:
+    if kind not in ("MultiDiscrete", "Box") or data["dtype"] not in _TYPES:
         raise ValueError(f"a space of the kind {kind!r:.80}")
-    dtype = np.dtype(sketch["dtype"])
+    dtype = np.dtype(data["dtype"])
     if kind == "MultiDiscrete":
         sizes, start = (
-            np.array([_whole(each, least) for each in sketch[name]], dtype).reshape(shape)
+            np.array([_whole(each, least) for each in data[name]], dtype).reshape(shape)
             for name, least in (("nvec", 1), ("start", -(2**62)))
         )
         return spaces.MultiDiscrete(sizes, dtype=dtype, start=start)
-    low, high = (np.array([_number(each, dtype) for each in sketch[name]], dtype) for name in ("low", "high"))
+    low, high = (np.array([_number(each, dtype) for each in data[name]], dtype) for name in ("low", "high"))
     return spaces.Box(low.reshape(shape), high.reshape(shape), shape, dtype)
 
 
-def _told(numbers: Any) -> list[Any]:
+def _to_json(numbers: Any) -> list[Any]:
     """Numbers as JSON has them, flat."""
     flat = np.asarray(numbers).reshape(-1).tolist()
     return [each if isinstance(each, bool) or math.isfinite(each) else str(each) for each in flat]

@@ -1,0 +1,195 @@
+"""Damaged agent files, and files with matching checksums that lead a kernel astray."""
+
+import hashlib
+import io
+import json
+import random
+import zipfile
+
+import numpy as np
+import pytest
+
+import spaql
+from files_for_tests import MAKERS, changed
+from spaql.errors import AgentFileError, SpaqlError
+
+# Damage ------------------------------------------------------------------------------------------------------
+
+
+def without(*names):
+    def edit(data):
+        head = json.loads(data)
+        inner = head
+        for name in names[:-1]:
+            inner = inner[name]
+        del inner[names[-1]]
+        return json.dumps(head).encode()
+
+    return edit
+
+
+def with_other(value, *names):
+    def edit(data):
+        head = json.loads(data)
+        inner = head
+        for name in names[:-1]:
+            inner = inner[name]
+        inner[names[-1]] = value
+        return json.dumps(head).encode()
+
+    return edit
+
+
+HEADS = {
+    "no parameters": without("parameters"),
+    "no seed": without("seed"),
+    "no problem": without("problem"),
+    "no numbers": without("numbers"),
+    "no kind": without("problem", "kind"),
+    "no horizon": without("problem", "horizon"),
+    "no arrays": without("arrays"),
+    "algorithms": with_other(["tessera"], "algorithm"),
+    "problem": with_other(5, "problem"),
+    "kind": with_other(["oil"], "problem", "kind"),
+    "maker": with_other(["oil"], "problem", "maker"),
+    "argument": with_other(1, "problem", "arguments", "depth"),
+    "argument's value": with_other(-1, "problem", "arguments", "sharpness"),
+    "arguments": with_other([1], "problem", "arguments"),
+    "parameter": with_other(1, "parameters", "colour"),
+    "parameter's value": with_other(-1, "parameters", "seed"),
+    "a list": lambda data: b"[1]",
+    "a number": lambda data: b"1",
+    "deep": lambda data: b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("how", HEADS)
+def test_a_malformed_head_is_refused(tmp_path, how):
+    path = spaql.Tessera("oil", seed=1).learn(iterations=10).save(tmp_path / "agent.spaql")
+    with pytest.raises(AgentFileError, match=r"agent\.spaql: "):
+        spaql.load(changed(path, "agent.json", HEADS[how]))
+
+
+@pytest.mark.parametrize("name", ["names", "low", "periodic", "warm_up_steps", "progress", "id"])
+@pytest.mark.parametrize("value", ["x", 5, [1], {}])
+def test_a_malformed_environment_is_refused(tmp_path, name, value):
+    path = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
+    if (name, value) not in [("warm_up_steps", 5), ("periodic", [1]), ("id", "x")]:  # these may be
+        with pytest.raises(SpaqlError):
+            spaql.load(changed(path, "agent.json", with_other(value, "problem", name)))
+
+
+def test_flipped_bytes_are_refused_or_change_nothing_learned(tmp_path):
+    agent = spaql.Tessera("oil", seed=1).learn(iterations=3)
+    path = agent.save(tmp_path / "agent.spaql")
+    data, draws, refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(400):
+        at = draws.randrange(len(data))
+        path.write_bytes(data[:at] + bytes([data[at] ^ draws.randrange(1, 256)]) + data[at + 1 :])
+        try:
+            again = spaql.load(path)
+        except SpaqlError:
+            refused += 1
+        else:  # a date in the archive, say
+            assert again.history.tobytes() == agent.history.tobytes()
+            assert again.cells().q.tobytes() == agent.cells().q.tobytes()
+    assert refused > 200
+
+
+# Files with matching checksums that lead a kernel astray -----------------------------------------------------
+
+
+def edited(path, name, edit):
+    """The archive with one array edited, and its checksum with it."""
+    with zipfile.ZipFile(path) as archive:
+        array = np.load(io.BytesIO(archive.read(f"{name}.npy")))
+    edit(array)
+    data = io.BytesIO()
+    np.save(data, array)
+    changed(path, f"{name}.npy", lambda old: data.getvalue())
+    told = {"bytes": len(data.getvalue()), "sha256": hashlib.sha256(data.getvalue()).hexdigest()}
+    return changed(path, "agent.json", with_other(told, "arrays", name))
+
+
+def round_list(cells):
+    """A cell that is followed by itself."""
+    at = np.flatnonzero(cells["next"] == -1)[0]
+    cells["next"][at] = at
+
+
+def two_rounds(cells):
+    """Two cells of one node that hang on nothing but each other."""
+    for node in np.unique(cells["node"]):
+        here = np.flatnonzero(cells["node"] == node)
+        if len(here) > 3:
+            cells["next"][here[0]], cells["next"][here[1]] = here[1], here[0]
+            return
+    cells["next"][0] = 0
+
+
+def put(field, value, at=0):
+    def edit(array):
+        array[field][at] = value
+
+    return edit
+
+
+ASTRAY = {
+    "round": ("cells", round_list),
+    "rounds": ("cells", two_rounds),
+    "other node": ("cells", put("node", 0, -1)),
+    "node too far": ("cells", put("node", 10**6)),
+    "root too far": ("cells", put("root", 7)),
+    "root before": ("cells", put("root", -1)),
+    "visits": ("cells", put("visits", -5)),
+    "depth": ("cells", put("depth", -3)),
+    "lost cells": ("nodes", put("head", -1, slice(None))),
+    "level": ("nodes", put("level", 9, -1)),
+    "first level": ("nodes", put("level", 1)),
+    "no best": ("nodes", put("top", -1, slice(None))),
+    "best of others": ("nodes", put("top", 0, slice(None))),
+    "alone": ("nodes", put("alone", 1, slice(None))),
+    "dimension": ("nodes", put("dim", 5)),
+    "up": ("nodes", put("child", 0)),
+    "action": ("boxes", put(0, 99.0)),
+}
+
+
+@pytest.mark.parametrize("kind", ["tessera", "published", "aql"])
+@pytest.mark.parametrize("how", ASTRAY)
+def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
+    path = MAKERS[kind]("oil").learn(iterations=60).save(tmp_path / "agent.spaql")
+    with zipfile.ZipFile(path) as archive:
+        trees = [name.removesuffix("cells.npy") for name in archive.namelist() if name.endswith("cells.npy")]
+    name, edit = ASTRAY[how]
+    with pytest.raises(AgentFileError, match="do not fit together"):
+        spaql.load(edited(path, f"{trees[0]}{name}", edit))
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("kind", ["tessera", "published"])
+def test_long_trained_agents_are_not_refused(tmp_path, kind):
+    for problem in ("random-travel", "cartpole", "pendulum"):
+        agent = MAKERS[kind](problem).learn(total_timesteps=30_000)
+        again = spaql.load(agent.save(tmp_path / "agent.spaql"))
+        assert len(again.cells()) == len(agent.cells())
+
+
+@pytest.mark.parametrize("error", [TypeError, AttributeError, ZeroDivisionError])
+def test_bugs_of_our_own_do_not_read_as_damage(error, tmp_path, monkeypatch):
+    path = spaql.Tessera("oil").learn(iterations=3).save(tmp_path / "agent")
+
+    def broken(self, arrays, numbers):
+        raise error("a bug")
+
+    monkeypatch.setattr(spaql.Tessera, "_restore", broken)
+    with pytest.raises(error, match="a bug"):
+        spaql.load(path)
+
+
+def test_a_damaged_file_says_what_was_wrong_with_it(tmp_path):
+    path = tmp_path / "agent.spaql"
+    path.write_bytes(b"PK nothing")
+    with pytest.raises(AgentFileError, match="not an agent file") as caught:
+        spaql.load(path)
+    assert isinstance(caught.value.__cause__, zipfile.BadZipFile)

@@ -1,0 +1,229 @@
+"""Loggers: rows of the history in files."""
+
+import csv
+import json
+import math
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+import spaql
+from callbacks_for_tests import AGENTS, COLUMNS, Kept, Recorder, told
+from spaql.agents import training
+from spaql.agents.callbacks import Evaluate, Log
+from spaql.agents.loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
+from spaql.errors import OutputError, ParameterError, SpaqlError
+
+# Loggers ------------------------------------------------------------------------------------------------------
+
+
+def as_columns(rows):
+    """History as the rows of a logger should tell it."""
+    return [dict(zip(training.ROW.names, row, strict=True)) for row in rows.tolist()]
+
+
+def same(row, expected):
+    return all(row[name] == value or (math.isnan(value) and math.isnan(row[name])) for name, value in expected.items())
+
+
+@pytest.mark.parametrize("name", ["AQL", "CartPole"])
+def test_a_log_has_every_row_once(name):
+    agent, log = AGENTS[name](), Kept()
+    agent.learn(iterations=4)
+    agent.learn(iterations=10, callback=[Log(log), Recorder(every=1)])
+    agent.learn(iterations=3)
+    agent.learn(iterations=2, callback=Log(log))
+    assert [row["iteration"] for row in log.rows] == [*range(5, 15), 18, 19]
+    history = as_columns(agent.history)
+    assert all(list(row) == COLUMNS and same(row, history[row["iteration"] - 1]) for row in log.rows)
+    assert log.batches == 12  # one for each time that the run stood still
+    seconds = [row["seconds"] for row in log.rows[:10]]
+    assert seconds == sorted(seconds)
+    assert all(0 <= value < 60 for value in seconds)
+
+
+@pytest.mark.parametrize("start", [0, 3, 4])
+def test_a_log_can_leave_rows_out(start):
+    agent, log = AGENTS["SPAQL"](), Kept()
+    if start:
+        agent.learn(iterations=start)
+    agent.learn(iterations=15, callback=[Log(log, every=4), Recorder(every=15)])
+    expected = [number for number in range(4, start + 16, 4) if number > start]
+    assert [row["iteration"] for row in log.rows] == expected
+    assert [row["training_steps"] for row in log.rows] == [5 * number for number in expected]
+
+
+def test_a_log_takes_new_rows_only(monkeypatch):
+    """Or every call would copy all that was learned."""
+    asked, whole = [], spaql.agents.base.Agent.history.fget
+    monkeypatch.setattr(spaql.agents.base.Agent, "history", property(lambda agent: asked.append(1) or whole(agent)))
+    agent, kept = spaql.Tessera("oil").learn(iterations=3), Kept()
+    agent.learn(iterations=40, callback=[Log(kept), Recorder(every=5)])
+    assert len(asked) == 1  # for the names of the columns
+    assert [row["iteration"] for row in kept.rows] == list(range(4, 44))
+    for after in (0, 1, 3, 20, 42, 43, 50):
+        np.testing.assert_array_equal(agent._rows_after(after), agent.history[after:])
+    agent._history[:] = [agent.history[:5], agent.history[5:9], agent.history[9:]]
+    for after in (0, 4, 5, 6, 9, 10):
+        np.testing.assert_array_equal(agent._rows_after(after), np.concatenate(agent._history)[after:])
+
+
+def read_csv(path):
+    with path.open(newline="") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def read_lines(path):
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
+    return [{name: math.nan if value is None else value for name, value in row.items()} for row in rows]
+
+
+FILES = {"csv": (CSVLogger, read_csv), "lines": (JSONLinesLogger, read_lines)}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files_can_be_followed_and_continued(kind, tmp_path):
+    make, read = FILES[kind]
+    path = tmp_path / "new" / "log"
+    seen = []
+    agent = AGENTS["published"]()
+    agent.learn(
+        iterations=5, callback=[Log(make(str(path))), Recorder(every=1), lambda agent: seen.append(len(read(path)))]
+    )
+    assert seen == [1, 2, 3, 4, 5]
+    agent.learn(iterations=3, callback=Log(make(path)))
+    rows = read(path)
+    assert [row["iteration"] for row in rows] == list(range(1, 9))
+    assert all(list(row) == COLUMNS for row in rows)
+    assert all(same(row, expected) for row, expected in zip(rows, as_columns(agent.history), strict=True))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_is_not_finite_is_written_so_that_it_can_be_read(kind, tmp_path):
+    make, read = FILES[kind]
+    logger = make(tmp_path / "log")
+    logger.open(["iteration", "score"])
+    logger.write([{"iteration": 1, "score": math.nan}, {"iteration": 2, "score": 0.1}])
+    logger.close()
+    logger.close()
+    first, second = read(tmp_path / "log")
+    assert math.isnan(first["score"])
+    assert second == {"iteration": 2, "score": 0.1}
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"iteration,score\n1,2\n", "has other columns than this run; move it or choose another name"),
+        (b'{"iteration": 1, "score": 2}\n', "has other columns"),
+        (b"[1, 2]\n", "has other columns"),
+        (b"\xff\xfe\x00\n", "has other columns"),
+        (b"\n", "has other columns"),
+    ],
+)
+def test_a_file_with_other_columns_is_left_alone(kind, text, words, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(text)
+    agent = AGENTS["SPAQL"]()
+    kept = Kept()
+    with pytest.raises(OutputError) as error:
+        agent.learn(iterations=5, callback=Log(kept, FILES[kind][0](path)))
+    told(error, words)
+    assert path.read_bytes() == text
+    assert agent.iterations == 0
+    assert kept.opened == 0
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_ends_within_a_line_is_left_alone(kind, tmp_path):
+    path = tmp_path / "log"
+    make = FILES[kind][0]
+    AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(path)))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(OutputError) as error:
+        AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(path)))
+    told(error, "ends within a line")
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_an_empty_file_is_as_good_as_none(kind, tmp_path):
+    make, read = FILES[kind]
+    (tmp_path / "log").touch()
+    AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(tmp_path / "log")))
+    assert len(read(tmp_path / "log")) == 2
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_cannot_be_opened_is_told(kind, tmp_path):
+    for path in (tmp_path, tmp_path / "file" / "log"):
+        (tmp_path / "file").touch()
+        with pytest.raises(OutputError) as error:
+            AGENTS["SPAQL"]().learn(iterations=2, callback=Log(FILES[kind][0](path)))
+        told(error, "cannot be written")
+
+
+def events(folder):
+    """All points in a folder of event files: tag to (step, value)."""
+    event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+    points = {}
+    for path in sorted(folder.iterdir()):
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            (length,) = struct.unpack_from("<Q", data, at)
+            event = event_pb2.Event.FromString(data[at + 12 : at + 12 + length])
+            at += 16 + length
+            for value in event.summary.value:
+                points.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return points
+
+
+def test_tensorboard(tmp_path):
+    pytest.importorskip("tensorboardX")
+    agent, seen, folder = AGENTS["published"](), [], tmp_path / "runs"
+    log = Log(TensorBoardLogger(folder))
+    agent.learn(
+        iterations=3, callback=[log, Recorder(every=1), lambda agent: seen.append(len(events(folder)["learning/best"]))]
+    )
+    assert seen == [1, 2, 3]
+    agent.learn(iterations=2, callback=log)  # within the same second, and not over the first file
+    history, points = agent.history, events(folder)
+    assert set(points) == {f"learning/{name}" for name in COLUMNS}
+    steps = history["training_steps"] + history["selection_steps"]
+    assert points["learning/score"] == list(zip(steps, history["score"].astype(np.float32), strict=True))
+    assert [value for _, value in points["learning/iteration"]] == [1, 2, 3, 4, 5]
+
+
+def test_tensorboard_leaves_out_what_is_not_finite(tmp_path):
+    pytest.importorskip("tensorboardX")
+    logger = TensorBoardLogger(tmp_path)
+    logger.open(COLUMNS)
+    logger.write([{"score": math.nan, "best": 1.0, "training_steps": 5, "selection_steps": 0}])
+    logger.close()
+    assert set(events(tmp_path)) == {"learning/best", "learning/training_steps", "learning/selection_steps"}
+
+
+def test_tensorboard_where_the_folder_cannot_be_made(tmp_path):
+    pytest.importorskip("tensorboardX")
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError) as error:
+        AGENTS["SPAQL"]().learn(iterations=2, callback=Log(TensorBoardLogger(tmp_path / "file")))
+    told(error, "cannot be written")
+
+
+def test_without_the_extra_one_sentence_says_so(monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.split(".")[0] == "tensorboardX"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ParameterError) as error:
+        TensorBoardLogger(tmp_path)
+    told(error, "pip install 'spaql[tensorboard]'")
+
+
+def test_modules_are_there_by_name():
+    assert spaql.agents.callbacks.Evaluate is Evaluate
+    assert spaql.agents.loggers.CSVLogger is CSVLogger
+    assert {"callbacks", "loggers"} <= set(dir(spaql))
+    assert issubclass(OutputError, SpaqlError)
