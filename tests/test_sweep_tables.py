@@ -626,7 +626,7 @@ def test_a_reader_sees_the_charts(whole, driver):
     reader.open()
     reader.run("document.getElementById('by-scaling').scrollIntoView()")
     reader.wait(lambda: reader.run("return document.querySelectorAll('.js-plotly-plot .legend').length") == 4)
-    titles = reader.run("return [...document.querySelectorAll('figure h4')].map((node) => node.textContent)")
+    titles = reader.run("return [...document.querySelectorAll('figure h3')].map((node) => node.textContent)")
     assert titles == ["oil, sharpness=1", "oil, sharpness=10"] * 2
     lines = reader.run("return document.querySelector('#scores .plot').data.map((trace) => trace.name)")
     assert set(lines) == {"aql, scaling=0.1", "aql, scaling=0.5", "aql, scaling=2"}

@@ -21,7 +21,7 @@ from spaql.atomic_io import draft_file
 from spaql.errors import OutputError
 from spaql.runner.store import Store
 from spaql.studies.study import Group
-from spaql.studies.sweep.group_values import read_values, split_specification
+from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.status import open_store
 
 FORMATS = ("csv", "parquet")
@@ -35,7 +35,7 @@ _TYPES = {
     **dict.fromkeys(("iterations", "steps", "episodes", "attempts"), "int64"),
     **dict.fromkeys((*_FIRST, "status", "kind", "message"), "string"),
 }
-_Shared = Mapping[str, Mapping[int, Mapping[str, Any]]]  # columns of a run but its numbers, by kind and seed
+_Shared = Mapping[str, Mapping[str, Any]]  # columns of each run but its numbers, by id
 
 
 def export_runs(
@@ -46,11 +46,11 @@ def export_runs(
         raise OutputError(f"export: {form!r} is not one of {', '.join(FORMATS)}")
     arrow = _import_arrow() if form == "parquet" else None
     path = Path(folder) / f"runs.{form}" if target is None else Path(target)
-    shared: dict[str, dict[int, Mapping[str, Any]]] = {}
+    shared: dict[str, dict[str, Any]] = {}
     for values in read_values(folder, "seconds").groups:
-        kind, columns = values.group.run.kind, _shared_columns(values.group)
-        # A run with several labels has the first one.
-        shared[kind] = dict.fromkeys(values.group.seeds, columns) | shared.get(kind, {})
+        columns = _shared_columns(values.group)
+        for run_id, seed in zip(values.group.ids, values.group.seeds, strict=True):
+            shared.setdefault(run_id, {**columns, "id": run_id, "seed": seed})  # several labels: the first one
     with open_store(folder) as store, store.snapshot(), draft_file(path) as draft:
         types = _column_types(store, shared)
         if arrow is None:
@@ -93,27 +93,22 @@ def _shared_columns(group: Group) -> dict[str, Any]:
 def _rows(store: Store, shared: _Shared) -> Iterator[dict[str, Any]]:
     """Yield every run of the study, the finished ones first."""
     for row in store.rows():
-        kind, seed = split_specification(row.specification)
-        if seed in shared.get(kind, {}):
-            own = {"id": row.id, "seed": seed, "seconds": row.seconds, "status": "done"}
-            yield {**shared[kind][seed], **row.scalars, **own}
-    for run_id, (specification, failure) in store.failures().items():
-        kind, seed = split_specification(specification)
-        if seed in shared.get(kind, {}):
-            yield {**shared[kind][seed], **asdict(failure), "id": run_id, "seed": seed, "status": "failed"}
+        if row.id in shared:
+            yield {**shared[row.id], **row.scalars, "seconds": row.seconds, "status": "done"}
+    for run_id, (_, failure) in store.failures().items():
+        if run_id in shared:
+            yield {**shared[run_id], **asdict(failure), "status": "failed"}
 
 
 def _column_types(store: Store, shared: _Shared) -> dict[str, str]:
     """Return all columns in order with the type of each."""
     types: dict[str, set[type]] = {}
-    for seeds in shared.values():
-        for name, value in next(iter(seeds.values())).items():  # others of this kind differ in their labels only
-            types.setdefault(name, set()).add(type(value))
-    names = [name for prefix in ("argument_", "view_", "parameter_") for name in types if name.startswith(prefix)]
     scalars: dict[str, set[type]] = {}
-    for row in store.rows():
-        for name, value in row.scalars.items():
-            scalars.setdefault(name, set()).add(type(value))
+    for found, records in ((types, shared.values()), (scalars, (row.scalars for row in store.rows()))):
+        for record in records:
+            for name, value in record.items():
+                found.setdefault(name, set()).add(type(value))
+    names = [name for prefix in ("argument_", "view_", "parameter_") for name in types if name.startswith(prefix)]
     types |= scalars
     order = dict.fromkeys([*_FIRST, *names, *_SIZES, *scalars, *_LAST])
     return {name: _TYPES.get(name) or _common_type(types.get(name, set())) for name in order}

@@ -11,8 +11,8 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from spaql.errors import StudyError
 from spaql.formatting import with_values
-from spaql.runner.run_spec import Run, from_specification, kind_of
+from spaql.runner.run_spec import from_specification, kind_of
 from spaql.studies.study import Group
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.status import STUDY, open_store
@@ -30,8 +30,6 @@ from spaql.studies.sweep.status import STUDY, open_store
 METRIC = "evaluation"
 _SEED = '"seed":'
 _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
-_Finished = Mapping[str, Sequence[tuple[int, str, float]]]  # seed, id and value by kind
-_Failed = Mapping[str, set[int]]  # seeds by kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,6 @@ class GroupValues:
     """A group and the values of its finished runs."""
 
     group: Group
-    family: str  # label of the algorithm without its varied parameters
     ids: Sequence[str]  # of the finished runs, in the order of the seeds
     values: NDArray[np.float64]  # [n], NaN where a run has no such number
     failed: int
@@ -53,6 +50,12 @@ class GroupValues:
     def algorithm(self) -> str:
         """Label of the algorithm."""
         return self.group.algorithm
+
+    @property
+    def family(self) -> str:
+        """Label of the algorithm without its varied parameters."""
+        label = self.algorithm.removesuffix(with_values("", self.group.varied))
+        return self.group.run.algorithm if self.group.varied and label == self.algorithm else label
 
     @cached_property
     def sample(self) -> NDArray[np.float64]:
@@ -91,31 +94,36 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
     """
     path = Path(folder)
     study = _read_study(path)
-    finished: dict[str, list[tuple[int, str, float]]] = defaultdict(list)
-    failed: dict[str, set[int]] = defaultdict(set)
+    values: dict[str, float] = {}  # by id
     names: set[str] = set()
+    kinds: dict[str, set[int]] = defaultdict(set)  # seeds, where no study says which runs belong together
+
+    def add(specification: str) -> None:
+        if study is None:
+            kind = kind_of(specification)
+            at = kind.rindex(_SEED) + len(_SEED)
+            kinds[kind].add(int(specification[at : at + len(specification) - len(kind)]))
+
     with open_store(path) as store, store.snapshot():
         for row in store.rows():
             value: Any = row.seconds if metric == "seconds" else row.scalars.get(metric)
             names.update(row.scalars)
-            kind, seed = split_specification(row.specification)
-            finished[kind].append((seed, row.id, np.nan if value is None else float(value)))
-        for specification, _ in store.failures().values():
-            kind, seed = split_specification(specification)
-            failed[kind].add(seed)
-    if finished and metric != "seconds" and metric not in names:
+            values[row.id] = np.nan if value is None else float(value)
+            add(row.specification)
+        failures = store.failures()
+        for specification, _ in failures.values():
+            add(specification)
+    if values and metric != "seconds" and metric not in names:
         raise StudyError(f"metric: no run has {metric!r}; choose from {', '.join(sorted({*names, 'seconds'}))}")
-    if study is None:
-        return StudyValues(path, path.resolve().name, metric, None, tuple(_group_by_kind(finished, failed)))
-    groups = (_select(group, finished, failed) for group in study.groups)
-    return StudyValues(path, study.name, metric, study.file.baseline, tuple(groups))
+    groups = _make_groups(kinds) if study is None else study.groups
+    name, baseline = (path.resolve().name, None) if study is None else (study.name, study.file.baseline)
+    return StudyValues(path, name, metric, baseline, tuple(_select(group, values, failures) for group in groups))
 
 
-def split_specification(specification: str) -> tuple[str, int]:
-    """Return kind and seed of the run with this specification."""
-    kind = kind_of(specification)
-    at = kind.rindex(_SEED) + len(_SEED)
-    return kind, int(specification[at : at + len(specification) - len(kind)])
+def _select(group: Group, values: Mapping[str, float], failures: Collection[str]) -> GroupValues:
+    ids = [run_id for run_id in group.ids if run_id in values]
+    failed = sum(run_id in failures for run_id in group.ids) if failures else 0
+    return GroupValues(group, ids, np.array([values[run_id] for run_id in ids], np.float64), failed)
 
 
 def _read_study(folder: Path) -> Sweep | None:
@@ -130,49 +138,30 @@ def _read_study(folder: Path) -> Sweep | None:
         raise StudyError(f"{str(path)!r} is not a study of this version ({error}); run the study again") from error
 
 
-def _select(group: Group, finished: _Finished, failed: _Failed) -> GroupValues:
-    """Select the finished runs of a group."""
-    kind, seeds = group.run.kind, group.seeds
-    by_seed = {seed: (run_id, value) for seed, run_id, value in finished.get(kind, ())}
-    rows = [by_seed[seed] for seed in seeds if seed in by_seed]
-    values = np.array([value for _, value in rows], np.float64)
-    family = group.algorithm.removesuffix(with_values("", group.varied))
-    return GroupValues(group, family, [run_id for run_id, _ in rows], values, len(failed.get(kind, set()) & {*seeds}))
-
-
-def _group_by_kind(finished: _Finished, failed: _Failed) -> Iterator[GroupValues]:
-    """Group all runs by their specification."""
-    kinds = {*finished, *failed}
-    groups = _make_groups({kind: from_specification(f"{_SEED}0".join(kind.rsplit(_SEED, 1))) for kind in kinds})
-    for kind, group in sorted(groups.items(), key=lambda item: _natural_key(item[1].problem, item[1].algorithm)):
-        seeds = sorted({*failed.get(kind, ()), *(seed for seed, _, _ in finished.get(kind, ()))})
-        yield replace(_select(replace(group, seeds=seeds), finished, failed), family=group.run.algorithm)
-
-
-def _make_groups(runs: Mapping[str, Run]) -> dict[str, Group]:
-    """Make a group without seeds for each kind, no two with the same labels."""
-    values: dict[tuple[str, str], set[str]] = defaultdict(set)  # of each parameter of each algorithm
-    named: dict[str, set[str]] = defaultdict(set)
+def _make_groups(kinds: Mapping[str, set[int]]) -> list[Group]:
+    """Make groups from specifications without seeds, no two with the same labels."""
+    runs = {kind: from_specification(f"{_SEED}0".join(kind.rsplit(_SEED, 1))) for kind in kinds}
+    named: dict[str, set[str]] = defaultdict(set)  # parameters of each algorithm
+    texts: dict[tuple[str, str], set[str]] = defaultdict(set)  # values of each of them
+    same: dict[tuple[str, str], list[str]] = defaultdict(list)  # kinds of each pair of labels
     for run in runs.values():
         named[run.algorithm] |= run.parameters.keys()
-    for run in runs.values():
-        for name in named[run.algorithm]:
-            values[run.algorithm, name].add(json.dumps(run.parameters.get(name), sort_keys=True))
-    same: dict[tuple[str, str], list[str]] = defaultdict(list)
     for kind, run in runs.items():
+        for name in named[run.algorithm]:
+            texts[run.algorithm, name].add(json.dumps(run.parameters.get(name), sort_keys=True))
         same[with_values(run.problem, run.arguments), with_values(run.algorithm, run.parameters)].append(kind)
-    groups = {}
-    for (problem, algorithm), kinds in same.items():
-        texts = {size: {json.dumps(getattr(runs[kind], size), sort_keys=True) for kind in kinds} for size in _SIZES}
-        for kind in kinds:
+    groups = []
+    for (problem, algorithm), alike in same.items():
+        sizes = [size for size in _SIZES if len({json.dumps(getattr(runs[kind], size)) for kind in alike}) > 1]
+        for kind in alike:
             run = runs[kind]
-            sizes = {size: getattr(run, size) for size in _SIZES if len(texts[size]) > 1}
-            varied = {name: value for name, value in run.parameters.items() if len(values[run.algorithm, name]) > 1}
-            groups[kind] = Group(problem, with_values(algorithm, sizes), run, (), varied)
-    return groups
+            label = with_values(algorithm, {size: getattr(run, size) for size in sizes})
+            varied = {name: value for name, value in run.parameters.items() if len(texts[run.algorithm, name]) > 1}
+            groups.append(Group(problem, label, run, sorted(kinds[kind]), varied))
+    return sorted(groups, key=lambda group: (_natural_key(group.problem), _natural_key(group.algorithm)))
 
 
-def _natural_key(*texts: str) -> list[list[tuple[bool, float, str]]]:
-    """Return a key that sorts numbers in texts by their value."""
-    parts = [re.split(r"(\d+(?:\.\d+)?)", text) for text in texts]
-    return [[(True, float(p), "") if at % 2 else (False, 0.0, p) for at, p in enumerate(some)] for some in parts]
+def _natural_key(text: str) -> list[tuple[bool, float, str]]:
+    """Return a key that sorts numbers in a text by their value."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(True, float(part), "") if at % 2 else (False, 0.0, part) for at, part in enumerate(parts)]

@@ -1,0 +1,103 @@
+"""An algorithm and a problem from outside the package, through a sweep and a tuning with everything they write."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import spaql
+from spaql.cli import main
+from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.group_values import read_values
+
+STUDY = """
+seeds = 2
+steps = 200
+episodes = 5
+points = 2
+baseline = "random"
+
+[[problems]]
+problem = "oil"
+
+[[problems]]
+problem = "tabular_agent:make_oil"
+arguments = { sharpness = 10 }
+
+[[algorithms]]
+algorithm = "tabular_agent:TabularQ"
+label = "tabular"
+grid = { bins = [2, 4, 8] }
+
+[[algorithms]]
+algorithm = "random"
+"""
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """Make the module importable in worker processes too."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def run_sweep(folder, engine):
+    file = folder.parent / "own.toml"
+    file.write_text(STUDY)
+    assert main(["sweep", str(file), "--out", str(folder), "--quiet", "--engine", engine, "--workers", "2"]) == 0
+    return compare(read_values(folder)).format("csv")
+
+
+@pytest.mark.compiled_only
+def test_sweep(tmp_path, capsys):
+    folder = tmp_path / "out"
+    table = run_sweep(folder, "threads")
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert [row["algorithm"] for row in rows] == [*(f"tabular, bins={bins}" for bins in (2, 4, 8)), "random"] * 2
+    assert [row["problem"] for row in rows[::4]] == ["oil", "tabular_agent:make_oil"]
+    assert all(row["n"] == "2" and row["p_adjusted"] for row in rows if row["algorithm"] != "random")
+    for command in ("plot", "report", "export", "status", "table"):
+        assert main(["sweep", command, str(folder)]) == 0
+    assert "tabular, bins=4" in (folder / "report.html").read_text()
+    assert (folder / "figures" / "by-bins.png").stat().st_size > 1000
+    runs = list(csv.DictReader(io.StringIO((folder / "runs.csv").read_text())))
+    own = [run for run in runs if run["algorithm"] == "tabular_agent:TabularQ"]
+    assert len(own) == 12
+    assert {run["cells"] for run in own} <= {"", "0"}
+    assert {run["training_steps"] for run in own} == {"200"}
+    assert {run["parameter_bins"] for run in own} == {"2", "4", "8"}
+    assert run_sweep(tmp_path / "again", "processes") == table
+
+
+@pytest.mark.compiled_only
+def test_tune(tmp_path):
+    study = {
+        "steps": 100,
+        "episodes": 5,
+        "problems": [{"problem": "tabular_agent:make_oil"}],
+        "algorithms": [
+            {"algorithm": "tabular_agent:TabularQ", "random": {"bins": {"low": 2, "high": 9, "whole": True}}}
+        ],
+        "tune": {"trials": 2, "seeds": 2, "first_seeds": 2, "evaluation_seeds": 2},
+    }
+    result = spaql.tune(study, tmp_path)
+    assert result.complete
+    assert result.space.defaults == {"bins": 8}
+    best = json.loads((tmp_path / "best.json").read_text())
+    assert best["algorithm"] == "tabular_agent:TabularQ"
+
+
+def test_mistakes_are_one_sentence(tmp_path):
+    study = {"steps": 10, "problems": [{"problem": "oil"}]}
+    for algorithm, sentence in (
+        ({"algorithm": "tabular_agent:Nothing"}, r"algorithms\[1\]: .*tabular_agent:Nothing"),
+        ({"algorithm": "nowhere:Agent"}, r"algorithms\[1\]: .*nowhere"),
+        ({"algorithm": "tabular_agent:TabularQ", "parameters": {"bin": 3}}, "unknown 'bin'; choose from bins, rate"),
+    ):
+        with pytest.raises(spaql.SpaqlError, match=sentence):
+            spaql.sweep({**study, "algorithms": [algorithm]}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
