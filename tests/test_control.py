@@ -331,12 +331,12 @@ def test_the_environment_shows_what_the_compiled_world_shows(name):
     for k, (points, moves) in enumerate(played_by(problem, 5, 2 if SLOW else 12)):
         observation, _ = environment.reset(seed=5 if k == 0 else None)
         assert observation.shape == (problem.states.dimensions,)
-        np.testing.assert_array_equal(problem.observed(observation)[0][0], points[0])
+        np.testing.assert_array_equal(problem.encode(observation)[0][0], points[0])
         for h, (action, reward, ended) in enumerate(moves):
             played = int(action[0]) if isinstance(problem.actions, Discrete) else action
             observation, got, terminated, truncated, _ = environment.step(played)
             assert environment.observation_space.contains(observation)
-            np.testing.assert_array_equal(problem.observed(observation)[0][0], points[h + 1])
+            np.testing.assert_array_equal(problem.encode(observation)[0][0], points[h + 1])
             assert (got, terminated, truncated) == (reward, ended, h + 1 == problem.horizon)
 
 
@@ -396,13 +396,13 @@ def test_velocities_beyond_the_range_are_its_border_or_a_fault(name):
     problem = ours(name)
     beyond = problem.states.high * 2.0
     if name == "cartpole":
-        np.testing.assert_array_equal(problem.observed(beyond)[0], np.ones((1, 4)))
-        np.testing.assert_array_equal(problem.observed([beyond, -beyond])[0], [[1.0] * 4, [0.0] * 4])
+        np.testing.assert_array_equal(problem.encode(beyond)[0], np.ones((1, 4)))
+        np.testing.assert_array_equal(problem.encode([beyond, -beyond])[0], [[1.0] * 4, [0.0] * 4])
     else:
         with pytest.raises(ParameterError, match=r"observation: .* is outside the space"):
-            problem.observed(beyond)
+            problem.encode(beyond)
     with pytest.raises(ParameterError, match=r"observation: .*nan.* is outside the space"):
-        problem.observed(np.full(problem.states.dimensions, np.nan))
+        problem.encode(np.full(problem.states.dimensions, np.nan))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from spaql.explain.rules import Rules, count_visits
 from spaql.formatting import numerals
 from spaql.partition.tree import Tree
 from spaql.problems import Box, Discrete, Problem
-from spaql.problems.labels import words
+from spaql.problems.labels import make_labels
 from test_tree import Weather
 
 
@@ -126,7 +126,7 @@ def test_the_cell_and_its_rivals_are_those_of_the_partition(agent):
         for row in agent.problem.states.from_unit(
             np.random.default_rng(5).random((20, agent.problem.states.dimensions))
         ):
-            told = agent.explain(agent.problem.member(row), step=step, runners_up=10**6)
+            told = agent.explain(agent.problem.unflatten(row), step=step, runners_up=10**6)
             here = np.flatnonzero(((cells.state_low <= row) & (row < cells.state_high)).all(axis=1))
             assert len(here) == told.relevant == len(told.runners_up) + 1
             assert told.cell.q == cells.q[here].max()
@@ -147,7 +147,7 @@ def test_it_breaks_ties_as_the_kernels_do(agent):
     policy = agent._policy()
     for step in steps_of(agent):
         for row in numbers_of(agent, 30, step, seed=3):
-            told = agent.explain(agent.problem.member(row), step=step, runners_up=0)
+            told = agent.explain(agent.problem.unflatten(row), step=step, runners_up=0)
             points = agent.problem.states.placed(row[None], agent.tree().periodic)
             cell = policy.greedy(points, np.array([step]))[0]
             box = agent.problem.actions.from_unit(policy.forest.boxes[cell])
@@ -159,7 +159,7 @@ def test_what_is_said_of_borders_is_what_is_done_there(agent):
     tree, same = agent.tree(), partial(np.testing.assert_array_equal, strict=False)
     for step in steps_of(agent):
         for row in numbers_of(agent, 12, step, seed=7):
-            told = agent.explain(agent.problem.member(row), step=step)
+            told = agent.explain(agent.problem.unflatten(row), step=step)
             same(told.action, done(agent, row[None], step)[0])
             for d, seen in enumerate(told.observation):
                 assert seen.value == row[d]
@@ -207,7 +207,7 @@ def beside(row, d, values):
 
 def test_the_bonus_is_that_of_the_last_visit(agent):
     told = agent.explain(
-        agent.problem.member(agent.problem.states.from_unit(np.full(agent.problem.states.dimensions, 0.3)))
+        agent.problem.unflatten(agent.problem.states.from_unit(np.full(agent.problem.states.dimensions, 0.3)))
     )
     if isinstance(agent, spaql.Tessera):
         assert told.bonus is None
@@ -218,7 +218,7 @@ def test_the_bonus_is_that_of_the_last_visit(agent):
 def test_an_explanation_is_text_and_json(agent):
     for step in steps_of(agent):
         row = numbers_of(agent, 1, step)[0]
-        told = agent.explain(agent.problem.member(row), step=step)
+        told = agent.explain(agent.problem.unflatten(row), step=step)
         assert json.loads(json.dumps(told.to_dict(), allow_nan=False)) == told.to_dict()
         text = str(told)
         assert told.label in text
@@ -231,7 +231,7 @@ def test_rules_decide_as_predict_does(agent):
         rules, rows = agent.rules(step=step), numbers_of(agent, 5000, step)
         expected = done(agent, rows, step)
         np.testing.assert_array_equal(rules.decide(many(agent.problem, rows)), expected)
-        np.testing.assert_array_equal(rules.decide(agent.problem.member(rows[0])), expected[0])
+        np.testing.assert_array_equal(rules.decide(agent.problem.unflatten(rows[0])), expected[0])
         assert len(rules) <= rules.leaves <= rules.cells
         np.testing.assert_array_equal(decided(json.loads(rules.json()), rows[:300]), expected[:300])
 
@@ -325,7 +325,7 @@ def tree_of(problem, nested, periodic=()):
         children=np.array(children, np.int32).reshape(-1, 2),
         boxes=np.stack([middles, middles], axis=1),
         middles=middles,
-        actions=problem.played(middles, False),
+        actions=problem.decode(middles, False),
     )
 
 
@@ -388,11 +388,11 @@ def test_lines_have_hardly_more_rules_than_must_be():
 def test_a_number_that_comes_round_has_an_interval_that_does():
     problem = plain(1)
     tree = tree_of(problem, striped([B, A, A, A, A, A, A, B]), periodic=[0])
-    assert str(Rules(problem, tree, words(problem, names=["angle"]))).splitlines() == [
+    assert str(Rules(problem, tree, make_labels(problem, names=["angle"]))).splitlines() == [
         "if (angle >= 0.875 or angle < 0.125): action 1",
         "otherwise: action 0",
     ]
-    assert "angle is periodic, from 0 to 1." in Rules(problem, tree, words(problem, names=["angle"])).describe()
+    assert "angle is periodic, from 0 to 1." in Rules(problem, tree, make_labels(problem, names=["angle"])).describe()
 
 
 def test_whole_numbers_are_told_as_such():
@@ -404,7 +404,7 @@ def test_whole_numbers_are_told_as_such():
     counted = Counted(
         **{name: getattr(problem, name) for name in ("name", "step", "reset", "states", "actions", "horizon")}
     )
-    called = words(counted, names=["count"], actions=["wait", "go", "stop"])
+    called = make_labels(counted, names=["count"], actions=["wait", "go", "stop"])
     colours = [A, A, B, C, C, C, A, A]
     assert str(Rules(counted, tree_of(counted, striped(colours)), called)).splitlines() == [
         "if count = 2: go",
@@ -418,7 +418,7 @@ def test_whole_numbers_are_told_as_such():
 def test_a_small_policy_reads_as_expected():
     problem = plain(2)
     tree = tree_of(problem, (0, 0.5, (1, 0.25, A, B), (0, 0.75, A, (1, 0.5, A, C))))
-    rules = Rules(problem, tree, words(problem, names=["position", "speed"], actions=["left", "stay", "right"]))
+    rules = Rules(problem, tree, make_labels(problem, names=["position", "speed"], actions=["left", "stay", "right"]))
     assert str(rules).splitlines() == [
         "if position < 0.5 and speed >= 0.25: stay",
         "if position >= 0.75 and speed >= 0.5: right",
@@ -444,7 +444,7 @@ def test_a_small_policy_reads_as_expected():
 
 def test_steps_along_a_line_need_one_border_each():
     problem = plain(1)
-    text = str(Rules(problem, tree_of(problem, striped([0, 1, 2, 2])), words(problem, names=["x"])))
+    text = str(Rules(problem, tree_of(problem, striped([0, 1, 2, 2])), make_labels(problem, names=["x"])))
     assert text.splitlines() == ["if x < 0.25: action 0", "if x < 0.5: action 1", "otherwise: action 2"]
 
 
@@ -518,7 +518,7 @@ def test_far_outside_is_said():
 
 
 def test_actions_are_called_as_the_environment_takes_them():
-    assert words(spaql.GymnasiumProblem(Weather, periodic=["angle"], horizon=10)).actions[3] == "action (1, 1)"
+    assert make_labels(spaql.GymnasiumProblem(Weather, periodic=["angle"], horizon=10)).actions[3] == "action (1, 1)"
     agent = AGENTS["published on days"]()
     told = agent.explain([3, 2])
     assert told.label == f"action {told.action[0]}"

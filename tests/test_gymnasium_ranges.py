@@ -250,9 +250,9 @@ def test_an_angle_comes_round():
     problem = GymnasiumProblem(Dial(), bounds={0: (-math.pi, math.pi)}, periodic=0)
     for eps in (1e-9, 0.1, 1.0, 3.0):
         near = [[-math.pi + eps], [math.pi + eps], [5 * math.pi + eps], [-3 * math.pi + eps]]
-        points, _ = problem.observed(near)
+        points, _ = problem.encode(near)
         np.testing.assert_allclose(points, np.full((4, 1), eps / (2 * math.pi)), atol=1e-12)
-    inside, _ = problem.observed(np.random.default_rng(0).normal(0.0, 1e3, (500, 1)))
+    inside, _ = problem.encode(np.random.default_rng(0).normal(0.0, 1e3, (500, 1)))
     assert ((inside >= 0.0) & (inside <= 1.0)).all()
     turning = spaql.Tessera(Dial, seed=0, horizon=50, bounds={"0": (-math.pi, math.pi)}, periodic=["0"])
     turning.learn(total_timesteps=4000)
@@ -287,6 +287,6 @@ def test_bounds_may_be_absurdly_narrow(periodic):
     env = Toy(twist=lambda env, outcome: (np.array([1e200]), *outcome[1:]))
     agent = spaql.Tessera(env, bounds={0: (-1e-200, 1e-200)}, periodic=periodic, horizon=6).learn(iterations=5)
     assert agent.training_steps == 30
-    far, _ = agent.problem.observed([[1e200], [-1e200], [0.0]])
+    far, _ = agent.problem.encode([[1e200], [-1e200], [0.0]])
     assert far.ravel().tolist() == ([0.0, 0.0, 0.5] if periodic else [1.0, 0.0, 0.5])
     agent.predict([1e200])

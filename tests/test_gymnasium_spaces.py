@@ -114,7 +114,7 @@ def test_agents_see_what_the_environment_shows(kind):
     assert not env.strangers
     space = env.observation_space
     seen = [space.sample() for _ in range(8)]
-    points, single = agent.problem.observed(stacked(space, seen))
+    points, single = agent.problem.encode(stacked(space, seen))
     assert not single
     low, high = np.array(SEEN[kind][2], float), np.array(SEEN[kind][3], float)
     expected = (np.array([flat(space, each) for each in seen]) - low) / (high - low)

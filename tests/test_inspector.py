@@ -331,7 +331,7 @@ def compare(reader: Reader, agent: Agent, values: Any, step: int = 0, which: int
     np.testing.assert_array_equal(told["low"], states.from_unit(low[node]))
     np.testing.assert_array_equal(told["high"], states.from_unit(high[node]))
     box = policy.forest.boxes[cell]
-    played = agent.problem.played(agent.problem.actions.from_unit(box.mean(axis=0)[None]), False)
+    played = agent.problem.decode(agent.problem.actions.from_unit(box.mean(axis=0)[None]), False)
     np.testing.assert_array_equal(told["action"], np.asarray(played, float).reshape(-1))
     scaling = getattr(agent, "scaling", None)
     visits = int(policy.forest.cells["visits"][cell])

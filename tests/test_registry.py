@@ -93,7 +93,7 @@ def test_a_foreign_algorithm_meets_the_environment_that_ours_meet():
     agent.agent.predict = lambda observation: seen.append(np.array(observation)) or 0
     agent.learn(10)
     agent.evaluate(2, seed=11)
-    ours = spaql.Random("CartPole-v1", seed=5).problem.fresh(11)
+    ours = spaql.Random("CartPole-v1", seed=5).problem.for_evaluation(11)
     first, _ = ours.env.reset(seed=ours.take_seed())
     assert np.array_equal(seen[0], first)
 

@@ -8,7 +8,7 @@ import spaql
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.tree import _least
-from spaql.problems.labels import words
+from spaql.problems.labels import make_labels
 
 
 class Weather(gymnasium.Env):
@@ -67,7 +67,7 @@ def test_it_decides_as_the_partition_does(agent):
     boxes = policy.forest.boxes[policy.greedy(points, steps)]
     middles = agent.problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
     chosen = tree.decide(points, steps)
-    np.testing.assert_array_equal(tree.actions[chosen], agent.problem.played(middles, False))
+    np.testing.assert_array_equal(tree.actions[chosen], agent.problem.decode(middles, False))
 
 
 def test_nothing_is_cut_that_needs_no_cut(agent):
@@ -116,10 +116,10 @@ def test_who_has_not_learned_and_who_has_no_partition_say_so():
 
 
 def test_words_are_those_of_the_documentation_or_the_users_own():
-    assert words(spaql.Tessera("cartpole").problem).states[2] == "angle"
-    assert words(spaql.Tessera("CartPole-v1").problem).actions == ["push left", "push right"]
-    assert words(box_world()[0]).states[0] == "observation[0]"
-    assert words(AGENTS["spaql on an angle"]().problem).states == ["angle", "count", "wind[0]", "wind[1]"]
-    assert words(spaql.Tessera("oil").problem, names=["x"]).states == ["x"]
+    assert make_labels(spaql.Tessera("cartpole").problem).states[2] == "angle"
+    assert make_labels(spaql.Tessera("CartPole-v1").problem).actions == ["push left", "push right"]
+    assert make_labels(box_world()[0]).states[0] == "observation[0]"
+    assert make_labels(AGENTS["spaql on an angle"]().problem).states == ["angle", "count", "wind[0]", "wind[1]"]
+    assert make_labels(spaql.Tessera("oil").problem, names=["x"]).states == ["x"]
     with pytest.raises(ParameterError, match="names: expected 1 words"):
-        words(spaql.Tessera("oil").problem, names=["x", "y"])
+        make_labels(spaql.Tessera("oil").problem, names=["x", "y"])

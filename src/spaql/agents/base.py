@@ -75,7 +75,7 @@ class Agent(Readable):
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self._source = problem, environment
-        self.problem = _as_problem(problem, self.seed, environment).taken()
+        self.problem = _as_problem(problem, self.seed, environment).for_agent()
         self._history: list[NDArray[np.void]] = []
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
@@ -281,7 +281,7 @@ class Agent(Readable):
 
     def set_env(self, env: Any) -> Self:
         """Go on with another environment that has the same observations and actions; ranges stay."""
-        self.problem = self.problem.moved(env)
+        self.problem = self.problem.with_env(env)
         return self
 
     # Evaluation and prediction --------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Agent(Readable):
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         middle = self.plays_middle if deterministic is None else bool(deterministic)
         self._require_training()
-        with closing(self.problem.fresh(key)) as problem:
+        with closing(self.problem.for_evaluation(key)) as problem:
             returns, steps = self._returns(problem, episodes, key, middle, progress_bar)
         return Evaluation(mean_interval(returns), returns, steps, key, middle, self.iterations)
 
@@ -325,7 +325,7 @@ class Agent(Readable):
         frame = problem.frame(min(episodes, _BATCH))
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announced(self._evaluation_kernel, progress_bar), problem.playing():
+            with training.announced(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
                 status, played = self._play(problem.world, frame, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
@@ -390,13 +390,13 @@ class Agent(Readable):
             To hand to the next call; None for time-invariant agents.
         """
         self._require_training()
-        points, single = self.problem.observed(observation)
+        points, single = self.problem.encode(observation)
         steps = self._steps(len(points), state, episode_start)
         actions = self._act(points, steps, deterministic)
         following = None
         if self.time_variant:
             following = np.minimum(steps + 1, self.problem.horizon - 1)
-        return self.problem.played(actions, single), following
+        return self.problem.decode(actions, single), following
 
     def _steps(self, count: int, state: Any, episode_start: ArrayLike | None) -> NDArray[np.int64]:
         """Time step of each row."""

@@ -98,7 +98,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
                     visits.append(visited(observation, step))
                     action, state = agent.predict(observation, state)
                 else:
-                    action = agent.problem.played(_any_action(agent.problem, random), True)
+                    action = agent.problem.decode(_any_action(agent.problem, random), True)
                 observation, reward, terminated, truncated, _ = environment.step(action)
                 step += 1
                 rewards.append(look(observation, reward, step))
@@ -108,7 +108,7 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
                     look(observation, 0.0, 0)
                     step, state = 0, None
                 else:
-                    following.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
+                    following.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
     return Probe(np.array(rewards), ends, seen, np.array(visits, np.int64))
 
@@ -121,7 +121,7 @@ def environment_of(problem: Playable) -> Iterator[Any]:
 
         yield ProblemEnvironment(problem)
         return
-    with closing(problem.fresh(0)) as fresh:
+    with closing(problem.for_evaluation(0)) as fresh:
         yield getattr(fresh, "env", None)
 
 

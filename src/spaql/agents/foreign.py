@@ -228,7 +228,7 @@ class ForeignAgent(Agent):
     ) -> tuple[Any, Any]:
         """Return the foreign action for one observation, or for each of many stacked along a first axis."""
         self._require_training()
-        rows, single = self.problem.flat(observation)
+        rows, single = self.problem.flatten(observation)
         choose = self._chooser(deterministic)
         if single:
             return choose(observation), None

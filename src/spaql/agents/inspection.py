@@ -120,7 +120,7 @@ def _play_episode(agent: Agent, seed: int) -> Episode:
     points, rewards, terminated = [], [], False
     with environment_of(agent.problem) as environment:
         for observation, reward, terminated in play(agent, environment, seed):  # noqa: B007  (the last one counts)
-            points.append(agent.problem.states.from_unit(agent.problem.observed(observation)[0][0]))
+            points.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
             if reward is not None:
                 rewards.append(reward)
             if len(rewards) == _MOST_STEPS:

@@ -87,7 +87,7 @@ class PartitionAgent(Agent):
     def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; raise where the problem reports a fault."""
         self._counts[STATUS] = RAN
-        with self.problem.playing():
+        with self.problem.defer_interrupts():
             self._run(rows, budget)
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self._finished + 1}")
 
@@ -149,7 +149,7 @@ class PartitionAgent(Agent):
     def _visits(self, observation: Any, step: int) -> int:
         """Return how often the cell that is played at an observation was visited."""
         policy = self._policy()
-        cell = policy.greedy(self.problem.observed(observation)[0], self._steps(1, [step], None))
+        cell = policy.greedy(self.problem.encode(observation)[0], self._steps(1, [step], None))
         return int(policy.forest.cells["visits"][cell[0]])
 
     def _require_training(self) -> None:
@@ -159,7 +159,7 @@ class PartitionAgent(Agent):
     def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
         """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
         self._require_training()
-        points, _ = self.problem.observed(observations)
+        points, _ = self.problem.encode(observations)
         boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 

@@ -66,7 +66,7 @@ class Readable:
         from spaql.partition.tree import decision_tree
 
         self._require_training()
-        return decision_tree(self._policy(), self.problem.played, getattr(self.problem, "periodic", ()))
+        return decision_tree(self._policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
 
     def plot(
         self,

@@ -21,7 +21,7 @@ from spaql.partition.partition import Partition
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
-from spaql.problems.labels import Words, spoken, words
+from spaql.problems.labels import Labels, label_actions, make_labels
 
 
 @dataclass(frozen=True)
@@ -163,10 +163,10 @@ def _to_plain(value: Any) -> Any:
 
 def make_observation(problem: Playable, numbers: Sequence[float]) -> Any:
     """Return the observation with these numbers, given in the order of their names."""
-    names = words(problem).states
+    names = make_labels(problem).states
     if len(numbers) != len(names):
         raise ParameterError(f"observation: expected {len(names)} numbers ({', '.join(names)}), got {len(numbers)}")
-    return problem.member(np.array(numbers, dtype=float))
+    return problem.unflatten(np.array(numbers, dtype=float))
 
 
 def explain(
@@ -185,12 +185,12 @@ def explain(
 
     `scaling` is that of the bonus for exploration, None for agents without one.
     """
-    numbers, single = problem.flat(observation)
+    numbers, single = problem.flatten(observation)
     if not single:
         raise ParameterError(f"observation: expected one, got {len(numbers)}; explain them one by one")
     if not np.isfinite(numbers).all():
         raise ParameterError(f"observation: expected finite numbers, got {numbers[0]}")
-    labels = words(problem, names, actions)
+    labels = make_labels(problem, names, actions)
     point = tree.states.placed(numbers, tree.periodic)[0]
     relevant = _find_relevant(partition, step or 0, point)
     cells = _make_cells(problem, partition, labels, relevant)
@@ -218,15 +218,15 @@ def _find_relevant(partition: Partition, root: int, point: Floats) -> list[int]:
         node = child + int(point[nodes["dim"][node]] >= nodes["cut"][node])
 
 
-def _make_cells(problem: Playable, partition: Partition, labels: Words, numbers: list[int]) -> list[Cell]:
+def _make_cells(problem: Playable, partition: Partition, labels: Labels, numbers: list[int]) -> list[Cell]:
     """Return cells by number; the first decides."""
     boxes, records = partition.forest.boxes[numbers], partition.forest.cells[numbers]
     middles = problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
-    texts = spoken(problem, labels, middles, np.asarray(problem.played(middles, False)))
+    texts = label_actions(problem, labels, middles, np.asarray(problem.decode(middles, False)))
     low, high = (problem.actions.from_unit(boxes[:, side]).tolist() for side in range(2))
     return [
         Cell(
-            action=problem.played(middles[k : k + 1], True),
+            action=problem.decode(middles[k : k + 1], True),
             label=texts[k],
             action_low=tuple(low[k]),
             action_high=tuple(high[k]),
@@ -260,7 +260,7 @@ class _Line:
 
     problem: Playable
     tree: Tree
-    labels: Words
+    labels: Labels
     root: int
     numbers: Floats  # [states] in their own units
     point: Floats  # [states] in the unit cube
@@ -339,7 +339,7 @@ class _Line:
         if not len(wanted):
             return None
         k, choice = wanted[0], choices[1 + wanted[0]]
-        label = spoken(self.problem, self.labels, self.tree.middles[[choice]], self.tree.actions[[choice]])[0]
-        action = self.problem.played(self.tree.middles[[choice]], True)
+        label = label_actions(self.problem, self.labels, self.tree.middles[[choice]], self.tree.actions[[choice]])[0]
+        action = self.problem.decode(self.tree.middles[[choice]], True)
         value = float(values[k])
         return Border(value, float(beyond[k]), abs(value - float(self.numbers[dim])), action, label)

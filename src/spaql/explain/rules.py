@@ -27,7 +27,7 @@ from spaql.partition.partition import Partition
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
-from spaql.problems.labels import Words, spoken, words
+from spaql.problems.labels import Labels, label_actions, make_labels
 
 
 class Condition(NamedTuple):
@@ -78,7 +78,7 @@ class Rules(Sequence[Rule]):
         self,
         problem: Playable,
         tree: Tree,
-        labels: Words,
+        labels: Labels,
         *,
         step: int | None = None,
         cells: int = 0,
@@ -98,7 +98,7 @@ class Rules(Sequence[Rule]):
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
         self._exact = _make_exact(tree, self._limits)
-        texts = spoken(problem, labels, tree.middles, tree.actions)
+        texts = label_actions(problem, labels, tree.middles, tree.actions)
         self._rules = [
             Rule(self._make_conditions(place), tree.actions[choice], texts[choice], int(choice), share)
             for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True))
@@ -172,7 +172,7 @@ class Rules(Sequence[Rule]):
 
     def decide(self, observation: Any) -> Any:
         """Return the action for one observation, or many, by the rules alone."""
-        numbers, single = self.problem.flat(observation)
+        numbers, single = self.problem.flatten(observation)
         choices = self._choices[self._match(numbers)]
         return self._tree.actions[choices[0] if single else choices]
 
@@ -241,7 +241,7 @@ def make_rules(
     """
     cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
     visits = count_visits(partition, step or 0, inherits)
-    return Rules(problem, tree, words(problem, names, actions), step=step, cells=cells, visits=visits)
+    return Rules(problem, tree, make_labels(problem, names, actions), step=step, cells=cells, visits=visits)
 
 
 @kernel()

@@ -20,7 +20,7 @@ from spaql.errors import ParameterError
 from spaql.partition.spaces import Box, Discrete
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
-from spaql.problems.labels import Words, words
+from spaql.problems.labels import Labels, make_labels
 
 _SAFE = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
 _LONGEST = 60
@@ -72,7 +72,7 @@ class Policy:
     problem: str
     origin: str
     tree: Tree
-    labels: Words
+    labels: Labels
     discrete: list[int] | None
     box: Box | None
     time_variant: bool
@@ -126,7 +126,7 @@ def make_policy(
         problem=problem.name,
         origin=origin,
         tree=tree,
-        labels=words(problem, names, actions),
+        labels=make_labels(problem, names, actions),
         discrete=[int(number) for number in tree.boxes[:, 0, 0]] if isinstance(problem.actions, Discrete) else None,
         box=problem.actions if isinstance(problem.actions, Box) else None,
         time_variant=time_variant,

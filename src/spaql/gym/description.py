@@ -392,11 +392,11 @@ class AbsentProblem(Plain):
     def check(self, status: int, where: str) -> None:
         """Nothing was played."""
 
-    def fresh(self, seed: int) -> AbsentProblem:
+    def for_evaluation(self, seed: int) -> AbsentProblem:
         """There is none to evaluate on."""
         raise self._missing()
 
-    def moved(self, env: Any) -> Playable:
+    def with_env(self, env: Any) -> Playable:
         """Not here: memory for its states would have another size."""
         raise self._missing()
 

@@ -237,7 +237,7 @@ class Observations:
 
         return write_parts
 
-    def member(self, row: Floats) -> Any:
+    def unflatten(self, row: Floats) -> Any:
         """An observation with the numbers of a row `[d]`, for `rows`; parts of a Tuple are found by their place."""
         nested: dict[str | int, Any] = {}
         for part in self.parts:

@@ -360,7 +360,7 @@ class GymnasiumProblem(Playable):
         return move
 
     @contextmanager
-    def playing(self) -> Iterator[None]:
+    def defer_interrupts(self) -> Iterator[None]:
         """Around every call of a kernel that plays: Ctrl-C is kept until the step under way is done."""
         self._stop = False
         if threading.current_thread() is not threading.main_thread():
@@ -427,29 +427,29 @@ class GymnasiumProblem(Playable):
             who=np.zeros(1, np.int64),
         )
 
-    def observed(self, observation: Any) -> tuple[Floats, bool]:
+    def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
         rows, single = self.observations.rows(observation)
         return self.states.placed(rows, self.periodic), single  # as the bridge does
 
-    def flat(self, observation: Any) -> tuple[Floats, bool]:
+    def flatten(self, observation: Any) -> tuple[Floats, bool]:
         """Observations as their numbers `[n, states]`, as they are; and whether it was one."""
         return self.observations.rows(observation)
 
-    def member(self, numbers: Floats) -> Any:
+    def unflatten(self, numbers: Floats) -> Any:
         """The observation that has these numbers `[states]`."""
-        return self.observations.member(numbers)
+        return self.observations.unflatten(numbers)
 
     @property
     def whole(self) -> NDArray[np.bool_]:
         """Which observed numbers are whole ones, `[states]`."""
         return self.observations.whole
 
-    def played(self, actions: Floats, single: bool) -> Any:
+    def decode(self, actions: Floats, single: bool) -> Any:
         """Actions as the environment takes them."""
         return self.moves.one(actions) if single else self.moves.many(actions)
 
-    def fresh(self, seed: int) -> GymnasiumProblem:
+    def for_evaluation(self, seed: int) -> GymnasiumProblem:
         """The same ranges on another environment, whose next episode begins with a seed of its own; close it."""
         fresh = copy.copy(self)
         fresh._env, fresh._ours = self._twin()
@@ -464,7 +464,7 @@ class GymnasiumProblem(Playable):
         if self._ours and getattr(self.env, "render_mode", None) != "human":
             self.env.close()
 
-    def taken(self) -> GymnasiumProblem:
+    def for_agent(self) -> GymnasiumProblem:
         """The problem for one agent; a second one has another environment, buffers and seeds from the beginning."""
         if not self._taken:
             self._taken = True
@@ -490,7 +490,7 @@ class GymnasiumProblem(Playable):
         other._tally[:] = self._tally
         return other
 
-    def moved(self, env: Any) -> GymnasiumProblem:
+    def with_env(self, env: Any) -> GymnasiumProblem:
         """The same ranges on another environment."""
         make, opened = find_environment(env)
         names = Observations(_space(opened, "observation_space")).names

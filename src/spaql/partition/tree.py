@@ -137,7 +137,7 @@ def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], per
     partition
         The cells.
     play
-        Turns actions `[n, actions]` in the problem's units into what the environment takes; `Problem.played`.
+        Turns actions `[n, actions]` in the problem's units into what the environment takes; `Problem.decode`.
     periodic
         Places of the observed numbers that come round.
     """

@@ -127,16 +127,16 @@ class Playable(ABC):
         """Raise where a move reported a fault."""
 
     @abstractmethod
-    def observed(self, observation: Any) -> tuple[Floats, bool]:
+    def encode(self, observation: Any) -> tuple[Floats, bool]:
         """One observation or many, checked, as points of the unit cube `[n, states]`; and whether it was one."""
 
-    def flat(self, observation: Any) -> tuple[Floats, bool]:
+    def flatten(self, observation: Any) -> tuple[Floats, bool]:
         """One observation or many, checked, as their numbers `[n, states]`, as they are; and whether it was one."""
-        self.observed(observation)
+        self.encode(observation)
         rows = np.asarray(observation, dtype=float)
         return np.atleast_2d(rows), rows.ndim <= 1
 
-    def member(self, numbers: Floats) -> Any:
+    def unflatten(self, numbers: Floats) -> Any:
         """The observation that has these numbers `[states]`."""
         return numbers
 
@@ -146,26 +146,26 @@ class Playable(ABC):
         return np.zeros(self.states.dimensions, np.bool_)
 
     @abstractmethod
-    def played(self, actions: Floats, single: bool) -> Any:
+    def decode(self, actions: Floats, single: bool) -> Any:
         """Actions `[n, actions]` in the units of `actions` as the environment takes them, one or many."""
 
     @abstractmethod
-    def fresh(self, seed: int) -> Playable:
+    def for_evaluation(self, seed: int) -> Playable:
         """The same to evaluate on, with random numbers of its own; what is learned on is left alone."""
 
     def close(self) -> None:
         """Give back what `fresh` took."""
         return
 
-    def taken(self) -> Playable:
+    def for_agent(self) -> Playable:
         """The problem for one agent, who shares nothing with others that could be changed."""
         return self
 
-    def moved(self, env: Any) -> Playable:
+    def with_env(self, env: Any) -> Playable:
         """The same on another environment."""
         raise ProblemError(f"{self.name!r} is compiled: it has no environment that could be exchanged")
 
-    def playing(self) -> AbstractContextManager[None]:
+    def defer_interrupts(self) -> AbstractContextManager[None]:
         """Around every call of a kernel that plays."""
         return nullcontext()
 
@@ -175,12 +175,12 @@ class Plain(Playable):
 
     clip: bool  # whether what lies outside `states` is taken for its border
 
-    def observed(self, observation: Any) -> tuple[Floats, bool]:
+    def encode(self, observation: Any) -> tuple[Floats, bool]:
         """One observation `[states]` or many `[n, states]` as points of the unit cube, and whether it was one."""
         rows, single = self.states.rows(observation, "observation", clip=self.clip)
         return self.states.to_unit(rows), single
 
-    def played(self, actions: Floats, single: bool) -> Any:
+    def decode(self, actions: Floats, single: bool) -> Any:
         """Actions `[n, actions]` as the user takes them: arrays, or whole numbers where actions are finite."""
         if isinstance(self.actions, Discrete):
             numbers = actions[:, 0].astype(np.int64)
@@ -316,7 +316,7 @@ class Problem(Plain):
         """Nothing has to be found out first."""
         return 0
 
-    def fresh(self, seed: int) -> Problem:
+    def for_evaluation(self, seed: int) -> Problem:
         """The problem itself: what is random comes from the evaluation's own streams."""
         return self
 

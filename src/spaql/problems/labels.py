@@ -18,7 +18,7 @@ from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import Playable
 
 
-class Words(NamedTuple):
+class Labels(NamedTuple):
     """Names of a problem's parts."""
 
     states: list[str]  # of the observed numbers
@@ -50,7 +50,7 @@ _KNOWN = {
 }
 
 
-def words(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Words:
+def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Labels:
     """The words for a problem; `names` and `actions` are the user's own, one for each number or finite action."""
     states = problem.states.dimensions
     moves = problem.actions.count if isinstance(problem.actions, Discrete) else problem.actions.dimensions
@@ -64,10 +64,10 @@ def words(problem: Playable, names: Sequence[str] | None = None, actions: Sequen
         done = _numbered(problem, moves) if finite else [f"action[{k}]" for k in range(moves)]
         if isinstance(problem.actions, Box) and moves == 1:
             done = ["action"]
-    return Words(_own(names, "names", seen), _own(actions, "actions", done))
+    return Labels(_own(names, "names", seen), _own(actions, "actions", done))
 
 
-def spoken(problem: Playable, called: Words, middles: Floats, actions: NDArray[Any]) -> list[str]:
+def label_actions(problem: Playable, called: Labels, middles: Floats, actions: NDArray[Any]) -> list[str]:
     """Actions in words: `middles` [n, actions] in the problem's units, and `actions` [n, ...] as it takes them."""
     if isinstance(problem.actions, Discrete):
         return [called.actions[int(number)] for number in middles[:, 0]]
@@ -79,7 +79,7 @@ def spoken(problem: Playable, called: Words, middles: Floats, actions: NDArray[A
 
 def _numbered(problem: Playable, count: int) -> list[str]:
     """Discrete actions by what the environment takes for them."""
-    taken = np.asarray(problem.played(np.arange(count, dtype=float)[:, None], False)).tolist()
+    taken = np.asarray(problem.decode(np.arange(count, dtype=float)[:, None], False)).tolist()
     return [f"action {tuple(one) if isinstance(one, list) else one}" for one in taken]
 
 

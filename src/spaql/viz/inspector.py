@@ -264,7 +264,7 @@ def _pack_subject(subject: Subject) -> dict[str, Any]:
     boxes, choice = np.unique(partition.forest.boxes[:cells].reshape(cells, -1), axis=0, return_inverse=True)
     boxes = boxes.reshape(len(boxes), 2, -1)
     middles = problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
-    played = np.asarray(problem.played(middles, False), np.float64).reshape(len(boxes), -1)
+    played = np.asarray(problem.decode(middles, False), np.float64).reshape(len(boxes), -1)
     space = problem.actions
     bounds = {"low": space.low.tolist(), "high": space.high.tolist()} if isinstance(space, Box) else {}
     return {

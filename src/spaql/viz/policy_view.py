@@ -29,7 +29,7 @@ from spaql.partition.partition import Partition, by_level
 from spaql.partition.spaces import Discrete, Floats
 from spaql.partition.tree import chosen_cells
 from spaql.problems.base import Playable
-from spaql.problems.labels import words
+from spaql.problems.labels import make_labels
 
 LAYERS = ("policy", "q", "visits", "depth", "uncertainty")
 BINS = 64  # of a projection, along each side
@@ -72,7 +72,7 @@ class PolicyView:
         self.problem, self.partition, self.scaling = problem, partition, scaling
         self.algorithm = algorithm
         self.title = f"{algorithm} on {problem.name}"
-        self.labels = words(problem, names, actions)
+        self.labels = make_labels(problem, names, actions)
         self.discrete = isinstance(problem.actions, Discrete)
         nodes, cells, _ = (int(n) for n in partition.forest.used)
         self._nodes, self._cells = partition.forest.nodes[:nodes], partition.forest.cells[:cells]
