@@ -18,7 +18,7 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
     read = namespace["read"](aql.save(tmp_path / "aql.spaql"))
     for step in range(5):
         for state in states[:50]:
-            done = namespace["decide"](*read, state, step, "forest-")
+            done = namespace["decide"](*read, state, step, "work-")
             np.testing.assert_array_equal(done, aql.predict(state, np.array([step]))[0])
 
 
