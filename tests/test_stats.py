@@ -121,7 +121,7 @@ class TestMeanInterval:
         values = np.array([3.0, 1.0, 2.0])
         stats.mean_interval(values)
         stats.interquartile_mean(values)
-        stats.bootstrap_interval(values, np.mean, seed=0, resamples=10)
+        stats.interquartile_bands(values[:, np.newaxis], seed=0, resamples=10)
         assert values.tolist() == [3.0, 1.0, 2.0]
 
 
@@ -229,57 +229,34 @@ class TestHolm:
             stats.holm(p_values)  # type: ignore[arg-type]
 
 
-class TestBootstrap:
+class TestInterquartileBands:
     def test_against_scipy(self) -> None:
         values = np.random.default_rng(5).gamma(2.0, size=60)
-        estimate = stats.bootstrap_interval(values, np.std, seed=0, resamples=20_000)
+        band = stats.interquartile_bands(values[:, np.newaxis], seed=0, resamples=20_000)
         expected = scipy.stats.bootstrap(
-            (values,), np.std, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1)
+            (values,), stats.interquartile_mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1)
         ).confidence_interval
-        assert estimate.mean == np.std(values)
-        assert estimate.interval == pytest.approx((expected.low, expected.high), abs=0.03)
-
-    def test_near_student_for_the_mean_of_many(self) -> None:
-        values = np.random.default_rng(6).normal(size=400)
-        student, resampled = stats.mean_interval(values), stats.bootstrap_interval(values, np.mean, seed=0)
-        assert resampled.interval == pytest.approx(student.interval, abs=0.01)
-        assert resampled.deviation == student.deviation
+        assert (band.low[0], band.high[0]) == pytest.approx((expected.low, expected.high), abs=0.03)
 
     def test_seed(self) -> None:
-        def interval(seed: int) -> tuple[float, float]:
-            return stats.bootstrap_interval(DRUG_1, np.mean, seed=seed, resamples=500).interval
+        def ends(seed: int) -> list[float]:
+            return stats.interquartile_bands(np.transpose([DRUG_1]), seed=seed, resamples=500).low.tolist()
 
-        assert interval(0) == interval(0)
-        assert interval(0) != interval(1)
+        assert ends(0) == ends(0)
+        assert ends(0) != ends(1)
         with pytest.raises(TypeError):
-            interval(None)  # type: ignore[arg-type]
-
-    def test_blocks_cover_every_resample(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        whole = stats.bootstrap_interval(DRUG_1, np.mean, seed=0, resamples=1001)
-        monkeypatch.setattr(stats, "_BLOCK", 64)
-        assert stats.bootstrap_interval(DRUG_1, np.mean, seed=0, resamples=1001) == whole
+            ends(None)  # type: ignore[arg-type]
 
     def test_coverage(self) -> None:
         random = np.random.default_rng(7)
-        intervals = [
-            stats.bootstrap_interval(random.normal(size=40), stats.interquartile_mean, seed=i, resamples=400).interval
-            for i in range(500)
-        ]
-        assert 0.89 < np.mean([low <= 0 <= high for low, high in intervals]) < 0.98
-
-    def test_one_value_and_constant_values(self) -> None:
-        assert stats.bootstrap_interval([2.0], np.mean, seed=0).interval == (-math.inf, math.inf)
-        assert stats.bootstrap_interval([2.0] * 5, np.median, seed=0, resamples=50).interval == (2.0, 2.0)
+        bands = [stats.interquartile_bands(random.normal(size=(40, 1)), seed=i, resamples=400) for i in range(500)]
+        assert 0.89 < np.mean([band.low[0] <= 0 <= band.high[0] for band in bands]) < 0.98
 
     def test_bad_input(self) -> None:
-        with pytest.raises(ValueError, match="into \\[m\\]"):
-            stats.bootstrap_interval(DRUG_1, lambda x, axis: x.mean(), seed=0)
-        with pytest.raises(ValueError, match="resamples"):
-            stats.bootstrap_interval(DRUG_1, np.mean, seed=0, resamples=0)
         with pytest.raises(ValueError, match="confidence"):
-            stats.bootstrap_interval(DRUG_1, np.mean, seed=0, confidence=95)
-        with pytest.raises(ValueError, match="empty"):
-            stats.bootstrap_interval([], np.mean, seed=0)
+            stats.interquartile_bands(np.transpose([DRUG_1]), seed=0, confidence=95)
+        with pytest.raises(ValueError, match="at least one value"):
+            stats.interquartile_bands(np.empty((0, 2)), seed=0)
 
 
 class TestInterquartileMean:
@@ -428,7 +405,7 @@ def test_large_samples_have_the_intervals_that_the_bootstrap_tends_to(monkeypatc
             stats.improvement_bands(samples, baseline, seed=1, resamples=2000),
         ]
 
-    monkeypatch.setattr(stats, "_drawing", None)  # nothing is drawn
+    monkeypatch.setattr(stats, "_draw_blocks", None)  # nothing is drawn
     limits = found()
     monkeypatch.undo()
     monkeypatch.setattr(stats, "LARGE", 10_000)

@@ -1,4 +1,4 @@
-r"""Statistics for results: arrays in, small named results out.
+r"""Statistics of results: arrays in, small named results out.
 
 Mean of :math:`n` independent values (Student, 1908).  With the sample deviation
 :math:`s^2 = \sum_i (x_i - \bar x)^2 / (n - 1)` and :math:`t` the quantile of Student's distribution,
@@ -14,28 +14,24 @@ Many tests at once (Holm, 1979).  With :math:`p_{(1)} \le \dots \le p_{(m)}`, th
 :math:`\max_{j \le i} \min(1, (m - j + 1)\, p_{(j)})`; rejecting where it is at most :math:`\alpha` keeps the chance
 of even one false rejection below :math:`\alpha`, whatever the dependence between the tests.
 
-Any other statistic (Efron, 1979).  The percentile bootstrap draws the data again with replacement, computes the
-statistic each time, and takes the :math:`\alpha/2` and :math:`1 - \alpha/2` quantiles of what comes out.
-
 The interquartile mean is the mean of the middle half of the data.  Value i of the sorted data owns the mass
-:math:`[i/n, (i+1)/n]` and weighs as much of it as lies in :math:`[1/4, 3/4]`, so any n works.  Of data drawn again,
-value i of the sorted data owns :math:`[C_i/n, C_{i+1}/n]`, with :math:`C_i` how often the values before it were drawn:
-a weighted sum of the sorted data, whose weights depend on which places were drawn and not on the values there.  All
-samples of a size share them.
+:math:`[i/n, (i+1)/n]` and weighs as much of it as lies in :math:`[1/4, 3/4]`, so any n works.  In a bootstrap resample
+(Efron, 1979) it owns :math:`[C_i/n, C_{i+1}/n]`, with :math:`C_i` how often the values before it were drawn: a weighted
+sum of the sorted data, whose weights depend on the places drawn and not on the values.  All samples of a size share
+them.  Intervals are percentiles of the resamples.
 
-Probability of improvement (Mann and Whitney, 1947).  Of all pairs of a value of either sample, the share in which the
-first is the larger, ties counting half.  With :math:`c_i` and :math:`d_j` how often values are drawn again, its
-bootstrap replicate is :math:`\sum_{ij} c_i d_j s_{ij} / (n_a n_b)`, where :math:`s_{ij}` is 1, 1/2 or 0; for sorted b,
+Probability of improvement (Mann and Whitney, 1947): of all pairs of a value of either sample, the share in which the
+first is the larger, ties counting half.  With :math:`c_i` and :math:`d_j` how often values are drawn, its bootstrap
+replicate is :math:`\sum_{ij} c_i d_j s_{ij} / (n_a n_b)`, where :math:`s_{ij}` is 1, 1/2 or 0; for sorted b,
 :math:`\sum_j d_j s_{ij}` is a running sum of :math:`d`, looked up at the rank of :math:`a_i`.
 
-Samples of more than `LARGE` values are not drawn again: there the bootstrap is as good as its limit, the normal
+Samples of more than `LARGE` values are not resampled: there the bootstrap is as good as its limit, the normal
 distribution.  The interquartile mean, a trimmed mean, has the standard error :math:`2 s_w / \sqrt{n}` (Tukey and
 McLaughlin, 1963), with :math:`s_w` the deviation after the outer quarters are set to the ends of the middle half.  The
 probability of improvement has :math:`\sqrt{s_u^2 / n_a + s_v^2 / n_b}` (Sen, 1960), with :math:`u_i` the share of b
 below :math:`a_i` and :math:`v_j` the share of a above :math:`b_j`.
 
-Every function works on the raw values: returns may be negative, and nothing here takes an absolute value of them.
-SciPy is imported where it is used, because importing it takes longer than most of these computations.
+SciPy is imported inside the functions, because that takes longer than most of these computations.
 """
 
 from __future__ import annotations
@@ -45,18 +41,18 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, overload
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+T = TypeVar("T", float, Floats)
 
-# Resamples are drawn in blocks of about this many numbers, so that memory stays bounded for any n.
-_BLOCK = 1 << 20
-_COLUMNS_AT_ONCE = 256  # the same for many samples at once
-LARGE = 2000  # values; beyond, intervals of the bootstrap are those it tends to
-_KEPT = 1 << 18  # numbers; what is drawn for a sample is kept up to here, and drawn again beyond it
+_BLOCK = 1 << 20  # numbers to draw at once, so that memory stays bounded for any n
+_COLUMNS_AT_ONCE = 256  # the same for many samples
+LARGE = 2000  # values; beyond, bootstrap intervals are replaced by their limits
+_KEPT = 1 << 18  # numbers; draws for a sample are cached up to this size
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +62,9 @@ class Estimate:
     Attributes
     ----------
     mean
-        The estimate: the mean, or the statistic that was bootstrapped.
+        The estimate.
     low, high
-        Ends of the confidence interval; infinite when one value says nothing about the spread.
+        Ends of the confidence interval; infinite for a single value.
     deviation
         Sample standard deviation of the values (``ddof=1``); NaN for one value.
     count
@@ -101,7 +97,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Means and confidence intervals along a curve; every array is `[n]`."""
+    """Means and confidence intervals of several samples; every array is `[n]`."""
 
     mean: Floats
     low: Floats
@@ -109,8 +105,8 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """Result of a two-sided test that two means are equal.
+class Test(Generic[T]):
+    """Result of a two-sided test that two means are equal: numbers, or arrays `[n]` of several tests.
 
     Attributes
     ----------
@@ -124,24 +120,14 @@ class Test:
         First mean minus second mean.
     """
 
-    statistic: float
-    p_value: float
-    degrees_of_freedom: float
-    difference: float
-
-
-@dataclass(frozen=True, slots=True)
-class Comparisons:
-    """Results of several tests, as `Test` has them; every array is `[n]`."""
-
-    statistic: Floats
-    p_value: Floats
-    degrees_of_freedom: Floats
-    difference: Floats
+    statistic: T
+    p_value: T
+    degrees_of_freedom: T
+    difference: T
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Mean and Student t interval of independent values.
+    """Return mean and Student t interval of independent values.
 
     Parameters
     ----------
@@ -165,35 +151,22 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Estimate:
     >>> print(mean_interval([4.1, 4.3, 4.2, 4.4]))
     4.25 [4.04, 4.46]
     """
-    sample = _sample(values, "values")
+    sample = _check_sample(values, "values")
     band = mean_band(sample[:, np.newaxis], confidence)
     deviation = float(deviations(sample[:, np.newaxis])[0])
     return Estimate(float(band.mean[0]), float(band.low[0]), float(band.high[0]), deviation, sample.size)
 
 
 def mean_band(curves: ArrayLike, confidence: float = 0.95) -> Band:
-    """`mean_interval` of every column at once, for curves of several runs.
+    """Return `mean_interval` of every column of `[runs, n]`, for curves of several runs.
 
-    Parameters
-    ----------
-    curves
-        One run per row, `[runs, n]` with runs >= 1; all finite.
-    confidence
-        Chance, in (0, 1), that the interval at one point covers the true mean at that point.
-
-    Returns
-    -------
-    Band
-        Three arrays `[n]`.  One run gives the interval ``(-inf, inf)``.
+    One run gives the interval ``(-inf, inf)``.
     """
     _check_confidence(confidence)
-    samples = np.asarray(curves, dtype=np.float64)  # [runs, n]
-    if samples.ndim != 2 or samples.shape[0] == 0:
-        raise ValueError(f"curves must have shape [runs, n] with at least one run, not {list(samples.shape)}.")
-    _check_finite(samples, "curves")
+    samples = _check_columns(curves, "curves", "runs")
     runs = samples.shape[0]
     # A constant column averages to itself: summing 0.1 three times and dividing by three does not.
-    mean = np.where(_constant(samples), samples[0], samples.mean(axis=0))
+    mean = np.where(_is_constant(samples), samples[0], samples.mean(axis=0))
     if runs == 1:
         return Band(mean, np.full_like(mean, -np.inf), np.full_like(mean, np.inf))
 
@@ -204,31 +177,23 @@ def mean_band(curves: ArrayLike, confidence: float = 0.95) -> Band:
 
 
 def deviations(samples: ArrayLike) -> Floats:
-    """Sample deviation (``ddof=1``) of every column.
+    """Return the sample deviation (``ddof=1``) of every column of `[values, n]`.
 
-    Parameters
-    ----------
-    samples
-        One group per column, `[values, n]` with values >= 1; all finite.
-
-    Returns
-    -------
-    ndarray
-        `[n]`; exactly 0 for constant columns, NaN for one value.
+    It is exactly 0 for constant columns, and NaN for one value.
     """
-    columns = _columns(samples, "samples")
+    columns = _check_columns(samples, "samples")
     if len(columns) == 1:
         return np.full(columns.shape[1], np.nan)
-    return np.where(_constant(columns), 0.0, columns.std(axis=0, ddof=1))
+    return np.where(_is_constant(columns), 0.0, columns.std(axis=0, ddof=1))
 
 
-def welch(a: ArrayLike, b: ArrayLike) -> Test:
-    """Welch's two-sided test that two independent samples have the same mean.
+def welch(a: ArrayLike, b: ArrayLike) -> Test[float]:
+    """Test by Welch, two-sided, whether two independent samples have the same mean.
 
     Parameters
     ----------
     a, b
-        The samples, `[n_a]` and `[n_b]`, each of at least two finite values; raw returns, negative ones too.
+        The samples, `[n_a]` and `[n_b]`, each of at least two finite values.
 
     Returns
     -------
@@ -242,32 +207,15 @@ def welch(a: ArrayLike, b: ArrayLike) -> Test:
     >>> round(result.difference, 3), round(result.p_value, 3)
     (0.3, 0.017)
     """
-    first, second = _sample(a, "a"), _sample(b, "b")
-    found = welch_tests(first[:, np.newaxis], second)
-    return Test(
-        float(found.statistic[0]),
-        float(found.p_value[0]),
-        float(found.degrees_of_freedom[0]),
-        float(found.difference[0]),
-    )
+    first, second = _check_sample(a, "a"), _check_sample(b, "b")
+    test = welch_tests(first[:, np.newaxis], second)
+    values = (test.statistic, test.p_value, test.degrees_of_freedom, test.difference)
+    return Test(*(float(value[0]) for value in values))
 
 
-def welch_tests(samples: ArrayLike, baseline: ArrayLike) -> Comparisons:
-    """`welch` of every column against one other sample.
-
-    Parameters
-    ----------
-    samples
-        One group per column, `[values, n]` with at least two finite values each.
-    baseline
-        What all are compared with, `[m]`, at least two finite values.
-
-    Returns
-    -------
-    Comparisons
-        Four arrays `[n]`.
-    """
-    first, second = np.asarray(samples, dtype=np.float64), _sample(baseline, "baseline")[:, np.newaxis]
+def welch_tests(samples: ArrayLike, baseline: ArrayLike) -> Test[Floats]:
+    """Return `welch` of every column of `[values, n]` against one sample `[m]`; four arrays `[n]`."""
+    first, second = np.asarray(samples, dtype=np.float64), _check_sample(baseline, "baseline")[:, np.newaxis]
     sizes = first.shape[0], second.shape[0]
     if min(sizes) < 2:
         raise ValueError(f"Welch's test needs at least two values in each sample, not {sizes[0]} and {sizes[1]}.")
@@ -285,7 +233,7 @@ def welch_tests(samples: ArrayLike, baseline: ArrayLike) -> Comparisons:
         statistic = difference / np.sqrt(whole)
         p_value = 2 * stdtr(freedom, -np.abs(statistic))
     still = whole == 0
-    return Comparisons(
+    return Test(
         np.where(still, np.where(difference == 0, 0.0, np.copysign(np.inf, difference)), statistic),
         np.where(still, difference == 0, p_value),
         np.where(still, float(sum(sizes) - 2), freedom),
@@ -294,7 +242,7 @@ def welch_tests(samples: ArrayLike, baseline: ArrayLike) -> Comparisons:
 
 
 def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Weighted sum of the means of independent samples, with the interval of Welch and Satterthwaite.
+    """Return the weighted sum of the means of independent samples, with the interval of Welch and Satterthwaite.
 
     With weights (1, -1) it is the difference of two means; with 1/m each, the mean over m groups of unequal spread.
 
@@ -310,7 +258,7 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
     Returns
     -------
     Estimate
-        `deviation` is NaN, for the values have no common one; `count` is the number of all values.  A sample of one
+        `deviation` is NaN, as the values have no common one; `count` is the number of all values.  A sample of one
         value gives the interval ``(-inf, inf)``.
 
     Examples
@@ -319,7 +267,7 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
     0.30 [0.08, 0.52]
     """
     _check_confidence(confidence)
-    factors = _sample(weights, "weights")
+    factors = _check_sample(weights, "weights")
     estimates = [mean_interval(sample) for sample in samples]
     if len(estimates) != factors.size:
         raise ValueError(f"{len(estimates)} samples need as many weights, not {factors.size}.")
@@ -340,17 +288,7 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """p-values adjusted for their number by Holm's step-down rule.
-
-    Parameters
-    ----------
-    p_values
-        The p-values of all the tests made, `[m]`, each in [0, 1].
-
-    Returns
-    -------
-    ndarray
-        Adjusted p-values, `[m]`, in the order given.
+    """Return p-values `[m]`, each in [0, 1], adjusted for their number by Holm's step-down rule, in the order given.
 
     Examples
     --------
@@ -366,79 +304,12 @@ def holm(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def bootstrap_interval(
-    values: ArrayLike,
-    statistic: Callable[..., Any],
-    *,
-    seed: int,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-) -> Estimate:
-    """Percentile bootstrap interval of any statistic of independent values.
-
-    Parameters
-    ----------
-    values
-        The values, `[n]` with n >= 1; all finite.  Below about ten values the interval is too narrow.
-    statistic
-        Called as ``statistic(samples, axis=-1)`` on `[n]` and on blocks `[m, n]`; returns a number and `[m]`.
-        ``numpy.mean``, ``numpy.median`` and `interquartile_mean` are such functions.
-    seed
-        Seed of the resampling, a non-negative integer; the same seed gives the same interval.
-    confidence
-        Chance, in (0, 1), that the interval covers the true value, nearly so for large n.
-    resamples
-        Number of times the data are drawn again.
-
-    Returns
-    -------
-    Estimate
-        `mean` is the statistic of the data; one value gives the interval ``(-inf, inf)``.
-
-    Examples
-    --------
-    >>> print(bootstrap_interval(range(100), interquartile_mean, seed=0))
-    49.5 [41.5, 57.5]
-    """
-    sample = _sample(values, "values")
-    _check_confidence(confidence)
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, not {resamples}.")
-    random = np.random.default_rng(operator.index(seed))  # index() refuses None, which would draw a hidden seed
-    point = float(statistic(sample, axis=-1))
-    deviation = float(deviations(sample[:, np.newaxis])[0])
-    if sample.size == 1:
-        return Estimate(point, -math.inf, math.inf, deviation, 1)
-    replicates = np.empty(resamples)
-    rows = max(_BLOCK // sample.size, 1)
-    for start in range(0, resamples, rows):
-        block = replicates[start : start + rows]
-        drawn = np.asarray(statistic(sample[random.integers(sample.size, size=(block.size, sample.size))], axis=-1))
-        if drawn.shape != block.shape:
-            raise ValueError(f"statistic must turn an array [m, n] into [m] along axis=-1, not {list(drawn.shape)}.")
-        block[:] = drawn
-    low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Estimate(point, float(low), float(high), deviation, sample.size)
-
-
 @overload
 def interquartile_mean(values: ArrayLike, axis: None = None) -> float: ...
 @overload
 def interquartile_mean(values: ArrayLike, axis: int) -> Floats: ...
 def interquartile_mean(values: ArrayLike, axis: int | None = None) -> float | Floats:
-    """Mean of the middle half of the values.
-
-    Parameters
-    ----------
-    values
-        The values, at least one and all finite; any shape.
-    axis
-        Axis to average along; all values together when None.
-
-    Returns
-    -------
-    float or ndarray
-        The mean, or an array of means with `axis` removed.
+    """Return the mean of the middle half of the values, at least one and all finite: of all, or along an axis.
 
     Examples
     --------
@@ -450,12 +321,12 @@ def interquartile_mean(values: ArrayLike, axis: int | None = None) -> float | Fl
     if array.size == 0:
         raise ValueError("values is empty; at least one number is needed.")
     _check_finite(array, "values")
-    means = np.sort(array, axis=-1) @ _middle(np.arange(array.shape[-1] + 1.0))
+    means = np.sort(array, axis=-1) @ _middle_weights(np.arange(array.shape[-1] + 1.0))
     return float(means) if axis is None else means
 
 
 def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000) -> Band:
-    """Interquartile mean of every column with its percentile bootstrap interval.
+    """Return the interquartile mean of every column with its percentile bootstrap interval.
 
     Parameters
     ----------
@@ -466,66 +337,59 @@ def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.
     confidence
         Chance, in (0, 1), that an interval covers the true value, nearly so for many values.
     resamples
-        Number of times the data are drawn again.
+        Number of resamples.
 
     Returns
     -------
     Band
-        Three arrays `[n]`.  One value gives the interval ``(-inf, inf)``; more than `LARGE` are not drawn again.
+        Three arrays `[n]`.  One value gives the interval ``(-inf, inf)``; more than `LARGE` are not resampled.
     """
     _check_confidence(confidence)
-    columns = np.sort(_columns(samples, "samples"), axis=0)
+    columns = np.sort(_check_columns(samples, "samples"), axis=0)
     size = len(columns)
-    point = np.where(_constant(columns), columns[0], interquartile_mean(columns, axis=0))
+    point = np.where(_is_constant(columns), columns[0], interquartile_mean(columns, axis=0))
     if size == 1:
         return Band(point, np.full_like(point, -np.inf), np.full_like(point, np.inf))
     if size > LARGE:
         cut = size // 4
         error = 2 * deviations(np.clip(columns, columns[cut], columns[-1 - cut])) / math.sqrt(size)
-        return _normal(point, error, confidence)
-    above = columns - columns[0]  # the smallest value: what is constant has an interval of zero width
+        return _normal_band(point, error, confidence)
+    above = columns - columns[0]  # the smallest value, so that constant columns have intervals of zero width
 
-    def replicates(some: slice) -> Floats:
-        rows = _rows(size, resamples)
-        drawn = _drawn((operator.index(seed), size), size, resamples, rows)
-        return np.concatenate(
-            [np.einsum("ic,ib->cb", above[:, some], _middle(_running(counts))) for counts in drawn], axis=1
-        )
+    def replicate(some: slice) -> Floats:
+        draws = _draw((operator.index(seed), size), size, resamples, _block_rows(size, resamples))
+        weights = (_middle_weights(_running_sums(counts)) for counts in draws)
+        return np.concatenate([np.einsum("ic,ib->cb", above[:, some], block) for block in weights], axis=1)
 
-    low, high = _percentiles(replicates, columns.shape[1], confidence)
+    low, high = _percentiles(replicate, columns.shape[1], confidence)
     return Band(point, low + columns[0], high + columns[0])
 
 
 def probability_of_improvement(
     a: ArrayLike, b: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000
 ) -> Estimate:
-    """Chance that a value like those of `a` is larger than one like those of `b`, ties counting half.
+    """Return the chance that a value like those of `a` is larger than one like those of `b`, ties counting half.
 
     Parameters
     ----------
     a, b
         The samples, `[n_a]` and `[n_b]`, each of at least one finite value.
-    seed
-        Seed of the resampling.
-    confidence
-        Chance, in (0, 1), that the percentile bootstrap interval covers the true probability, nearly so for many
-        values.
-    resamples
-        Number of times the data are drawn again.
+    seed, confidence, resamples
+        As in `interquartile_bands`.
 
     Returns
     -------
     Estimate
         `mean` is the probability, `deviation` NaN, `count` the number of all values; a sample of one value gives the
-        interval ``(0, 1)``.  Of more than `LARGE` values in the mean of both samples, and a tenth of that in each, none
-        is drawn again.
+        interval ``(0, 1)``.  More than `LARGE` values in the mean of both samples, and a tenth of that in each, are
+        not resampled.
 
     Examples
     --------
     >>> print(probability_of_improvement([3, 4, 5, 6], [1, 2, 3, 4], seed=0))
     0.88 [0.56, 1.00]
     """
-    first, second = _sample(a, "a"), _sample(b, "b")
+    first, second = _check_sample(a, "a"), _check_sample(b, "b")
     band = improvement_bands(first[:, np.newaxis], second, seed=seed, confidence=confidence, resamples=resamples)
     return Estimate(float(band.mean[0]), float(band.low[0]), float(band.high[0]), math.nan, first.size + second.size)
 
@@ -533,44 +397,32 @@ def probability_of_improvement(
 def improvement_bands(
     samples: ArrayLike, baseline: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000
 ) -> Band:
-    """`probability_of_improvement` of every column over one other sample.
-
-    Parameters
-    ----------
-    samples
-        One group per column, `[values, n]`, all finite.
-    baseline
-        What all are compared with, `[m]`.
-    seed, confidence, resamples
-        As there; all columns share what is drawn.
-
-    Returns
-    -------
-    Band
-        Three arrays `[n]`.
-    """
+    """Return `probability_of_improvement` of every column of `[values, n]` over one sample `[m]`; they share draws."""
     _check_confidence(confidence)
-    first, second = _columns(samples, "samples"), np.sort(_sample(baseline, "baseline"))
+    first, second = _check_columns(samples, "samples"), np.sort(_check_sample(baseline, "baseline"))
     pairs = 2.0 * len(first) * len(second)
     below, reached = (np.searchsorted(second, first, side=side) for side in ("left", "right"))  # [values, n]
     point = (below + reached).sum(axis=0) / pairs
     if min(len(first), len(second)) == 1:
         return Band(point, np.zeros_like(point), np.ones_like(point))
     if len(first) + len(second) > 2 * LARGE and 10 * min(len(first), len(second)) > LARGE:
-        return _normal(point, _improvement_errors(first, second, below + reached), confidence, 0.0, 1.0)
+        return _normal_band(point, _improvement_errors(first, second, below + reached), confidence, 0.0, 1.0)
     order = np.argsort(first, axis=0, kind="stable")  # neighbours in memory are looked up one after the other
     below, reached = (np.take_along_axis(ranks, order, axis=0) for ranks in (below, reached))
 
-    def replicates(some: slice) -> Floats:
-        rows = _rows(max(len(first), len(second)), resamples)
+    def replicate(some: slice) -> Floats:
+        rows = _block_rows(max(len(first), len(second)), resamples)
         ours, theirs = (
-            _drawn((operator.index(seed), size, side), size, resamples, rows)
+            _draw((operator.index(seed), size, side), size, resamples, rows)
             for side, size in enumerate((len(first), len(second)))
         )
-        found = [_pairs(below[:, some], reached[:, some], c, _running(d)) for c, d in zip(ours, theirs, strict=True)]
-        return np.concatenate(found, axis=1) / pairs
+        blocks = [
+            _count_pairs(below[:, some], reached[:, some], c, _running_sums(d))
+            for c, d in zip(ours, theirs, strict=True)
+        ]
+        return np.concatenate(blocks, axis=1) / pairs
 
-    return Band(point, *_percentiles(replicates, first.shape[1], confidence))
+    return Band(point, *_percentiles(replicate, first.shape[1], confidence))
 
 
 def _improvement_errors(first: Floats, second: Floats, ranks: NDArray[np.intp]) -> Floats:
@@ -583,59 +435,60 @@ def _improvement_errors(first: Floats, second: Floats, ranks: NDArray[np.intp]) 
     return np.sqrt(ours + theirs)
 
 
-def _normal(point: Floats, error: Floats, confidence: float, least: float = -math.inf, most: float = math.inf) -> Band:
-    """Normal intervals, as far as values can be."""
+def _normal_band(
+    point: Floats, error: Floats, confidence: float, least: float = -math.inf, most: float = math.inf
+) -> Band:
+    """Normal intervals, clipped to the possible values."""
     from scipy.special import ndtri
 
     half_width = float(ndtri(0.5 + confidence / 2)) * error
     return Band(point, np.maximum(point - half_width, least), np.minimum(point + half_width, most))
 
 
-def _pairs(below: NDArray[np.intp], reached: NDArray[np.intp], counts: Floats, running: Floats) -> Floats:
+def _count_pairs(below: NDArray[np.intp], reached: NDArray[np.intp], counts: Floats, sums: Floats) -> Floats:
     """Twice the pairs in which the first is larger, once those that tie, for columns of ranks `[values, n]`.
 
     Of resamples with counts `[values, some]` and running sums of the others' `[m + 1, some]`: `[n, some]`.
     """
-    found = np.empty((below.shape[1], counts.shape[1]))
-    for row, under, up_to in zip(found, below.T, reached.T, strict=True):
+    pairs = np.empty((below.shape[1], counts.shape[1]))
+    for row, under, up_to in zip(pairs, below.T, reached.T, strict=True):
         if np.array_equal(under, up_to):
-            np.einsum("ib,ib->b", counts, running[under], out=row)
+            np.einsum("ib,ib->b", counts, sums[under], out=row)
             row *= 2.0
         else:
-            np.einsum("ib,ib->b", counts, running[under] + running[up_to], out=row)
-    return found
+            np.einsum("ib,ib->b", counts, sums[under] + sums[up_to], out=row)
+    return pairs
 
 
-def _percentiles(replicates: Callable[[slice], Floats], columns: int, confidence: float) -> tuple[Floats, Floats]:
+def _percentiles(replicate: Callable[[slice], Floats], columns: int, confidence: float) -> tuple[Floats, Floats]:
     """Ends of the intervals of columns `[n]`, from replicates `[some, resamples]` computed block by block."""
     low, high = np.empty(columns), np.empty(columns)
     for start in range(0, columns, _COLUMNS_AT_ONCE):
         some = slice(start, start + _COLUMNS_AT_ONCE)
-        ends = np.quantile(replicates(some), [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
-        low[some], high[some] = ends
+        low[some], high[some] = np.quantile(replicate(some), [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
     return low, high
 
 
-def _rows(size: int, resamples: int) -> int:
-    """Resamples at once of samples of a size."""
+def _block_rows(size: int, resamples: int) -> int:
+    """Resamples to draw at once of samples of a size."""
     return min(max(_BLOCK // size, 1), resamples)
 
 
-def _drawn(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterable[Floats]:
-    """How often each value of a sample is drawn again: `[size, rows]`, block by block, the last one smaller.
+def _draw(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterable[Floats]:
+    """How often each value of a sample is drawn: `[size, rows]`, block by block, the last one smaller.
 
     The blocks together depend on the key alone, not on how large they are.
     """
     wanted = key, size, resamples, rows
-    return _kept(*wanted) if size * resamples <= _KEPT else _drawing(*wanted)
+    return _draw_cached(*wanted) if size * resamples <= _KEPT else _draw_blocks(*wanted)
 
 
 @lru_cache(maxsize=16)
-def _kept(key: tuple[int, ...], size: int, resamples: int, rows: int) -> tuple[Floats, ...]:
-    return tuple(_drawing(key, size, resamples, rows))
+def _draw_cached(key: tuple[int, ...], size: int, resamples: int, rows: int) -> tuple[Floats, ...]:
+    return tuple(_draw_blocks(key, size, resamples, rows))
 
 
-def _drawing(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterator[Floats]:
+def _draw_blocks(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterator[Floats]:
     random = np.random.default_rng(key)
     for start in range(0, resamples, rows):
         some = min(rows, resamples - start)
@@ -645,31 +498,32 @@ def _drawing(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iter
         yield counts.T.astype(np.float64, order="C")
 
 
-def _running(counts: Floats) -> Floats:
+def _running_sums(counts: Floats) -> Floats:
     """Sums of counts before each value, and of all, `[size + 1, some]`."""
-    found = np.zeros((counts.shape[0] + 1, counts.shape[1]))
-    np.cumsum(counts, axis=0, out=found[1:])
-    return found
+    sums = np.zeros((counts.shape[0] + 1, counts.shape[1]))
+    np.cumsum(counts, axis=0, out=sums[1:])
+    return sums
 
 
-def _middle(edges: Floats) -> Floats:
-    """Weights of sorted values in the interquartile mean, `[size, ...]`, sum 1; they end at the edges, from 0 up."""
+def _middle_weights(edges: Floats) -> Floats:
+    """Weights of sorted values in the interquartile mean, `[size, ...]`, sum 1; edges are where their masses end."""
     whole = edges[-1]
     weights: Floats = np.diff(np.clip(edges, 0.25 * whole, 0.75 * whole), axis=0) * (2 / whole)
     return weights
 
 
-def _columns(values: ArrayLike, name: str) -> Floats:
-    """The values as float64 `[values, n]`, or a ValueError that says what is wrong with them."""
+def _check_columns(values: ArrayLike, name: str, rows: str = "values") -> Floats:
+    """The values as float64 `[values, n]`; raises ValueError where they are not."""
     columns = np.asarray(values, dtype=np.float64)
     if columns.ndim != 2 or columns.shape[0] == 0:
-        raise ValueError(f"{name} must have shape [values, n] with at least one value, not {list(columns.shape)}.")
+        one = rows.removesuffix("s")
+        raise ValueError(f"{name} must have shape [{rows}, n] with at least one {one}, not {list(columns.shape)}.")
     _check_finite(columns, name)
     return columns
 
 
-def _sample(values: ArrayLike, name: str) -> Floats:
-    """The values as float64 `[n]`, or a ValueError that says what is wrong with them."""
+def _check_sample(values: ArrayLike, name: str) -> Floats:
+    """The values as float64 `[n]`; raises ValueError where they are not."""
     sample = np.asarray(values, dtype=np.float64)
     if sample.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, not of shape {list(sample.shape)}.")
@@ -690,7 +544,7 @@ def _check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
 
 
-def _constant(samples: Floats) -> NDArray[np.bool_]:
+def _is_constant(samples: Floats) -> NDArray[np.bool_]:
     """Which columns of `[runs, n]` hold one repeated number."""
     constant: NDArray[np.bool_] = np.all(samples == samples[0], axis=0)
     return constant
