@@ -1,7 +1,4 @@
-"""What a cluster costs: Dask beside processes, and what each chunk and each run takes on its way.
-
-`limits` turns the costs into what a study on many workers is limited by; docs/cluster.md does the arithmetic.
-"""
+"""The cost of a cluster: Dask relative to processes, and per chunk and run; docs/cluster.md does the arithmetic."""
 
 from __future__ import annotations
 
@@ -19,8 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from benchmarks import timing
-from benchmarks.timing import Bar, Part
+from benchmarks import Report, part, timing
 from spaql.runner.code_version import code_version
 from spaql.runner.engines import KeepOpen
 from spaql.runner.engines.dask import Dask, Orders, encode_chunk, work
@@ -37,21 +33,38 @@ _PER_CHUNK = 200  # runs of 5 ms that are worth a second
 _CURVE = 50
 _TRIPS = 30
 _ALGORITHM = "spaql"
-WORKERS = 1_000  # of the study on paper
+WORKERS = 1_000  # of the study that `limits` is about
 
 
-def _short(seed: int, points: int = 0) -> Run:
-    """A run of about 5 ms."""
+@part
+def cluster(report: Report) -> dict[str, Any]:
+    """Throughput of Dask relative to processes, and what each chunk and each run costs; None without Dask.
+
+    `ratio_dask_to_processes` is of the same short runs, about 5 ms each, on a Dask cluster of this machine with two
+    workers and on two processes, both started and warm, each time with a new store; the aim is 0.8.  `costs`, with a
+    scheduler and two workers in processes of their own: CPU seconds of the scheduler and of the client per chunk that
+    does hardly anything, and its round trip; CPU seconds of the client per run, from reading the answer to the commit,
+    with a learning curve of 50 points and without, and of a commit alone; bytes per run that are sent and returned in
+    chunks of 200.  `limits`: what follows from them for 1,000 workers.
+    """
+    if importlib.util.find_spec("distributed") is None:
+        return {"cluster": None}
+    ratio, costs = compare_with_processes(report), measure_costs(report)
+    return {"cluster": {**ratio, "costs": costs, "limits": find_limits(costs)}}
+
+
+def _make_run(seed: int, points: int = 0) -> Run:
+    """Return a run of about 5 ms."""
     return Run("oil", {"survey": "laplace", "sharpness": 10}, _ALGORITHM, {"scaling": 0.5}, seed, 2000, 10, points)
 
 
-def _nothing(seed: int) -> Run:
-    """A run that hardly does anything."""
+def _make_empty(seed: int) -> Run:
+    """Return a run that does hardly anything."""
     return Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, seed, 0, 0)
 
 
-class _Counted(KeepOpen):
-    """An engine that stays, and counts chunks."""
+class _Counter(KeepOpen):
+    """An engine that counts chunks."""
 
     chunks = 0
 
@@ -60,12 +73,12 @@ class _Counted(KeepOpen):
         super().submit(chunk)
 
 
-def _dask(address: str | None = None) -> Dask:
+def _make_dask(address: str | None = None) -> Dask:
     return Dask(address, workers=2, timeout=None, algorithms=[_ALGORITHM], isolated=False)
 
 
-def _seconds(runs: Sequence[Run], engine: Engine) -> float:
-    """How long the runs take with a new store."""
+def _time_runs(runs: Sequence[Run], engine: Engine) -> float:
+    """Return how long the runs take with a new store."""
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite", code=code_version()) as store:
         start = time.perf_counter()
         done = run_many(runs, store, engine).done
@@ -74,18 +87,18 @@ def _seconds(runs: Sequence[Run], engine: Engine) -> float:
     return lasted
 
 
-def dask_to_processes(bar: Bar) -> dict[str, Any]:
-    """Throughput of Dask with two local workers over that of two processes."""
-    bar("Dask and processes start")
+def compare_with_processes(report: Report) -> dict[str, Any]:
+    """Return the throughput of Dask with two local workers over that of two processes."""
+    report("Dask and processes start")
     seeds = count()
-    with closing(KeepOpen(Processes(2, algorithms=[_ALGORITHM]))) as processes, closing(KeepOpen(_dask())) as dask:
+    with closing(KeepOpen(Processes(2, algorithms=[_ALGORITHM]))) as processes, closing(KeepOpen(_make_dask())) as dask:
         kept = [processes, dask]
         for each in kept:
-            _seconds([_short(next(seeds)) for _ in range(_PER_CHUNK)], each)
+            _time_runs([_make_run(next(seeds)) for _ in range(_PER_CHUNK)], each)
         pairs = []
         for _ in range(timing.REPEATS):
-            bar("Dask against processes")
-            pairs.append([_seconds([_short(next(seeds)) for _ in range(RUNS)], each) for each in kept])
+            report("Dask against processes")
+            pairs.append([_time_runs([_make_run(next(seeds)) for _ in range(RUNS)], each) for each in kept])
     return {
         "ratio_dask_to_processes": statistics.median(first / second for first, second in pairs),
         "runs": RUNS,
@@ -94,32 +107,32 @@ def dask_to_processes(bar: Bar) -> dict[str, Any]:
     }
 
 
-def message_costs(bar: Bar) -> dict[str, Any]:
-    """What chunks and runs cost on their way, in seconds and bytes."""
-    bar("messages of Dask")
+def measure_costs(report: Report) -> dict[str, Any]:
+    """Return what chunks and runs cost, in seconds and bytes."""
+    report("messages of Dask")
     seeds = count()
-    with _cluster() as (address, scheduler), closing(_Counted(_dask(address))) as dask, dask:
-        _all_of(dask, [[_nothing(next(seeds))] for _ in range(_PER_CHUNK)])
+    with _start_cluster() as (address, scheduler), closing(_Counter(_make_dask(address))) as dask, dask:
+        _perform(dask, [[_make_empty(next(seeds))] for _ in range(_PER_CHUNK)])
         trips = []
         for _ in range(_TRIPS):
             start = time.perf_counter()
-            _all_of(dask, [[_nothing(next(seeds))]])
+            _perform(dask, [[_make_empty(next(seeds))]])
             trips.append(time.perf_counter() - start)
-        chunks = [[_nothing(next(seeds))] for _ in range(CHUNKS)]
-        before = time.process_time(), _cpu(scheduler), time.perf_counter()
-        _all_of(dask, chunks)
-        after = time.process_time(), _cpu(scheduler), time.perf_counter()
+        chunks = [[_make_empty(next(seeds))] for _ in range(CHUNKS)]
+        before = time.process_time(), _read_cpu(scheduler), time.perf_counter()
+        _perform(dask, chunks)
+        after = time.process_time(), _read_cpu(scheduler), time.perf_counter()
         client, of_scheduler, whole = ((b - a) / CHUNKS for a, b in zip(before, after, strict=True))
-        bar("runs from Dask to the store")
+        report("runs from Dask to the store")
         per_run = []
         for points in (0, _CURVE):
-            runs = [_short(next(seeds), points) for _ in range(RUNS)]
+            runs = [_make_run(next(seeds), points) for _ in range(RUNS)]
             dask.chunks, start = 0, time.process_time()
-            _seconds(runs, dask)
+            _time_runs(runs, dask)
             per_run.append((time.process_time() - start - dask.chunks * client) / RUNS)
-    bar("runs as bytes, and in a store")
+    report("runs as bytes, and in a store")
     orders = Orders(code_version(), (os.getcwd(),), (_ALGORITHM,), None, False)
-    plain, curves = ([_short(next(seeds), points) for _ in range(_PER_CHUNK)] for points in (0, _CURVE))
+    plain, curves = ([_make_run(next(seeds), points) for _ in range(_PER_CHUNK)] for points in (0, _CURVE))
     return {
         "client_seconds_per_chunk": client,
         "scheduler_seconds_per_chunk": of_scheduler,
@@ -127,15 +140,15 @@ def message_costs(bar: Bar) -> dict[str, Any]:
         "round_trip_seconds": statistics.median(trips),
         "client_seconds_per_run": per_run[0],
         "client_seconds_per_run_with_curve": per_run[1],
-        "store_seconds_per_run": _storing(plain),
+        "store_seconds_per_run": _time_commit(plain),
         "bytes_out_per_run": len(encode_chunk(orders, plain)) / _PER_CHUNK,
         "bytes_back_per_run": len(work(encode_chunk(orders, plain))) / _PER_CHUNK,
         "bytes_back_per_run_with_curve": len(work(encode_chunk(orders, curves))) / _PER_CHUNK,
     }
 
 
-def _all_of(engine: Engine, chunks: Sequence[Sequence[Run]]) -> None:
-    """Send chunks, and wait for all of them."""
+def _perform(engine: Engine, chunks: Sequence[Sequence[Run]]) -> None:
+    """Submit chunks and wait for all of them."""
     for chunk in chunks:
         engine.submit(chunk)
     left = sum(map(len, chunks))
@@ -143,8 +156,8 @@ def _all_of(engine: Engine, chunks: Sequence[Sequence[Run]]) -> None:
         left -= len(engine.collect(1.0))
 
 
-def _storing(runs: Sequence[Run]) -> float:
-    """CPU seconds per run of what a commit stores, a second's worth of them at a time."""
+def _time_commit(runs: Sequence[Run]) -> float:
+    """Return CPU seconds per run of a commit of a second's worth of runs."""
     entries = [(run.id, run.specification, execute(run)) for run in runs]
     with tempfile.TemporaryDirectory() as folder:
         times = []
@@ -157,8 +170,8 @@ def _storing(runs: Sequence[Run]) -> float:
 
 
 @contextmanager
-def _cluster() -> Iterator[tuple[str, int]]:
-    """A scheduler and two workers in processes of their own: its address, and the id of its process."""
+def _start_cluster() -> Iterator[tuple[str, int]]:
+    """Start a scheduler and two workers in processes of their own; yields its address and process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -181,16 +194,16 @@ def _cluster() -> Iterator[tuple[str, int]]:
                 process.wait()
 
 
-def _cpu(process: int) -> float:
-    """CPU seconds of another process so far."""
+def _read_cpu(process: int) -> float:
+    """Return the CPU seconds of another process so far."""
     import psutil  # which Dask brings along
 
     times = psutil.Process(process).cpu_times()
     return float(times.user + times.system)
 
 
-def limits(costs: dict[str, Any], workers: int = WORKERS) -> dict[str, float]:
-    """What a study on so many workers is limited by, if each part may be busy all the time.
+def find_limits(costs: dict[str, Any], workers: int = WORKERS) -> dict[str, float]:
+    """Return what limits a study on this number of workers, if each part may be busy all the time.
 
     Each worker sends a chunk every s seconds: `scheduler_seconds_per_chunk * workers / s` is how busy the scheduler is,
     and `client_seconds_per_chunk * workers / s + client_seconds_per_run * workers / r` the client, for runs of r
@@ -207,34 +220,3 @@ def limits(costs: dict[str, Any], workers: int = WORKERS) -> dict[str, float]:
         / costs["client_seconds_per_run"]
         / 1e6,
     }
-
-
-def cluster(bar: Bar) -> dict[str, Any] | None:
-    """All of it; None where Dask is not installed."""
-    if importlib.util.find_spec("distributed") is None:
-        return None
-    ratio, costs = dask_to_processes(bar), message_costs(bar)
-    return {**ratio, "costs": costs, "limits": limits(costs)}
-
-
-def _told(figures: dict[str, Any]) -> list[str]:
-    found = figures["cluster"]
-    if found is None:
-        return ["a cluster: not measured, Dask is not installed"]
-    costs, most = found["costs"], found["limits"]
-    return [
-        f"Dask with two workers: {found['ratio_dask_to_processes']:.2f} of the throughput of two processes",
-        f"  a chunk costs {1e3 * costs['scheduler_seconds_per_chunk']:.2f} ms of the scheduler and "
-        f"{1e3 * costs['client_seconds_per_chunk']:.2f} ms of the client, and is on its way for "
-        f"{1e3 * costs['round_trip_seconds']:.0f} ms",
-        f"  a run costs {1e3 * costs['client_seconds_per_run']:.2f} ms of the client, in the store "
-        f"{1e3 * costs['store_seconds_per_run']:.3f} ms; {costs['bytes_out_per_run']:.0f} bytes go out, "
-        f"{costs['bytes_back_per_run']:.0f} come back; with a learning curve "
-        f"{1e3 * costs['client_seconds_per_run_with_curve']:.2f} ms and "
-        f"{costs['bytes_back_per_run_with_curve']:.0f} bytes",
-        f"  {most['workers']:,} workers: chunks of at least {most['shortest_chunk_seconds_for_the_scheduler']:.1f} s, "
-        f"runs of at least {most['shortest_run_seconds']:.2f} s",
-    ]
-
-
-PARTS = {"cluster": Part(lambda bar: {"cluster": cluster(bar)}, _told, lambda: timing.REPEATS + 4)}

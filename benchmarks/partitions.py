@@ -1,4 +1,4 @@
-"""A learning step on partitions of many cells, which are made here; what a cell takes."""
+"""Learning steps on large partitions, which are made here, and the memory of a cell."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import timing
-from benchmarks.timing import Bar, Part, seconds
+from benchmarks import Report, part, timing
+from benchmarks.timing import measure_seconds
 from spaql.agents import SPAQL
 from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.kernels import assign, best, locate, play, sample, split
@@ -24,7 +24,7 @@ _LEARNING_STEPS = 50_000
 
 @kernel()
 def refine_along(f, splits, random, points, actions):
-    """Split so many cells, each at a random state on the policy a = 0.2 + 0.6 x."""
+    """Split cells, each at a random state on the policy a = 0.2 + 0.6 x."""
     f = unreferenced(f)
     for _ in range(splits):
         points[0, 0] = uniform(random)
@@ -43,7 +43,7 @@ def refine_everywhere(f, depth):
 
 @kernel()
 def refine_anywhere(f, splits, choices, random, points, actions):
-    """Split so many cells of finite actions, each at a random state, more often in the middle; Q and visits vary."""
+    """Split cells of discrete actions, each at a random state, more often in the middle; Q and visits vary."""
     f = unreferenced(f)
     for _ in range(splits):
         for d in range(points.shape[1]):
@@ -56,8 +56,8 @@ def refine_anywhere(f, splits, choices, random, points, actions):
 
 
 @kernel()
-def paint(f, random):
-    """Give every cell the Q that a trained agent would: the nearer to the policy, the higher, with a little noise."""
+def assign_q(f, random):
+    """Give every cell the Q that a trained agent would: higher the nearer to the policy, with a little noise."""
     f = unreferenced(f)
     for cell in range(f.used[1]):
         node = f.cells[cell].node
@@ -68,7 +68,7 @@ def paint(f, random):
 
 @kernel()
 def learning_steps(f, steps, width, random, points, actions):
-    """So many learning steps, without splits; every next state is drawn from [0, width)."""
+    """Perform learning steps without splits; every next state is drawn from [0, width)."""
     f = unreferenced(f)
     points[0, 0] = width * uniform(random)
     for _ in range(steps):
@@ -79,31 +79,31 @@ def learning_steps(f, steps, width, random, points, actions):
         assign(f, cell, 0.9 * f.cells[cell].q + 0.1 * (value + 1.0))
 
 
-def along_policy(cells: int) -> Partition:
-    """A partition of so many cells, fine along a policy and coarse elsewhere."""
+def refine_policy(cells: int) -> Partition:
+    """Make a partition of about this number of cells, fine along a policy and coarse elsewhere."""
     partition = Partition(Box(0, 1), Box(0, 1), initial=5.0)
     random, scratch = stream(0, 0), (np.zeros((1, 1)), np.zeros((1, 1)))
     splits = (cells - 1) // 3
-    while splits:  # in small portions, as training asks for room
+    while splits:  # in small portions, as training reserves memory
         portion = min(splits, 100)
         partition.reserve(portion)
         refine_along(partition.forest, portion, random, *scratch)
         splits -= portion
-    paint(partition.forest, stream(1, 0))
+    assign_q(partition.forest, stream(1, 0))
     return partition
 
 
-def dense(depth: int) -> Partition:
-    """A partition of 4^depth equal cells."""
+def make_dense(depth: int) -> Partition:
+    """Make a partition of 4^depth equal cells."""
     partition = Partition(Box(0, 1), Box(0, 1), initial=5.0)
     partition.reserve(4**depth)
     refine_everywhere(partition.forest, depth)
-    paint(partition.forest, stream(1, 0))
+    assign_q(partition.forest, stream(1, 0))
     return partition
 
 
-def large_agent(cells: int) -> SPAQL:
-    """An agent on CartPole whose policy has so many cells, as if it had learned for long."""
+def make_large_agent(cells: int) -> SPAQL:
+    """Make an agent on CartPole whose policy has about this number of cells."""
     agent = SPAQL("cartpole", rollouts=1).learn(iterations=1)
     policy = agent._policy()
     states, actions = policy.states.dimensions, policy.actions
@@ -114,14 +114,30 @@ def large_agent(cells: int) -> SPAQL:
     return agent
 
 
-def growth(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
-    """(c): nanoseconds per learning step by number of cells, and the largest over the smallest partition's."""
+@part
+def growth(report: Report) -> dict[str, Any]:
+    """Nanoseconds of a learning step on partitions of 10^3 to 10^6 cells, and the ratio of the largest to the smallest.
+
+    A step is a Boltzmann sample, a draw, the value of a next state and an update.  `growth`: refined along a policy, as
+    agents refine, with next states drawn from the whole space, the worst case for the memory; `growth_local` draws them
+    from one 4096th of it, as a policy that has converged visits them; `growth_dense`: refined everywhere alike, where
+    the sample must look at all of 2^depth actions.  `bytes_per_cell` is of the cells and their index.
+    """
+    report("growth")
+    adaptive = [refine_policy(cells) for cells in CELLS]
+    figures: dict[str, Any] = {"growth": _measure_steps(adaptive), "growth_local": _measure_steps(adaptive, 2.0**-12)}
+    figures["growth_dense"] = _measure_steps([make_dense(depth) for depth in DENSE])
+    return figures | {"bytes_per_cell": max(figures["growth"]["bytes_per_cell"])}
+
+
+def _measure_steps(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
     scratch = np.zeros((1, 1)), np.zeros((1, 1))
     random = stream(2, 0)
     times: list[list[float]] = [[] for _ in partitions]
     for _ in range(timing.REPEATS):
         for row, partition in zip(times, partitions, strict=True):
-            row.append(seconds(partial(learning_steps, partition.forest, _LEARNING_STEPS, width, random, *scratch)))
+            work = partial(learning_steps, partition.forest, _LEARNING_STEPS, width, random, *scratch)
+            row.append(measure_seconds(work))
     medians = [1e9 * statistics.median(row) / _LEARNING_STEPS for row in times]
     return {
         "cells": [len(partition) for partition in partitions],
@@ -130,34 +146,3 @@ def growth(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
         "bytes_per_cell": [partition.nbytes / len(partition) for partition in partitions],
         "allocated_per_cell": [partition.allocated / len(partition) for partition in partitions],
     }
-
-
-def grown(bar: Bar) -> dict[str, Any]:
-    """(c) and (d)."""
-    bar("growth")
-    adaptive = [along_policy(cells) for cells in CELLS]
-    figures: dict[str, Any] = {"growth": growth(adaptive)}
-    figures["growth_local"] = growth(adaptive, width=2.0**-12)
-    figures["growth_dense"] = growth([dense(depth) for depth in DENSE])
-    figures["bytes_per_cell"] = max(figures["growth"]["bytes_per_cell"])
-    return figures
-
-
-def _told(figures: dict[str, Any]) -> list[str]:
-    kinds = {
-        "growth": "refined along a policy, states anywhere",
-        "growth_local": "refined along a policy, states in one place",
-        "growth_dense": "refined everywhere alike",
-    }
-    lines = []
-    for key, name in kinds.items():
-        part = figures[key]
-        pairs = zip(part["cells"], part["nanoseconds"], strict=True)
-        lines.append(f"learning step on a partition {name}: " + ", ".join(f"{n:,} cells {t:.0f} ns" for n, t in pairs))
-        lines.append(f"  largest over smallest: {part['ratio']:.2f}")
-    most = max(figures["growth"]["allocated_per_cell"][1:])
-    lines.append(f"bytes per cell: {figures['bytes_per_cell']:.1f}, with scratch and spare room up to {most:.1f}")
-    return lines
-
-
-PARTS = {"growth": Part(grown, _told)}

@@ -1,21 +1,21 @@
-"""Whole processes: what they use of memory, and how long they take to start."""
+"""Whole processes: their memory, and how long they take to start."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from typing import Any
 
-from benchmarks import timing
-from benchmarks.timing import Bar, Part, seconds
+from benchmarks import Report, part
+from benchmarks.timing import measure_seconds, median_seconds
 
 LARGE = ("cartpole", "pendulum", "acrobot")
 _LARGE_STEPS = 1_000_000
-# What a process uses at most; on Linux `ru_maxrss` would begin with what its parent uses.
+# Peak memory of a process; on Linux `ru_maxrss` would start with that of its parent.
 _PEAK = """
 import sys, resource, spaql
 spaql.Tessera(sys.argv[1]).learn(**{sys.argv[2]: int(sys.argv[3])}, progress_bar=False).cells()
@@ -27,66 +27,39 @@ print(peak)
 """
 
 
-def memory(bar: Bar) -> dict[str, Any] | None:
-    """(j); None where the system does not tell."""
+@part
+def memory(report: Report) -> dict[str, Any]:
+    """Peak megabytes (10^6 bytes) of a process that learns a million steps of a compiled problem; the aim is 500.
+
+    `one_iteration` is that of a process that learns a single one: interpreter, libraries and kernels.  None where the
+    system does not say.
+    """
     if importlib.util.find_spec("resource") is None:
-        return None
+        return {"memory": None}
 
     def peak(*words: str) -> float:
+        report(f"memory of {words[0]}")
         call = [sys.executable, "-c", _PEAK, *words]
         return int(subprocess.run(call, check=True, capture_output=True, text=True).stdout) / 1e6
 
-    bar("memory")
-    peak(LARGE[0], "iterations", "1")  # compiles what is not in the cache
+    peak(LARGE[0], "iterations", "1")  # compiles
     figures: dict[str, Any] = {"steps": _LARGE_STEPS, "one_iteration": peak(LARGE[0], "iterations", "1")}
-    figures["megabytes"] = {}
-    for name in LARGE:
-        bar(f"memory of {name}")
-        figures["megabytes"][name] = peak(name, "total_timesteps", str(_LARGE_STEPS))
-    return figures
+    return {"memory": figures | {"megabytes": {n: peak(n, "total_timesteps", str(_LARGE_STEPS)) for n in LARGE}}}
 
 
-def start_times(bar: Bar) -> dict[str, float]:
-    """(g): wall-clock seconds of whole commands."""
+@part
+def start(report: Report) -> dict[str, Any]:
+    """Seconds of `spaql --help`, of a short training, and of the first use with an empty cache."""
 
-    def command(*words: str, **environment: str) -> float:
+    def run(*words: str, **environment: str) -> None:
         call = [sys.executable, "-m", "spaql", *words]
-        environ = {**os.environ, **environment}
-        return seconds(lambda: subprocess.run(call, check=True, capture_output=True, env=environ))
+        subprocess.run(call, check=True, capture_output=True, env={**os.environ, **environment})
 
-    train = ("train", "oil", "--iterations", "10", "--quiet", "--json")
-    bar("first use")
+    train = partial(run, "train", "oil", "--iterations", "10", "--quiet", "--json")
+    report("first use")
     with tempfile.TemporaryDirectory() as empty:
-        first = command(*train, NUMBA_CACHE_DIR=empty)
-    command(*train)
-    bar("start")
-    return {
-        "help_seconds": statistics.median(command("--help") for _ in range(timing.REPEATS)),
-        "train_seconds": statistics.median(command(*train) for _ in range(timing.REPEATS)),
-        "first_use_seconds": first,
-    }
-
-
-def _told_memory(figures: dict[str, Any]) -> list[str]:
-    peaks = figures["memory"]
-    if peaks is None:
-        return []
-    each = ", ".join(f"{name} {megabytes:.0f}" for name, megabytes in peaks["megabytes"].items())
-    return [
-        f"megabytes of a process that learns {peaks['steps']:,} steps: {each}; "
-        f"one iteration {peaks['one_iteration']:.0f}"
-    ]
-
-
-def _told_start(figures: dict[str, Any]) -> list[str]:
-    start = figures["start"]
-    return [
-        f"seconds: --help {start['help_seconds']:.2f}, a short training {start['train_seconds']:.2f}, "
-        f"first use on a machine {start['first_use_seconds']:.1f}"
-    ]
-
-
-PARTS = {
-    "memory": Part(lambda bar: {"memory": memory(bar)}, _told_memory, lambda: 1 + len(LARGE)),
-    "start": Part(lambda bar: {"start": start_times(bar)}, _told_start, lambda: 2),
-}
+        first = measure_seconds(partial(train, NUMBA_CACHE_DIR=empty))
+    train()
+    report("start")
+    seconds = {"help_seconds": median_seconds(partial(run, "--help")), "train_seconds": median_seconds(train)}
+    return {"start": seconds | {"first_use_seconds": first}}

@@ -1,21 +1,29 @@
-"""Large stores without training: what a study of so many runs would leave, with made-up numbers."""
+"""Studies of many runs: the cost of the runner and its store besides the runs, and of large stores."""
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import Bar, Part, seconds
-from spaql.atomic_io import check_folder
-from spaql.errors import ParameterError
+from benchmarks import Report, part, timing
+from benchmarks.timing import measure_seconds
 from spaql.runner.code_version import code_version
+from spaql.runner.engines import Threads
+from spaql.runner.execute import execute
 from spaql.runner.record import Record
+from spaql.runner.run_many import run_many
+from spaql.runner.run_spec import Run, seeds_at
 from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.comparison import compare
 from spaql.studies.sweep.group_values import read_values
@@ -24,26 +32,21 @@ from spaql.studies.sweep.status import STUDY, read_status
 
 RUNS = 200_000
 SHAPES = (2, 2_000, 10_000)  # groups
-_AT_ONCE = 5_000
+SHORT_RUNS = 10_000
+FINISHED = 100_000
+_ADDED = 10_000
+_WORKERS = 2
+_SHORT = Run("ambulance", {}, "spaql", {}, 0, 750, 100)  # about five milliseconds
+_SCALARS = {
+    **{"training_score": 4.25, "cells": 100, "training_steps": 1000, "selection_steps": 20_000, "monitoring_steps": 0},
+    **{"value_low": 5.0, "value_high": 5.0, "resets": 10, "evaluation": 4.125, "evaluation_steps": 500},
+}
 
 
-def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep:
-    """Fill a folder with the finished runs of a study; the study.
-
-    Parameters
-    ----------
-    folder
-        Where; it must have no store.
-    runs
-        How many; a multiple of `groups`.
-    groups
-        Variants of one algorithm on one problem; the first is the baseline.
-    """
-    if groups < 1 or runs % groups:
-        raise ParameterError(f"runs: {runs} is no multiple of {groups} groups")
-    path = check_folder(folder)
+def fill_folder(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep:
+    """Fill a folder with made-up finished runs of a study, in groups of one algorithm; the first is the baseline."""
     scalings = [round(0.001 * (at + 1), 6) for at in range(groups)]
-    told = {
+    data = {
         "name": "made up",
         "seeds": runs // groups,
         "iterations": 100,
@@ -52,56 +55,117 @@ def synthetic(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep:
         "problems": [{"problem": "oil"}],
         "algorithms": [{"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": scalings}}],
     }
-    study = Sweep.from_dict(told)
-    planned = study.runs
-    random = np.random.default_rng(0)
-    (path / STUDY).write_text(json.dumps(told), encoding="utf-8")
-    progress = {
-        "state": "over", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": time.time() - runs,
-        "told": time.time(), "total": runs, "done": runs, "failed": 0, "running": 0, "done_now": runs,
-        "seconds_left": 0.0,
-    }  # fmt: skip
-    with Store(path / STORE, code=code_version()) as store:
-        for first in range(0, runs, _AT_ONCE):
-            some = planned[first : first + _AT_ONCE]
-            scores = random.normal(4.0, 0.2, len(some)).tolist()
-            store.add(
-                [(run.id, run.specification, _record(run.seed, score)) for run, score in zip(some, scores, strict=True)]
-            )
-        store.add((), progress=progress)
+    study = Sweep.from_dict(data)
+    (Path(folder) / STUDY).write_text(json.dumps(data), encoding="utf-8")
+    scores = np.random.default_rng(0).normal(4.0, 0.2, runs).tolist()
+    now = time.time()
+    progress = {"state": "over", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": now - runs}
+    progress |= {"told": now, "total": runs, "done": runs, "failed": 0, "running": 0, "done_now": runs}
+    with Store(Path(folder) / STORE, code=code_version()) as store:
+        _add_runs(store, study.runs, [_SCALARS | {"evaluation": score} for score in scores])
+        store.add((), progress=progress | {"seconds_left": 0.0})
     return study
 
 
-def _record(seed: int, score: float) -> Record:
-    scalars = {
-        "training_score": None, "cells": seed % 100, "training_steps": 500, "selection_steps": 0, "monitoring_steps": 0,
-        "value_low": 5.0, "value_high": 5.5, "resets": 0, "evaluation": score, "evaluation_steps": 500,
-    }  # fmt: skip
-    return Record(scalars, seconds=0.005)
+def _add_runs(store: Store, runs: Sequence[Run], scalars: Sequence[dict[str, Any]], size: int = 5_000) -> None:
+    """Store records of runs, some in each transaction."""
+    for first in range(0, len(runs), size):
+        pairs = zip(runs[first : first + size], scalars[first : first + size], strict=True)
+        store.add([(run.id, run.specification, Record(each, seconds=0.005)) for run, each in pairs])
 
 
-def tables(bar: Bar) -> dict[str, Any]:
-    """Seconds to say how far a large study is, and to make its table."""
-    found: dict[str, Any] = {}
+@part
+def tables(report: Report) -> dict[str, Any]:
+    """Seconds to read the status of a study of 200,000 finished runs, in 2 to 10,000 groups, and to make its table.
+
+    The worst over the numbers of groups; the table has all its intervals.  The aims are 1 and 10.
+    """
+    shapes: dict[str, Any] = {}
     for groups in SHAPES:
-        bar(f"a store of {RUNS:,} runs in {groups:,} groups")
+        report(f"a store of {RUNS:,} runs in {groups:,} groups")
         with tempfile.TemporaryDirectory() as folder:
-            synthetic(folder, RUNS, groups)
-            found[f"{groups}_groups"] = {
-                "status_seconds": seconds(lambda: read_status(folder)),
-                "table_seconds": seconds(lambda: compare(read_values(folder)).format("text")),
+            fill_folder(folder, RUNS, groups)
+            shapes[f"{groups}_groups"] = {
+                "status_seconds": measure_seconds(lambda: read_status(folder)),
+                "table_seconds": measure_seconds(lambda: compare(read_values(folder)).format("text")),
                 "megabytes": (Path(folder) / STORE).stat().st_size / 1e6,
             }
-    worst = {name: max(each[name] for each in found.values()) for name in ("status_seconds", "table_seconds")}
-    return {"tables": {"runs": RUNS, **worst, **found}}
+    worst = {name: max(each[name] for each in shapes.values()) for name in ("status_seconds", "table_seconds")}
+    return {"tables": {"runs": RUNS, **worst, **shapes}}
 
 
-def _tell(figures: dict[str, Any]) -> list[str]:
-    told = figures["tables"]
-    return [
-        f"a store of {told['runs']:,} runs: status in {told['status_seconds']:.2f} s (aim 1), table in "
-        f"{told['table_seconds']:.1f} s (aim 10)"
-    ]
+@part
+def sweeps(report: Report) -> dict[str, Any]:
+    """Ten thousand short runs on two threads: throughput relative to bare calls, memory, storing, resuming.
+
+    `throughput_to_bare` is the time of two threads that call the same runs one after the other over that of the runner
+    and its store, in blocks measured in turn; `megabytes` of the process after each block; `store_ms_per_run` to store
+    a run; `resume_seconds` from the command until a study with a hundred thousand finished runs starts the next.  The
+    aims are 0.9, flat, 0.3 and 3.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        figures = _measure_throughput(report, Path(folder) / STORE)
+    report("store")
+    runs = [_SHORT.with_seed(seed) for seed in range(_ADDED)]
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / STORE, code=code_version()) as store:
+        seconds = measure_seconds(lambda: _add_runs(store, runs, [_SCALARS] * _ADDED, 100))
+    report("resume")
+    with tempfile.TemporaryDirectory() as folder:
+        resume = _measure_resume(Path(folder))
+    figures |= {"store_ms_per_run": 1e3 * seconds / _ADDED, "finished": FINISHED, "resume_seconds": resume}
+    return {"sweeps": figures}
 
 
-PARTS = {"tables": Part(tables, _tell, lambda: len(SHAPES))}
+def _measure_throughput(report: Report, path: Path) -> dict[str, Any]:
+    seeds = iter(seeds_at(2 * SHORT_RUNS, "bench"))
+    size = SHORT_RUNS // timing.REPEATS
+
+    def call(runs: Sequence[Run]) -> None:
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            list(pool.map(lambda first: [execute(run) for run in runs[first::_WORKERS]], range(_WORKERS)))
+
+    execute(_SHORT)
+    ratios, bare, memory = [], [], []
+    with Store(path, code=code_version()) as store:
+        for block in range(timing.REPEATS):
+            report(f"short runs, block {block + 1}")
+            first, second = ([_SHORT.with_seed(next(seeds)) for _ in range(size)] for _ in range(2))
+            bare.append(measure_seconds(lambda runs=first: call(runs)))  # type: ignore[misc]
+            ours = measure_seconds(lambda runs=second: run_many(runs, store, Threads(_WORKERS)))  # type: ignore[misc]
+            ratios.append(bare[-1] / ours)
+            memory.append(_read_megabytes())
+    return {
+        "runs": SHORT_RUNS,
+        "ms_per_run": 1e3 * statistics.median(bare) * _WORKERS / size,
+        "throughput_to_bare": statistics.median(ratios),
+        "megabytes": memory,
+    }
+
+
+def _read_megabytes() -> float | None:
+    """Return the memory of this process now; None where the system does not say."""
+    try:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 / 1e6 for line in status if line.startswith("VmRSS"))
+    except OSError:
+        return None
+
+
+def _measure_resume(folder: Path) -> float:
+    """Return seconds from the command until the one missing run of a large study starts."""
+    study = folder / "study.toml"
+    scalings = ", ".join(f"{0.01 * (i + 1):.2f}" for i in range(100))
+    study.write_text(
+        f"seeds = {FINISHED // 100}\niterations = 20\nepisodes = 10\n[[problems]]\nproblem = 'oil'\n"
+        f"[[algorithms]]\nalgorithm = 'spaql'\ngrid = {{ scaling = [{scalings}] }}\n"
+    )
+    runs = Sweep.read(study).runs[1:]
+    with Store(folder / STORE, code=code_version()) as store:
+        _add_runs(store, runs, [_SCALARS] * len(runs), 10_000)
+    call = [sys.executable, "-m", "spaql", "sweep", str(study), "--out", str(folder), "--quiet"]
+    start = time.time()
+    subprocess.run(call, check=True, capture_output=True)
+    with Store.open_readonly(folder / STORE) as store:
+        assert store.progress is not None
+        assert store.progress["done_now"] == 1
+        return float(store.progress["began"]) - start

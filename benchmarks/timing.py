@@ -1,46 +1,43 @@
-"""How long calls take, one over the other; and what a part of the benchmark is."""
+"""Times of calls, and their ratios."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 REPEATS = 5
 
-Bar = Callable[[str], None]
-Ready = Callable[[], Callable[[], int]]
+Work = Callable[[], Any]
+Prepare = Callable[[], Callable[[], int]]
 
 
-class Part(NamedTuple):
-    """A part of the benchmark."""
-
-    measure: Callable[[Bar], dict[str, Any]]  # its figures; one of them has the name of the part
-    tell: Callable[[dict[str, Any]], list[str]]  # the same for a person, in lines
-    length: Callable[[], int] = lambda: 1  # how often it moves the bar
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """How long a call takes."""
+def measure_seconds(work: Work) -> float:
+    """Return how long a call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def ratio(ours: Callable[[], Callable[[], Any]], yardstick: Callable[[], Any]) -> float:
-    """Median over repeats of one time over the other, each pair measured back to back; `ours` prepares each call."""
-    return statistics.median(seconds(ours()) / seconds(yardstick) for _ in range(REPEATS))
+def median_seconds(work: Work) -> float:
+    """Return the median over repeats of how long a call takes."""
+    return statistics.median(measure_seconds(work) for _ in range(REPEATS))
 
 
-def pace(work: Callable[[], int]) -> float:
-    """Seconds per step of a call that returns its steps."""
+def measure_ratio(prepare: Callable[[], Work], baseline: Work) -> float:
+    """Return the median ratio of two times, each pair measured back to back; `prepare` makes each of our calls."""
+    return statistics.median(measure_seconds(prepare()) / measure_seconds(baseline) for _ in range(REPEATS))
+
+
+def measure_pace(work: Callable[[], int]) -> float:
+    """Return the seconds per step of a call that returns its steps."""
     start = time.perf_counter()
     steps = work()
     return (time.perf_counter() - start) / steps
 
 
-def ratios_of_pace(ours: Ready, *yardsticks: Ready) -> list[float]:
-    """The same per step, over each of the yardsticks, all measured in turn; every one prepares each call."""
-    rounds = [[pace(ready()) for ready in (ours, *yardsticks)] for _ in range(REPEATS)]
-    return [statistics.median(row[0] / row[i] for row in rounds) for i in range(1, len(yardsticks) + 1)]
+def measure_pace_ratios(ours: Prepare, *baselines: Prepare) -> list[float]:
+    """Return the median ratios of our seconds per step to each of the baselines, all measured in turn."""
+    rounds = [[measure_pace(prepare()) for prepare in (ours, *baselines)] for _ in range(REPEATS)]
+    return [statistics.median(row[0] / row[i] for row in rounds) for i in range(1, len(baselines) + 1)]

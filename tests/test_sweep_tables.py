@@ -12,12 +12,12 @@ import time
 
 import numpy as np
 import pytest
-from benchmarks.stores import synthetic
+from benchmarks.stores import fill_folder
 
 import browsers
 from spaql import stats
 from spaql.cli import main
-from spaql.errors import NothingYetError, OutputError, ParameterError, StudyError
+from spaql.errors import NothingYetError, OutputError, StudyError
 from spaql.runner.record import Failure, Record
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
@@ -401,17 +401,14 @@ def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
 
 
 def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.stores._AT_ONCE", 25)
     asked, runs = [], Sweep.runs.fget
     monkeypatch.setattr(Sweep, "runs", property(lambda study: asked.append(1) or runs(study)))
-    study = synthetic(tmp_path, 60, 12)
+    study = fill_folder(tmp_path, 60, 12)
     assert len(asked) == 1
     assert read_status(tmp_path).complete
     rows = compare(read_values(tmp_path)).rows
     assert [row.n for row in rows] == [5] * 12
     assert len(study.runs) == 60
-    with pytest.raises(ParameterError, match="no multiple"):
-        synthetic(tmp_path / "other", 7, 2)
 
 
 # Figures -------------------------------------------------------------------------------------------------------------

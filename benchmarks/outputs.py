@@ -1,0 +1,110 @@
+"""Outputs of a trained agent: its policy as C, its page, its file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import Report, part, simulation, timing
+from benchmarks.partitions import make_dense, make_large_agent, refine_policy
+from benchmarks.timing import measure_ratio, measure_seconds, median_seconds
+from spaql.agents import SPAQL, Tessera
+from spaql.agents import files as agent_files
+from spaql.export import to_c
+from spaql.export.compiler import compile_policy, find_compiler
+from spaql.partition.partition import Partition
+
+EXPORTED = ("ambulance", "cartpole", "pendulum")
+_EXPORTED_STATES = 1_000_000
+_SHOWN_CELLS = 100_000
+SAVED = (1000, 10, 50_000)  # cells; depth of a partition of 4^10 cells; steps of Tessera
+_MANY_CELLS = 100_000
+
+
+@part
+def export(report: Report) -> dict[str, Any]:
+    """Policies as C: bytes of tables and file, comparisons, nanoseconds per decision, and their ratio to `predict`.
+
+    The ratio is per state, on the same batch of random states; None without a C compiler.  The aims are 1.5, and 8,000
+    bytes of tables for the ambulance.
+    """
+    rows = []
+    budgets = {name: steps for name, _, steps in simulation.CONTROL}
+    for name in EXPORTED:
+        report(f"export of {name}")
+        agent = Tessera(name).learn(total_timesteps=budgets.get(name, 10_000))
+        policy = agent.to_policy()
+        row: dict[str, Any] = {
+            "problem": name,
+            "table_bytes": to_c.count_bytes(policy),
+            "file_bytes": len(to_c.make_source(policy, "policy", header=False)),
+            "nodes": len(policy.nodes),
+            "depth": policy.tree.depth,
+            "ns_per_decision": None,
+            "ratio_to_predict": None,
+        }
+        if find_compiler() is not None:
+            points = np.random.default_rng(0).random((_EXPORTED_STATES, len(policy.observation)))
+            states = policy.tree.states.from_unit(points)
+            decide = partial(compile_policy(policy), states, np.zeros(_EXPORTED_STATES, np.intc))
+            agent.predict(states[:10])
+            row["ratio_to_predict"] = measure_ratio(partial(_identity, decide), partial(agent.predict, states))
+            row["ns_per_decision"] = 1e9 * median_seconds(decide) / _EXPORTED_STATES
+        rows.append(row)
+    return {"export": rows}
+
+
+@part
+def show(report: Report) -> dict[str, Any]:
+    """Seconds of `spaql show`, without the browser, for 100,000 cells over four numbers, and megabytes of the page.
+
+    The aims are 10 and 15.
+    """
+    report("show")
+    agent = make_large_agent(_SHOWN_CELLS)
+    with tempfile.TemporaryDirectory() as folder:
+        path, page = agent.save(Path(folder) / "large.spaql"), Path(folder) / "large.html"
+        call = [sys.executable, "-m", "spaql", "show", str(path), "--no-open"]
+        *_, seconds = (measure_seconds(partial(subprocess.run, call, check=True, capture_output=True)) for _ in "12")
+        return {"show": {"cells": len(agent.cells()), "seconds": seconds, "megabytes": page.stat().st_size / 1e6}}
+
+
+@part
+def files(report: Report) -> dict[str, Any]:
+    """Milliseconds to save and load an agent, the least of a few, and bytes of the file per cell.
+
+    SPAQL with a thousand and with a million cells in its policy (it keeps two partitions), and Tessera on CartPole,
+    whose file is mostly its replay buffer.  The aims, for partitions, are 5 ms for 1,000 cells, 2 s for a million, 80
+    bytes.
+    """
+    agents = [_make_agent(refine_policy(SAVED[0])), _make_agent(make_dense(SAVED[1]))]
+    agents += [Tessera("cartpole").learn(total_timesteps=SAVED[2])]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.spaql"
+        for agent in agents:
+            cells = len(agent.cells())
+            report(f"file of {cells:,} cells")
+            times = timing.REPEATS * (1 if cells > _MANY_CELLS else 4)  # a short call is disturbed more often
+            calls = partial(agent.save, path), partial(agent_files.load, path)
+            save, load = (1e3 * min(measure_seconds(call) for _ in range(times)) for call in calls)
+            row = {"agent": type(agent).__name__, "cells": cells, "save_ms": save, "load_ms": load}
+            rows.append(row | {"bytes_per_cell": path.stat().st_size / cells})
+    return {"files": rows}
+
+
+def _identity(work: Any) -> Any:
+    return work
+
+
+def _make_agent(partition: Partition) -> Any:
+    """Return an agent on oil that has learned this partition, and kept it."""
+    agent = SPAQL("oil", rollouts=1).learn(iterations=1)
+    agent._work, agent._kept = partition, partition.copy()
+    return agent
