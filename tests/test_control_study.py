@@ -30,7 +30,7 @@ def scored(monkeypatch):
         return {"mean": float(len(learned)), "steps": task.budget}
 
     monkeypatch.setattr(sb3, "package", lambda: SimpleNamespace(__version__="1.0"))
-    monkeypatch.setattr(sb3, "_scored", score)
+    monkeypatch.setattr(sb3, "_train", score)
     return learned
 
 

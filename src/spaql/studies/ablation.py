@@ -27,6 +27,7 @@ from spaql.studies.variants import (
     Comparison,
     Score,
     Variant,
+    interval,
     paper_columns,
     random_columns,
 )
@@ -82,35 +83,24 @@ class Ablation(Study):
         """All runs at once."""
         yield Stage([group for wanted in self.wanted for group in self.comparison.groups(*wanted)])
 
-    def scores(self, results: Results) -> Scores:
-        """All scores."""
-        scores = {
-            (variant.name, column.name, part): self.comparison.score(results, variant, column, part)
-            for variant, columns, part in self.wanted
-            for column in columns
-        }
-        return Scores(self.paper, self.random, scores)
-
     def report(self, results: Results) -> Report:
         """Tables, targets and a figure."""
-        scores = self.scores(results)
-        size = self.size
+        scores = Scores(self.paper, self.random, {})
+        for variant, columns, part in self.wanted:
+            for column in columns:
+                score = self.comparison.score(results, variant, column, part)
+                scores.scores[variant.name, column.name, part] = score
+        size, title = self.size, "Effect of each mechanism of Tessera"
+        note = "share of the optimum lost without it; bars: 95%; each panel has its own scale"
         return Report(
             "ablation",
-            "Effect of each mechanism of Tessera",
+            title,
             f"{size.oil} agents (oil), {size.ambulance} (ambulance), {size.agents} on each of {size.problems} random "
             f"problems, seed {self.seed}; spaql {__version__}.",
             scores.sentences(),
             scores.tables(),
             NOTE.format(scalings=len(size.scalings)),
-            {
-                "ablation": Sheet(
-                    "Effect of each mechanism of Tessera",
-                    [scores.chart(variant) for variant in DISABLED],
-                    "share of the optimum lost without it; bars: 95%; each panel has its own scale",
-                    columns=2,
-                )
-            },
+            {"ablation": Sheet(title, [scores.chart(variant) for variant in DISABLED], note, columns=2)},
             {"spaql": __version__, "seed": self.seed, "targets": scores.targets(), "rows": scores.records()},
         )
 
@@ -132,10 +122,6 @@ class Scores:
         """One score."""
         return self.scores[variant.name, column.name, part]
 
-    def has(self, variant: Variant, column: Column) -> bool:
-        """Whether this variant was run on this column."""
-        return (variant.name, column.name, 1.0) in self.scores
-
     def tables(self) -> list[Table]:
         """All tables."""
         return [
@@ -150,38 +136,26 @@ class Scores:
     def _shares(self, caption: str, columns: Sequence[Column]) -> Table:
         rows = []
         for variant in VARIANTS:
-            if not any(self.has(variant, column) for column in columns):
-                continue
-            texts = []
-            for column in columns:
-                score = self.of(variant, column)
-                mark = score.mark(self.of(TESSERA, column))
-                texts.append(f"{100 * score.share.mean:.2f} ± {100 * score.share.half_width:.2f}{mark}")
-            rows.append([variant.label, *texts])
+            if (variant.name, columns[0].name, 1.0) in self.scores:
+                pairs = [(self.of(variant, column), self.of(TESSERA, column)) for column in columns]
+                rows.append([variant.label, *(score.percent(2) + score.mark(tessera) for score, tessera in pairs)])
         return Table(["agent", *(column.label for column in columns)], rows, caption)
 
     def _cells(self) -> Table:
-        printed = [f"{_printed_cells(column):.0f}" for column in self.paper]
-        rows = [["SPAQL as printed", *printed, *("" for _ in self.random)]]
+        rows = [["SPAQL as printed", *(f"{_printed_cells(c):.0f}" for c in self.paper), *("" for _ in self.random)]]
         for variant in VARIANTS:
-            has = [self.has(variant, column) for column in self.columns]
-            texts = [
-                f"{self.of(variant, c).cells.mean:.0f}" if h else "" for c, h in zip(self.columns, has, strict=True)
-            ]
-            rows.append([variant.label, *texts])
+            scores = [self.scores.get((variant.name, column.name, 1.0)) for column in self.columns]
+            rows.append([variant.label, *("" if score is None else f"{score.cells.mean:.0f}" for score in scores)])
         return Table(["agent", *map(_short, self.columns)], rows, "Cells")
 
     def _budgets(self) -> Table:
-        variants = TESSERA, *RIVALS
+        pairs = [(part, variant) for part in PARTS for variant in (TESSERA, *RIVALS)]
         rows = []
         for column in self.paper:
-            row = [column.label]
-            for part in PARTS:
-                for variant in variants:
-                    score = self.of(variant, column, part)
-                    row.append(f"{100 * score.share.mean:.2f}{score.mark(self.of(TESSERA, column, part))}")
-            rows.append(row)
-        header = ["problem", *(f"{variant.label} {text}" for text in PARTS.values() for variant in variants)]
+            scores = [(self.of(variant, column, part), self.of(TESSERA, column, part)) for part, variant in pairs]
+            texts = [f"{100 * score.share.mean:.2f}{score.mark(tessera)}" for score, tessera in scores]
+            rows.append([column.label, *texts])
+        header = ["problem", *(f"{variant.label} {PARTS[part]}" for part, variant in pairs)]
         return Table(header, rows, "At a tenth, a quarter and all of the budget, share of the optimum")
 
     def _effects(self) -> Table:
@@ -196,16 +170,9 @@ class Scores:
             }
             worst = max(losses, key=lambda label: losses[label], default="")
             ratio = np.exp(np.mean([np.log(score.cells.mean / whole.cells.mean) for score, whole in pairs]))
-            rows.append(
-                [
-                    name,
-                    f"{standings.count(-1)} of {len(pairs)}",
-                    str(standings.count(1)),
-                    f"{100 * losses[worst]:z.2f} ({worst})" if worst else "none",
-                    f"{ratio:.2f}",
-                    effect,
-                ]
-            )
+            behind, ahead = f"{standings.count(-1)} of {len(pairs)}", str(standings.count(1))
+            loss = f"{100 * losses[worst]:z.2f} ({worst})" if worst else "none"
+            rows.append([name, behind, ahead, loss, f"{ratio:.2f}", effect])
         header = ["mechanism", "behind on", "ahead on", "largest loss, points", "cells, times", "without it"]
         return Table(header, rows, "Cost of disabling each mechanism")
 
@@ -249,21 +216,14 @@ class Scores:
         records = []
         for (name, column, part), score in self.scores.items():
             tessera = self.scores.get((TESSERA.name, column, part))
-            difference = None if tessera is None else score.minus(tessera)
             records.append(
                 {
                     "agent": name,
                     "problem": column,
                     "budget": part,
-                    "share": score.share.mean,
-                    "share_low": score.share.low,
-                    "share_high": score.share.high,
-                    "minus_tessera": None if difference is None else difference.mean,
-                    "minus_tessera_low": None if difference is None else difference.low,
-                    "minus_tessera_high": None if difference is None else difference.high,
-                    "cells": score.cells.mean,
-                    "cells_low": score.cells.low,
-                    "cells_high": score.cells.high,
+                    **interval("share", score.share),
+                    **interval("minus_tessera", None if tessera is None else score.minus(tessera)),
+                    **interval("cells", score.cells),
                     "steps": score.steps,
                     "scalings": score.scalings,
                 }

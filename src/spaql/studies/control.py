@@ -213,18 +213,11 @@ class Curves:
         for (variant, task), curve in self.curves.items():
             for at, budget in enumerate(curve.budgets):
                 score = curve.score(at)
-                rows.append(
-                    {
-                        "agent": variant.name,
-                        "problem": task.problem,
-                        "budget": budget,
-                        "mean": None if score is None else score.mean,
-                        "low": None if score is None else score.low,
-                        "high": None if score is None else score.high,
-                        "cells": float(curve.cells[:, at].mean()),
-                        "steps": float(curve.steps[:, at].mean()),
-                    }
+                ends = dict(
+                    zip(("mean", "low", "high"), (score.mean, *score.interval) if score else [None] * 3, strict=True)
                 )
+                counts = {"cells": float(curve.cells[:, at].mean()), "steps": float(curve.steps[:, at].mean())}
+                rows.append({"agent": variant.name, "problem": task.problem, "budget": budget, **ends, **counts})
         against = {rival.name: self.against(rival) for rival in RIVALS}
         return {
             "spaql": __version__,

@@ -15,7 +15,18 @@ from spaql._version import __version__
 from spaql.formatting import Table
 from spaql.studies.paper.printed import SCALINGS
 from spaql.studies.study import Report, Results, Stage, Study
-from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA, Column, Comparison, Score, Variant, random_columns
+from spaql.studies.variants import (
+    AQL,
+    RANDOM,
+    SPAQL,
+    TESSERA,
+    Column,
+    Comparison,
+    Score,
+    Variant,
+    interval,
+    random_columns,
+)
 
 CHOSEN_ON, REPORTED_ON = 1, 2
 STEPS = 25_000
@@ -101,11 +112,8 @@ class Families(Study):
         whole, *kinds = self.columns
         rows = []
         for variant in self.variants:
-            shares = []
-            for column in self.columns:
-                score = scores[variant.name, column.name]
-                mark = score.mark(scores[TESSERA.name, column.name])
-                shares.append(f"{100 * score.share.mean:.1f} ± {100 * score.share.half_width:.1f}{mark}")
+            pairs = [(scores[variant.name, c.name], scores[TESSERA.name, c.name]) for c in self.columns]
+            shares = [score.percent(1) + score.mark(tessera) for score, tessera in pairs]
             score = scores[variant.name, whole.name]
             cells = "" if np.isnan(score.cells.mean) else f"{score.cells.mean:.0f}"
             rows.append([variant.label, shares[0], f"{100 * score.reached_by(0.9):.1f}", *shares[1:], cells])
@@ -116,9 +124,7 @@ def _record(agent: str, problems: str, score: Score) -> dict[str, object]:
     return {
         "agent": agent,
         "problems": problems,
-        "share": score.share.mean,
-        "share_low": score.share.low,
-        "share_high": score.share.high,
+        **interval("share", score.share),
         "worst_decile": score.reached_by(0.9),
         "worst": score.reached_by(1.0),
         "cells": None if np.isnan(score.cells.mean) else score.cells.mean,

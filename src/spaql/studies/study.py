@@ -46,6 +46,7 @@ from spaql.runner.store import STORE, Store
 from spaql.stats import Estimate
 from spaql.viz import figures
 from spaql.viz.charts import Chart, Mosaic, Series
+from spaql.viz.figures import writers as draw_files
 from spaql.viz.html import Section, render_page
 
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
@@ -176,26 +177,9 @@ class Sheet:
 class Report:
     """What a study found, in words, tables and figures, and as data.
 
-    Attributes
-    ----------
-    name
-        Of its files: `<name>.md` and `<name>.json`.
-    title, subtitle
-        Heading, and size of the study in a sentence.
-    summary
-        Main statements, one sentence each.
-    tables
-        In their order.
-    note
-        How to read all tables.
-    figures
-        By the name of their files.
-    data
-        All numbers, ready for JSON.
-    files
-        Further files; one of the same name replaces a file that every report has.
-    terminal
-        Text for a terminal; made from the tables and the summary unless given.
+    `name` is that of its files, `<name>.md` and `<name>.json`.  `summary` are the main statements, `note` says how to
+    read the tables, `figures` are by the name of their files, `data` is ready for JSON.  A file in `files` replaces one
+    of the same name that every report has; `terminal` replaces the text made from tables and summary.
     """
 
     name: str
@@ -242,12 +226,14 @@ class Report:
         if "report.html" not in self.files:
             contents["report.html"] = self.page()
         for name, figure in self.figures.items() if figures else ():
-            contents |= _writers(name, figure)
+            contents |= draw_files(f"{FIGURES}/{name}", partial(_draw, figure))
         return contents | dict(self.files)
 
 
-def _writers(name: str, figure: Sheet | Chart) -> dict[str, Callable[[Path], object]]:
-    return figures.writers(f"{FIGURES}/{name}", partial(_draw, figure))
+def _draw(figure: Sheet | Chart) -> Any:
+    if isinstance(figure, Chart):
+        return figures.chart(figure)
+    return figures.panels(figure.panels, title=figure.title, columns=figure.columns, note=figure.note)
 
 
 def make_series(
@@ -256,20 +242,13 @@ def make_series(
     estimates: Sequence[Estimate],
     *,
     algorithm: str | None = None,
-    look: str = "",
     style: Literal["line", "dashed", "points"] = "line",
     factor: float = 1.0,
 ) -> Series:
     """Make a series of estimates, times a factor, with their intervals; an algorithm has its own colour."""
     means, lows, highs = ([factor * getattr(e, part) for e in estimates] for part in ("mean", "low", "high"))
     colour = (resolve(algorithm).colour if algorithm else None) or ""
-    return Series(name, x, means, lows, highs, look or algorithm or name, style, colour)
-
-
-def _draw(figure: Sheet | Chart) -> Any:
-    if isinstance(figure, Chart):
-        return figures.chart(figure)
-    return figures.panels(figure.panels, title=figure.title, columns=figure.columns, note=figure.note)
+    return Series(name, x, means, lows, highs, algorithm or name, style, colour)
 
 
 class Study(ABC):
@@ -297,14 +276,9 @@ class Study(ABC):
 
 
 class Cost:
-    """Cost of the runs of one call; runs that an earlier call performed cost nothing.
+    """Runs of one call, their environment steps, and the time they took; runs of an earlier call cost nothing.
 
-    Attributes
-    ----------
-    runs, steps, seconds
-        Runs performed, their environment steps, and the time they took.
-    cpu_seconds
-        CPU time of this process; None where other processes did the work.
+    `cpu_seconds` is the CPU time of this process; None where other processes did the work.
     """
 
     def __init__(
@@ -321,13 +295,11 @@ class Cost:
     def __str__(self) -> str:
         if not self.runs:
             return "all runs were finished before"
-        done = f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s"
+        text = f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s"
         if self.cpu_seconds is None:
-            return done
-        return (
-            f"{done}; {self.cpu_seconds:.0f} s of CPU time, {self.cpu_seconds / self.simulation_seconds:.2f} times the "
-            "bare simulation of the same steps"
-        )
+            return text
+        times = f"{self.cpu_seconds / self.simulation_seconds:.2f} times the bare simulation of the same steps"
+        return f"{text}; {self.cpu_seconds:.0f} s of CPU time, {times}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,29 +373,25 @@ def run_study(
     return Outcome(report, files, execution.tally, cost, time.perf_counter() - begun)
 
 
+@dataclass(eq=False)
 class _Execution:
-    """One call of `run_study`: its engine, its progress bar, and what it has cost so far."""
+    """One call of `run_study`: its engine, its progress bar, and its cost so far."""
 
-    def __init__(
-        self,
-        study: Study,
-        store: Store,
-        engine: EngineFor | None,
-        threads: int,
-        retry_failed: bool,
-        visible: bool,
-        check: Callable[[], None],
-    ) -> None:
-        self.study, self.store, self.retry_failed, self.visible, self.check = study, store, retry_failed, visible, check
-        self.threads, self.here = threads, engine is None
-        self.make_engine = engine or (lambda runs: Threads(threads))
-        self.engine: KeepOpen | None = None
-        self.bar: Any = None
-        self.prepared: set[str] = set()
-        self.runs, self.steps = 0, Counter[Problem]()
-        self.begun: tuple[float, float] | None = None
-        self.cost_of_stages = 0
-        self.tally = Tally(0, 0, 0)
+    study: Study
+    store: Store
+    make_engine: EngineFor | None
+    threads: int
+    retry_failed: bool
+    visible: bool
+    check: Callable[[], None]
+    engine: KeepOpen | None = None
+    bar: Any = None
+    prepared: set[str] = field(default_factory=set)
+    runs: int = 0
+    steps: Counter[Problem] = field(default_factory=Counter)
+    begun: tuple[float, float] | None = None
+    cost_of_stages: int = 0
+    tally: Tally = field(default_factory=lambda: Tally(0, 0, 0))
 
     def run_stage(self, stage: Stage) -> None:
         """Perform the runs of a stage that the store does not have."""
@@ -432,7 +400,8 @@ class _Execution:
         failed = set() if self.retry_failed else self.store.failures().keys() & groups.keys()
         runs = missing_runs(stage.groups, finished | failed)
         if self.engine is None:
-            self.engine = KeepOpen(self.make_engine([group.run for group in stage.groups]))
+            make = self.make_engine or (lambda runs: Threads(self.threads))
+            self.engine = KeepOpen(make([group.run for group in stage.groups]))
         announce(self.store, self.engine, Tally(len(groups), len(finished), len(failed)))
         self._prepare(runs)
         before = sum(groups[key].run.cost for key in finished | failed)
@@ -501,7 +470,7 @@ class _Execution:
     def cost(self) -> Cost:
         """Cost since the first stage was compiled."""
         wall, cpu = self.begun or (time.perf_counter(), time.process_time())
-        used = time.process_time() - cpu if self.here else None
+        used = time.process_time() - cpu if self.make_engine is None else None
         return Cost(self.runs, self.steps, time.perf_counter() - wall, used, self.threads)
 
     def close(self) -> None:
@@ -566,17 +535,14 @@ def _simulation_seconds(steps: Counter[Problem], threads: int) -> float:
         _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
         return int(played)
 
+    def seconds_per_step(pool: ThreadPoolExecutor, problem: Problem) -> float:
+        start = time.process_time()
+        played = sum(pool.map(play, [problem] * threads))
+        return (time.process_time() - start) / played
+
     total = 0.0
     with ThreadPoolExecutor(threads) as pool:
         for problem, count in steps.items():
             play(problem)  # compiled and warm
-            total += count * float(np.median([_seconds_per_step(pool, play, problem, threads) for _ in range(3)]))
+            total += count * float(np.median([seconds_per_step(pool, problem) for _ in range(3)]))
     return total
-
-
-def _seconds_per_step(
-    pool: ThreadPoolExecutor, play: Callable[[Problem], int], problem: Problem, threads: int
-) -> float:
-    start = time.process_time()
-    played = sum(pool.map(play, [problem] * threads))
-    return (time.process_time() - start) / played

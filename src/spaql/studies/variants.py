@@ -85,20 +85,9 @@ class Column:
 class Variant:
     """An algorithm with its parameters.
 
-    Attributes
-    ----------
-    name
-        In JSON.
-    algorithm, parameters
-        As in `spaql.runner.run_spec.Run`.
-    title
-        Label in tables; that of the algorithm unless given.
-    tuned
-        Whether its scaling is chosen.
-    unbounded
-        Whether it plays as many *episodes* as the others, whatever it spends on selection.
-    plain
-        Whether random problems are given to it without their unit and zero.
+    `name` is for JSON, `title` the label in tables unless it is that of the algorithm.  A `tuned` variant has a scaling
+    to choose; an `unbounded` one plays as many *episodes* as the others, whatever it spends on selection; a `plain` one
+    gets random problems without their unit and zero.
     """
 
     name: str
@@ -172,9 +161,19 @@ class Score:
         """The standing as a sign behind a number, or a blank."""
         return {1: "+", 0: " ", -1: "-"}[self.standing(other)]
 
+    def percent(self, digits: int) -> str:
+        """The mean share and half of its interval, in percent."""
+        return f"{100 * self.share.mean:.{digits}f} ± {100 * self.share.half_width:.{digits}f}"
+
     def reached_by(self, agents: float) -> float:
         """The share of the optimum that this fraction of the agents reaches or exceeds."""
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
+
+
+def interval(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    """An estimate as fields of a record."""
+    low, high = (None, None) if estimate is None else estimate.interval
+    return {name: None if estimate is None else estimate.mean, f"{name}_low": low, f"{name}_high": high}
 
 
 def standing(difference: Estimate) -> int:
@@ -277,5 +276,5 @@ def random_columns(family: int, problems: int, steps: int, agents: int, episodes
             )
             for number in range(first, problems, len(KINDS))
         )
-        columns.append(Column(f"family-{family}-{kind.replace(' ', '-')}", kind, tasks))
+        columns.append(Column(f"family-{family}-{kind.replace(' ', '-')}", kind, tuple(tasks)))
     return columns

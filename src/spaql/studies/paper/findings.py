@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,19 +40,7 @@ _AT_OPTIMUM = Level("optimum", 100.0, look="optimum")
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of the study.
-
-    Attributes
-    ----------
-    id, title
-        Name in files, and heading.
-    sentence
-        What was found.
-    estimate, unit, meaning
-        The number with its 95% interval, its unit, such as "%", and what it measures.
-    chart
-        The figure.
-    """
+    """One result: a sentence, a number with its 95% interval, unit and meaning, and a chart."""
 
     id: str
     title: str
@@ -72,17 +60,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, without the chart."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "sentence": self.sentence,
-            "value": self.estimate.mean,
-            "low": self.estimate.low,
-            "high": self.estimate.high,
-            "unit": self.unit,
-            "meaning": self.meaning,
-            "number": self.number,
-        }
+        names = {"id": self.id, "title": self.title, "sentence": self.sentence}
+        numbers = {"value": self.estimate.mean, "low": self.estimate.low, "high": self.estimate.high}
+        return {**names, **numbers, "unit": self.unit, "meaning": self.meaning, "number": self.number}
 
 
 def _label(algorithm: str) -> str:
@@ -95,33 +75,31 @@ def _printed(rows: Sequence[TableRow]) -> list[TableRow]:
 
 
 def _points(
-    settings: Sequence[Setting], estimates: Sequence[Estimate], name: str = "", algorithm: str | None = None
+    settings: Sequence[Setting], estimates: Iterable[Estimate], name: str = "", algorithm: str | None = None
 ) -> Series:
     """One point with its interval for each problem."""
     label = name or _label(algorithm or "")
-    look = name if name and not algorithm else ""
     ticks = [setting.tick for setting in settings]
-    return make_series(label, ticks, estimates, algorithm=algorithm, look=look, style="points")
+    return make_series(label, ticks, list(estimates), algorithm=algorithm, style="points")
 
 
-def _learners_points(
-    rows: Sequence[TableRow], settings: Sequence[Setting], estimate: Callable[[TableRow], Estimate]
-) -> tuple[Series, ...]:
-    """A series for each algorithm of the paper, with an estimate from its row of each problem."""
-    ours = by_problem(rows)
-    return tuple(
-        _points(settings, [estimate(ours[setting.id, name]) for setting in settings], algorithm=name)
-        for name in LEARNERS
-    )
+def _chart(title: str, y_label: str, series: Iterable[Series], note: str, *levels: Level) -> Chart:
+    """A chart with a point for each problem."""
+    return Chart(title, "", y_label, tuple(series), levels, "category", note)
 
 
-def _difference(measurements: Measurements, settings: Sequence[Setting], first: str, second: str = "aql") -> Estimate:
-    """Evaluation of one algorithm minus another's, in percent of the optimum, mean over the settings."""
+def _difference(
+    settings: Sequence[Setting],
+    sample: Callable[[Setting, str], Floats],
+    scale: Callable[[Setting], float] = lambda setting: 1.0,
+    algorithms: tuple[str, str] = ("spaql", "aql"),
+) -> Estimate:
+    """One algorithm minus another, times the scale of each setting, mean over the settings."""
     samples, weights = [], []
     for setting in settings:
-        for name, sign in ((first, 1), (second, -1)):
-            samples.append(measurements.separate(setting, name))
-            weights.append(sign * measurements.percent(setting) / len(settings))
+        for name, sign in zip(algorithms, (1, -1), strict=True):
+            samples.append(sample(setting, name))
+            weights.append(sign * scale(setting) / len(settings))
     return combination(samples, weights)
 
 
@@ -141,9 +119,8 @@ def reproduction(measurements: Measurements, rows: Sequence[TableRow]) -> Findin
     agreed = [setting for setting in settings if _same_bold(setting, ours)]
     furthest = max(printed, key=lambda row: abs(row.cells_ratio - 1.0))
     # Where the Uniform rows are Beta's, the same agents stand for two rows: one sample, twice the weight.
-    weights = Counter((row.counterpart or row).problem + "/" + row.algorithm for row in printed)
-    keys = [key.split("/") for key in weights]
-    samples = [measurements.as_in_paper(by_id[problem], name) for problem, name in keys]
+    weights = Counter(((row.counterpart or row).problem, row.algorithm) for row in printed)
+    samples = [measurements.as_in_paper(by_id[problem], name) for problem, name in weights]
     mean = combination(samples, [count / len(printed) for count in weights.values()])
     shift = mean.mean - float(np.mean([row.printed.mean for row in printed if row.printed]))
     theirs = math.hypot(*(row.printed.half_width for row in printed if row.printed)) / len(printed)
@@ -156,14 +133,12 @@ def reproduction(measurements: Measurements, rows: Sequence[TableRow]) -> Findin
         f"algorithm is in bold on {len(agreed)} of {len(settings)} problems"
         + (f"; {len(swapped)} problems printed as Uniform are compared with Beta arrivals." if swapped else ".")
     )
-    chart = Chart(
+    chart = _chart(
         "Our training score minus the printed mean",
-        "",
         "difference of mean rewards",
-        _learners_points(rows, settings, lambda row: around(*row.reward_gap)),
-        (Level("no difference", 0.0, look="optimum"),),
-        "category",
+        [_points(settings, [around(*ours[s.id, a].reward_gap) for s in settings], algorithm=a) for a in LEARNERS],
         "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them",
+        Level("no difference", 0.0, look="optimum"),
     )
     number = around(shift, math.hypot(mean.half_width, theirs))
     meaning = f"mean of ours minus printed over {len(printed)} rewards"
@@ -203,14 +178,13 @@ def above_optimum(measurements: Measurements, rows: Sequence[TableRow]) -> Findi
         + (f"{len(real)} still do" if swapped else f"{len(real)} in all")
         + (f" ({names})." if real else ".")
     )
-    chart = Chart(
+    short, ours = measurements.plan.short, by_problem(rows)
+    chart = _chart(
         "Printed mean minus exact optimum",
-        "",
         "printed minus optimum",
-        _learners_points(rows, measurements.plan.short, real_excess),
-        (Level("optimum", 0.0, look="optimum"),),
-        "category",
+        [_points(short, [real_excess(ours[s.id, name]) for s in short], algorithm=name) for name in LEARNERS],
         "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
+        Level("optimum", 0.0, look="optimum"),
     )
     meaning = f"largest of the {len(printed)} differences: {largest.label}, {settings[largest.problem].name}"
     return Finding("above-optimum", "Printed scores above the optimum", sentence, real_excess(largest), meaning, chart)
@@ -236,15 +210,8 @@ def uniform(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | N
             e for problem, name in keys if (e := ours[beta_twin(problem), name].training_score)
         ],
     }
-    chart = Chart(
-        "The rows printed as Uniform",
-        "",
-        "mean training score",
-        tuple(make_series(name, ticks, estimates, style="points") for name, estimates in series.items()),
-        (),
-        "category",
-        "bars: 95% intervals",
-    )
+    points = [make_series(name, ticks, estimates, style="points") for name, estimates in series.items()]
+    chart = _chart("The rows printed as Uniform", "mean training score", points, "bars: 95% intervals")
     number = around(arrivals.uniform - arrivals.beta, arrivals.half_width)
     meaning = "mean distance to the printed numbers under Uniform arrivals, minus that under Beta"
     return Finding("uniform-is-beta", "The rows printed as Uniform", sentence, number, meaning, chart)
@@ -327,13 +294,10 @@ def myopic(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | No
         + (": the bootstrap carries no information and the agent is myopic" if same else "")
         + (f"; a myopic policy is worse than the optimal one on {', '.join(worse)}." if worse else ".")
     )
-    chart = Chart(
+    chart = _chart(
         "Range of V(x') during training, as a share of H",
-        "",
         "V / H",
-        tuple(_points(settings, [middle(*ends) for ends in ranges[name]], algorithm=name) for name in LEARNERS),
-        (),
-        "category",
+        [_points(settings, [middle(*ends) for ends in ranges[name]], algorithm=name) for name in LEARNERS],
         "bars: from the smallest to the largest value over all agents, scalings and updates",
     )
     meaning = "V / H in SPAQL's updates; in brackets the smallest and the largest value"
@@ -348,31 +312,25 @@ def ranking(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | N
         best = [[name for name in LEARNERS if getattr(ours[setting.id, name], column)] for setting in settings]
         return Counter(names[0] if len(names) == 1 else "neither" for names in best)
 
-    def scored_as_in_paper(setting: Setting) -> Estimate:
-        scale = measurements.percent(setting)
-        return combination([measurements.as_in_paper(setting, name) for name in ("spaql", "aql")], [scale, -scale])
-
     printed, evaluation = ahead("printed_best"), ahead("evaluation_best")
     sentence = (
         f"By the printed tables SPAQL is ahead on {printed['spaql']} problems, AQL on {printed['aql']}, with no "
         f"difference on {printed['neither']}; by evaluations SPAQL is ahead on {evaluation['spaql']}, AQL on "
         f"{evaluation['aql']}, with no difference on {evaluation['neither']} (Welch, 5%)."
     )
-    evaluated = [_difference(measurements, [setting], "spaql") for setting in settings]
-    chart = Chart(
+    samples = {"training score": measurements.as_in_paper, "evaluation": measurements.separate}
+    chart = _chart(
         "SPAQL minus AQL, in percent of the optimum",
-        "",
         "difference, % of optimum",
-        (
-            _points(settings, [scored_as_in_paper(setting) for setting in settings], "training score"),
-            _points(settings, evaluated, "evaluation"),
-        ),
-        (Level("equal", 0.0, look="optimum"),),
-        "category",
+        [
+            _points(settings, [_difference([setting], sample, measurements.percent) for setting in settings], name)
+            for name, sample in samples.items()
+        ],
         "above zero SPAQL is better; bars: 95% intervals of the difference",
+        Level("equal", 0.0, look="optimum"),
     )
     meaning = "SPAQL minus AQL by evaluation, in percent of the optimum, mean over the problems"
-    number = _difference(measurements, settings, "spaql")
+    number = _difference(settings, measurements.separate, measurements.percent)
     return Finding("ranking", "The ranking of SPAQL and AQL", sentence, number, meaning, chart, "%")
 
 
@@ -383,29 +341,20 @@ def cells(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | Non
     """Compare the numbers of cells."""
     settings = measurements.plan.short
     counts = {(s.id, name): measurements.as_in_paper(s, name, "cells") for s in settings for name in LEARNERS}
-    samples, weights = [], []
-    for setting in settings:
-        for name, sign in (("aql", 1), ("spaql", -1)):
-            samples.append(np.log(counts[setting.id, name]))
-            weights.append(sign / len(settings))
-    logs = combination(samples, weights)
+    logs = _difference(settings, lambda s, name: np.log(counts[s.id, name]), algorithms=("aql", "spaql"))
     ratio = Estimate(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), math.nan, logs.count)
     ratios = [counts[setting.id, "aql"].mean() / counts[setting.id, "spaql"].mean() for setting in settings]
     sentence = (
         f"AQL keeps {ratio.mean:.1f} times as many cells as SPAQL (geometric mean over the "
         f"problems; {min(ratios):.1f} to {max(ratios):.1f} times)."
     )
-    series = [
-        _points(settings, [mean_interval(counts[setting.id, name]) for setting in settings], algorithm=name)
-        for name in LEARNERS
-    ]
+    series = [_points(settings, [mean_interval(counts[s.id, a]) for s in settings], algorithm=a) for a in LEARNERS]
     for name in LEARNERS:
         printed = [setting.printed.cells[name] for setting in settings if setting.printed]
         estimates = [around(number.mean, number.half_width) for number in printed]
-        shown = [setting for setting in settings if setting.printed]
-        series.append(_points(shown, estimates, f"{_label(name)}, printed"))
+        series.append(_points(settings, estimates, f"{_label(name)}, printed"))
     note = "agents behind the training score; bars: 95% intervals"
-    chart = Chart("Cells of the returned policy", "", "cells", tuple(series), (), "category", note)
+    chart = _chart("Cells of the returned policy", "cells", series, note)
     return Finding("cells", "Cells", sentence, ratio, "cells of AQL over cells of SPAQL", chart, " times")
 
 
@@ -433,17 +382,15 @@ def sensitivity(measurements: Measurements, rows: Sequence[TableRow]) -> Finding
         f"{level['aql']:.1f}%, SPAQL being ahead on {ahead} of {len(settings)} problems; from scaling to scaling the "
         f"score varies by {spread['spaql']:.1f} points for SPAQL and {spread['aql']:.1f} for AQL (standard deviation)."
     )
-    chart = Chart(
+    chart = _chart(
         f"Evaluation averaged over {count} scalings",
-        "",
         "% of optimum",
-        tuple(
+        [
             _points(settings, [around(float(e.mean()), float(e.std(ddof=1))) for e in averages[name]], algorithm=name)
             for name in LEARNERS
-        ),
-        (_AT_OPTIMUM,),
-        "category",
+        ],
         "bars: standard deviation over the scalings",
+        _AT_OPTIMUM,
     )
     meaning = f"SPAQL minus AQL by evaluation, mean over {count} scalings and the problems, in percent of the optimum"
     number = combination(samples, weights)
@@ -526,7 +473,7 @@ def long_episodes(measurements: Measurements, rows: Sequence[TableRow]) -> Findi
         "of the policy that would be returned; bands: 95% over agents",
     )
     meaning = f"SPAQL minus AQL for H = {setting.horizon}, evaluation, in percent of the optimum"
-    number = _difference(measurements, [setting], "spaql")
+    number = _difference([setting], measurements.separate, measurements.percent)
     return Finding("long-episodes", "Longer episodes", sentence, number, meaning, chart, "%")
 
 
@@ -548,17 +495,15 @@ def tessera(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | N
     def share(setting: Setting, name: str) -> Estimate:
         return mean_interval(measurements.percent(setting) * measurements.separate(setting, name))
 
-    chart = Chart(
+    chart = _chart(
         "Evaluations, in percent of the optimum",
-        "",
         "% of optimum",
-        tuple(_points(settings, [share(setting, a) for setting in settings], algorithm=a) for a in COMPARED),
-        (_AT_OPTIMUM,),
-        "category",
+        [_points(settings, [share(setting, a) for setting in settings], algorithm=a) for a in COMPARED],
         f"SPAQL takes {1 + ROLLOUTS} times the environment steps of the others; bars: 95%",
+        _AT_OPTIMUM,
     )
     meaning = "Tessera minus AQL by evaluation, in percent of the optimum, mean over the problems"
-    number = _difference(measurements, settings, "tessera")
+    number = _difference(settings, measurements.separate, measurements.percent, ("tessera", "aql"))
     return Finding("tessera", "Past the paper: Tessera", sentence, number, meaning, chart, "%")
 
 

@@ -6,9 +6,10 @@ The scaling is chosen twice.  *As in the paper*: by the mean training score of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +54,7 @@ class GrowingPartition:
     frames: list[Mosaic]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """Scalings of one algorithm on one problem: as the paper chooses, and chosen on other agents."""
 
     paper: float | None
@@ -65,15 +65,7 @@ NO_CHOICE = Choice(None, None)
 
 
 class Measurements:
-    """Everything measured, by setting, algorithm and scaling.
-
-    Parameters
-    ----------
-    plan
-        What was run.
-    results
-        Where the values are.
-    """
+    """Everything measured, by setting, algorithm and scaling: the results of a plan."""
 
     def __init__(self, plan: Plan, results: Results) -> None:
         self.plan, self.results = plan, results
@@ -88,14 +80,14 @@ class Measurements:
     def choices(self) -> dict[tuple[str, str], Choice]:
         """The scalings of each algorithm on each problem; Tessera has none."""
         choices = {(setting.id, "tessera"): NO_CHOICE for setting in self.plan.settings}
+
+        def best(group: Callable[[Setting, str, float], Group], metric: str) -> float:
+            return max(self.plan.scalings, key=lambda x: float(self.values(group(setting, name, x), metric).mean()))
+
         for setting in self.plan.short:
             for name in LEARNERS:
-                scores = {
-                    x: self.values(self.plan.study(setting, name, x), "training_score") for x in self.plan.scalings
-                }
-                tuning = {x: self.values(self.plan.tuning(setting, name, x)) for x in self.plan.scalings}
-                best = (max(group, key=lambda x, group=group: float(group[x].mean())) for group in (scores, tuning))  # type: ignore[misc]
-                choices[setting.id, name] = Choice(*best)
+                paper, separate = best(self.plan.study, "training_score"), best(self.plan.tuning, "evaluation")
+                choices[setting.id, name] = Choice(paper, separate)
         if any(setting.id == LONG for setting in self.plan.settings):
             choices |= {(LONG, name): choices["oil-laplace-1", name] for name in LEARNERS}
         return choices
@@ -107,7 +99,7 @@ class Measurements:
             self.plan.curves(setting, name, scaling)
             for setting in self.plan.settings
             for name in LEARNERS
-            for scaling in sorted({*vars(self.choices[setting.id, name]).values()})
+            for scaling in sorted({x for x in self.choices[setting.id, name] if x is not None})
         ]
 
     def as_in_paper(self, setting: Setting, algorithm: str, metric: str = "training_score") -> Floats:

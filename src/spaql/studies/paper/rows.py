@@ -31,48 +31,24 @@ CELLS_SLACK = 0.25
 
 @dataclass(frozen=True)
 class TableRow:
-    """One algorithm on one problem; None where there is no such number.
-
-    Attributes
-    ----------
-    problem, algorithm
-        Setting and algorithm, by name.
-    printed, printed_cells, printed_best
-        From the paper.
-    training_score, training_score_best
-        Of the agents that the paper would report.
-    paper_evaluation
-        Mean return of the same agents in new episodes.
-    evaluation, evaluation_best, evaluation_cells
-        Of the agents whose scaling was chosen on other agents.
-    optimum
-        Exact.
-    cells
-        Of the agents that the paper would report.
-    steps
-        For training, selection and monitoring, per agent.
-    choice
-        The two scalings.
-    counterpart
-        The row whose agents reproduce what is printed here: this one, or that of other arrivals; see `find_arrivals`.
-    """
+    """One algorithm on one problem; None where there is no such number."""
 
     problem: str
     algorithm: str
     printed: Printed | None
     printed_cells: Printed | None
     printed_best: bool | None
-    evaluation: Estimate
+    evaluation: Estimate  # at the scaling chosen on other agents
     optimum: float
-    training_score: Estimate | None = None
+    training_score: Estimate | None = None  # at the scaling that the paper's rule chooses
     training_score_best: bool | None = None
-    paper_evaluation: float | None = None
+    paper_evaluation: float | None = None  # of the agents behind the training score
     evaluation_best: bool | None = None
-    evaluation_cells: float | None = None
-    cells: Estimate | None = None
-    steps: Sequence[int] = (0, 0, 0)
-    choice: Choice = NO_CHOICE
-    counterpart: TableRow | None = None
+    evaluation_cells: float | None = None  # of the agents behind the evaluation
+    cells: Estimate | None = None  # of the agents behind the training score
+    steps: Sequence[int] = (0, 0, 0)  # of training, selection and monitoring, per agent
+    choice: Choice = NO_CHOICE  # the two scalings
+    counterpart: TableRow | None = None  # whose agents reproduce what is printed here; see `find_arrivals`
 
     @property
     def label(self) -> str:
@@ -94,8 +70,8 @@ class TableRow:
         """Our training score minus the printed mean, and the wider of the two half widths; only for printed rows."""
         assert self.printed is not None
         assert self.counterpart is not None
-        assert self.counterpart.training_score is not None
         ours = self.counterpart.training_score
+        assert ours is not None
         return ours.mean - self.printed.mean, max(self.printed.half_width, ours.half_width)
 
     def reward_within(self, slack: float) -> bool:
@@ -113,42 +89,39 @@ class TableRow:
 
     def record(self) -> dict[str, Any]:
         """All numbers by name, for CSV and JSON."""
-        score, cells = self.training_score, self.cells
         other = self.counterpart
+        score = None if other is None else other.training_score
+        interval, printed = ("mean", "low", "high"), ("mean", "half_width")
         return {
             "problem": self.problem,
             "algorithm": self.algorithm,
-            "printed": self.printed and self.printed.mean,
-            "printed_half_width": self.printed and self.printed.half_width,
+            **_numbers("printed", self.printed, printed),
             "printed_best": self.printed_best,
-            "training_score": score and score.mean,
-            "training_score_low": score and score.low,
-            "training_score_high": score and score.high,
+            **_numbers("training_score", self.training_score, interval),
             "training_score_best": self.training_score_best,
             "paper_evaluation": self.paper_evaluation,
-            "evaluation": self.evaluation.mean,
-            "evaluation_low": self.evaluation.low,
-            "evaluation_high": self.evaluation.high,
+            **_numbers("evaluation", self.evaluation, interval),
             "evaluation_best": self.evaluation_best,
             "optimum": self.optimum,
             "fraction_of_optimum": self.share,
-            "cells": cells and cells.mean,
-            "cells_low": cells and cells.low,
-            "cells_high": cells and cells.high,
-            "printed_cells": self.printed_cells and self.printed_cells.mean,
-            "printed_cells_half_width": self.printed_cells and self.printed_cells.half_width,
+            **_numbers("cells", self.cells, interval),
+            **_numbers("printed_cells", self.printed_cells, printed),
             "evaluation_cells": self.evaluation_cells,
-            "training_steps": self.steps[0],
-            "selection_steps": self.steps[1],
-            "monitoring_steps": self.steps[2],
+            **dict(zip(("training_steps", "selection_steps", "monitoring_steps"), self.steps, strict=True)),
             "scaling": self.choice.paper,
             "evaluation_scaling": self.choice.separate,
             "agents": self.evaluation.count,
-            "counterpart": other and other.problem,
-            "counterpart_training_score": other and other.training_score and other.training_score.mean,
-            "counterpart_half_width": other and other.training_score and other.training_score.half_width,
-            "counterpart_cells": other and other.cells and other.cells.mean,
+            "counterpart": None if other is None else other.problem,
+            "counterpart_training_score": None if score is None else score.mean,
+            "counterpart_half_width": None if score is None else score.half_width,
+            "counterpart_cells": None if other is None or other.cells is None else other.cells.mean,
         }
+
+
+def _numbers(name: str, source: Estimate | Printed | None, parts: Sequence[str]) -> dict[str, float | None]:
+    """Parts of an estimate by name; the mean has the name itself."""
+    names = [name if part == "mean" else f"{name}_{part}" for part in parts]
+    return {key: None if source is None else getattr(source, part) for key, part in zip(names, parts, strict=True)}
 
 
 def around(mean: float, half_width: float) -> Estimate:
@@ -209,16 +182,10 @@ def _is_best(scores: Callable[[str], Floats], name: str, rivals: Sequence[str]) 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """How far our scores are from the rows printed as Uniform, under two distributions of arrivals.
+    """Mean distances of ours to the means printed as Uniform, under Uniform and under Beta arrivals.
 
-    Attributes
-    ----------
-    keys
-        Problem and algorithm of each printed mean.
-    uniform, beta
-        Mean distance of ours to the printed means under Uniform and under Beta arrivals.
-    half_width
-        Of the interval of their difference; generous, for it counts the printed interval in both.
+    `keys` are problem and algorithm of each printed mean; `half_width` is that of the interval of the difference, and
+    generous, for it counts the printed interval in both.
     """
 
     keys: list[tuple[str, str]]
