@@ -11,21 +11,21 @@ BIN := .venv/bin
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-paper: .venv/.stamp ## The paper's whole study: tables, figures, report and findings in results/paper
+paper: .venv/.stamp ## Run the paper's whole study: tables, figures, report and findings in results/paper
 	$(BIN)/spaql paper --out results/paper
 
-ablation: .venv/.stamp ## What each mechanism of SPAQL is worth, and the published agents beside it
+ablation: .venv/.stamp ## Run Tessera without each of its mechanisms, and SPAQL and AQL
 	$(BIN)/spaql ablation --out results/ablation
 
-families: .venv/.stamp ## SPAQL on random problems: the family it is reported on, and its constants on the other
+families: .venv/.stamp ## Run Tessera on random problems: the reported family, and its hyperparameters on the other
 	$(BIN)/spaql families --out results/families
 	$(BIN)/spaql families --constants --out results/constants
 
-control: .venv/.stamp ## SPAQL and the published agents on classic control
+control: .venv/.stamp ## Run Tessera, SPAQL, SPAQL-TS and AQL on classic control
 	$(BIN)/spaql control --out results/control
 
 # docs/control.md also has rows of Stable-Baselines3: for these, spaql control --with-sb3 --out results/control (hours).
-docs-study: paper ablation families control ## Put tables, findings and some figures of all studies into docs/study
+docs-study: paper ablation families control ## Run all studies, and copy their tables, findings and some figures into docs/study
 	cp results/paper/tables.md results/paper/tables.csv results/paper/findings.json docs/study/
 	cp results/ablation/ablation.md results/ablation/ablation.json docs/study/
 	cp results/families/families.md results/families/families.json docs/study/
@@ -34,7 +34,7 @@ docs-study: paper ablation families control ## Put tables, findings and some fig
 	for name in docs/study/*.png; do \
 		find results/paper results/ablation results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
 
-docs-pictures: .venv/.stamp ## Draw the pictures of docs/inspect.md; the one of the page needs chromium
+docs-pictures: .venv/.stamp ## Draw the pictures of docs/inspect.md (the one of the page needs chromium)
 	$(BIN)/python docs/draw_pictures.py
 
 demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
@@ -43,13 +43,13 @@ demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
 test: .venv/.stamp ## Run the tests, compiled, on two processors
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-soak: .venv/.stamp ## Kill runs, workers and schedulers, spoil agent files: the long form of tests that make test runs in a short one
+soak: .venv/.stamp ## Kill runs, workers and schedulers, corrupt agent files: the long form of some tests of make test
 	SPAQL_SOAK=1 $(BIN)/python -m pytest tests/test_train_dir.py tests/test_spoiled.py tests/test_dask.py
 
 test-sb3: .venv-sb3/.stamp ## Run the tests with Stable-Baselines3, in an environment of its own (torch is heavy)
 	.venv-sb3/bin/python -m pytest -m sb3 tests/test_sb3.py
 
-lint: .venv/.stamp ## Check style, types and who imports whom
+lint: .venv/.stamp ## Check style, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -72,9 +72,9 @@ wheel-test: .venv/.stamp ## Build the wheel and use it in an empty environment
 	venv/bin/spaql train oil --iterations 20 --seed 0 --quiet --json; \
 	echo "wheel-test: passed"
 
-commit-checks: lint test coverage wheel-test ## Everything a commit must pass
+commit-checks: lint test coverage wheel-test ## Run everything that a commit must pass
 
-clean: ## Remove all that make built
+clean: ## Remove everything that make built
 	rm -rf .venv .venv-sb3 build dist results .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
