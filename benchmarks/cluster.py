@@ -18,7 +18,6 @@ from typing import Any
 
 from benchmarks import Report, part, timing
 from spaql.runner.code_version import code_version
-from spaql.runner.engines import KeepOpen
 from spaql.runner.engines.dask import Dask, Orders, encode_chunk, work
 from spaql.runner.engines.engine import Engine
 from spaql.runner.engines.processes import Processes
@@ -63,18 +62,19 @@ def _make_empty(seed: int) -> Run:
     return Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, seed, 0, 0)
 
 
-class _Counter(KeepOpen):
-    """An engine that counts chunks."""
+class _Counter(Dask):
+    """A Dask engine that stays open and counts chunks."""
 
     chunks = 0
+    keep_open = True
 
     def submit(self, chunk: Sequence[Run]) -> None:
         self.chunks += 1
         super().submit(chunk)
 
 
-def _make_dask(address: str | None = None) -> Dask:
-    return Dask(address, workers=2, timeout=None, algorithms=[_ALGORITHM], isolated=False)
+def _make_dask(address: str | None = None) -> _Counter:
+    return _Counter(address, workers=2, timeout=None, algorithms=[_ALGORITHM], isolated=False)
 
 
 def _time_runs(runs: Sequence[Run], engine: Engine) -> float:
@@ -91,7 +91,8 @@ def compare_with_processes(report: Report) -> dict[str, Any]:
     """Return the throughput of Dask with two local workers over that of two processes."""
     report("Dask and processes start")
     seeds = count()
-    with closing(KeepOpen(Processes(2, algorithms=[_ALGORITHM]))) as processes, closing(KeepOpen(_make_dask())) as dask:
+    with closing(Processes(2, algorithms=[_ALGORITHM])) as processes, closing(_make_dask()) as dask:
+        processes.keep_open = True
         kept = [processes, dask]
         for each in kept:
             _time_runs([_make_run(next(seeds)) for _ in range(_PER_CHUNK)], each)
@@ -111,7 +112,7 @@ def measure_costs(report: Report) -> dict[str, Any]:
     """Return what chunks and runs cost, in seconds and bytes."""
     report("messages of Dask")
     seeds = count()
-    with _start_cluster() as (address, scheduler), closing(_Counter(_make_dask(address))) as dask, dask:
+    with _start_cluster() as (address, scheduler), closing(_make_dask(address)) as dask, dask:
         _perform(dask, [[_make_empty(next(seeds))] for _ in range(_PER_CHUNK)])
         trips = []
         for _ in range(_TRIPS):

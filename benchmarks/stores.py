@@ -59,8 +59,8 @@ def fill_folder(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep
     (Path(folder) / STUDY).write_text(json.dumps(data), encoding="utf-8")
     scores = np.random.default_rng(0).normal(4.0, 0.2, runs).tolist()
     now = time.time()
-    progress = {"state": "over", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": now - runs}
-    progress |= {"told": now, "total": runs, "done": runs, "failed": 0, "running": 0, "done_now": runs}
+    progress = {"state": "finished", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": now - runs}
+    progress |= {"updated": now, "total": runs, "done": runs, "failed": 0, "running": 0, "done_now": runs}
     with Store(Path(folder) / STORE, code=code_version()) as store:
         _add_runs(store, study.runs, [_SCALARS | {"evaluation": score} for score in scores])
         store.add((), progress=progress | {"seconds_left": 0.0})

@@ -328,15 +328,15 @@ def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr(cluster, "_TRY", 0.3)
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(EngineError, match=rf"dask: no scheduler answers at {address} \(.*; start one with: dask"):
-        made([run()], address).__enter__()
+        made([run()], address).start()
     with pytest.raises(EngineError, match="dask: no scheduler answers at carrier://pigeon"):
-        made([run()], "carrier://pigeon").__enter__()
+        made([run()], "carrier://pigeon").start()
 
 
 def test_dask_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed.versions", None)
     with pytest.raises(EngineError, match=r"dask: it is not installed; add it with: pip install 'spaql\[dask\]'"):
-        made([run()], "tcp://127.0.0.1:8786").__enter__()
+        made([run()], "tcp://127.0.0.1:8786").start()
 
 
 def orders(**changes):

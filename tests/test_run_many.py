@@ -224,16 +224,16 @@ def test_whatever_a_run_raises_in_a_thread_is_a_failure_in_one_line(store, monke
 def test_what_is_said_of_progress(store):
     run_many([run(seed) for seed in range(3)], store, Threads(2))
     said = store.progress
-    assert (said["state"], said["total"], said["done"], said["failed"], said["running"]) == ("over", 3, 3, 0, 0)
+    assert (said["state"], said["total"], said["done"], said["failed"], said["running"]) == ("finished", 3, 3, 0, 0)
     assert (said["engine"], said["workers"], said["seconds_left"]) == ("threads", 2, 0.0)
 
 
 def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
     study = Staged(Group("oil", "spaql", run(), [0]), Group("oil", "spaql", run(), [0, 1]))
     run_study(study, tmp_path, threads=1)
-    assert study.states == ["runs", "runs"]
+    assert study.states == ["running", "running"]
     with Store.open_readonly(tmp_path / "runs.sqlite") as reading:
-        assert (reading.progress["state"], reading.progress["done"]) == ("over", 2)
+        assert (reading.progress["state"], reading.progress["done"]) == ("finished", 2)
 
 
 # An engine that loses what it is given ---------------------------------------------------------------------------
@@ -247,8 +247,8 @@ class Forgetful(Engine):
     def __init__(self, lose):
         self.lose, self.chunks, self.seen = lose, [], []
 
-    def __enter__(self):
-        return self
+    def start(self):
+        pass
 
     def submit(self, chunk):
         self.seen.append([each.seed for each in chunk])

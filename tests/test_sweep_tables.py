@@ -59,8 +59,8 @@ def scored(run: Run, at: int) -> Record:
 
 def said(total, done, failed=0, **other):
     return {
-        "state": "over", "engine": "threads", "workers": 2, "process": os.getpid(), "host": socket.gethostname(),
-        "began": time.time() - 10.0, "told": time.time(), "total": total, "done": done, "failed": failed, "running": 0,
+        "state": "finished", "engine": "threads", "workers": 2, "process": os.getpid(), "host": socket.gethostname(),
+        "began": time.time() - 10.0, "updated": time.time(), "total": total, "done": done, "failed": failed, "running": 0,
         "done_now": done, "seconds_left": 0.0, **other,
     }  # fmt: skip
 
@@ -137,22 +137,22 @@ def test_status_tells_failures_with_their_seeds(part):
 @pytest.mark.parametrize(
     ("ago", "host", "said_state", "held", "state"),
     [
-        (1000.0, None, "runs", True, "running"),  # it said nothing for long, but has the lock
-        (1000.0, "elsewhere", "runs", True, "running"),
-        (0.0, None, "starts", True, "running"),
-        (0.0, None, "runs", False, "stopped"),  # it was killed: its process may have a successor of the same number
-        (-1.0, None, "starts", False, "running"),  # it took the lock after that was asked
-        (0.0, "elsewhere", "runs", False, "running"),  # locks are not always seen from another computer
-        (1000.0, "elsewhere", "runs", False, "stopped"),
-        (-100.0, "elsewhere", "runs", False, "stopped"),  # a clock that is wrong is nobody at work
-        (-100.0, None, "runs", False, "stopped"),
+        (1000.0, None, "running", True, "running"),  # it said nothing for long, but has the lock
+        (1000.0, "elsewhere", "running", True, "running"),
+        (0.0, None, "starting", True, "running"),
+        (0.0, None, "running", False, "stopped"),  # it was killed: its process may have a successor of the same number
+        (-1.0, None, "starting", False, "running"),  # it took the lock after that was asked
+        (0.0, "elsewhere", "running", False, "running"),  # locks are not always seen from another computer
+        (1000.0, "elsewhere", "running", False, "stopped"),
+        (-100.0, "elsewhere", "running", False, "stopped"),  # a clock that is wrong is nobody at work
+        (-100.0, None, "running", False, "stopped"),
         (0.0, None, "stopped", False, "stopped"),
-        (0.0, None, "runs", None, "running"),  # the lock cannot be asked
-        (1000.0, None, "starts", None, "stopped"),
+        (0.0, None, "running", None, "running"),  # the lock cannot be asked
+        (1000.0, None, "starting", None, "stopped"),
     ],
 )
 def test_who_is_at_work(tmp_path, ago, host, said_state, held, state):
-    given = {"state": said_state, "running": 2, "seconds_left": 30.0, "told": time.time() - ago}
+    given = {"state": said_state, "running": 2, "seconds_left": 30.0, "updated": time.time() - ago}
     given |= {} if host is None else {"host": host}
     (tmp_path / "study.json").write_text("{}")
     with Store(tmp_path / STORE, code="test") as store:
@@ -551,9 +551,9 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
             lambda: (folder / STORE).touch(),
             lambda: kept.append(Store(folder / STORE, code="test")),
             lambda: (folder / "study.json").write_text(json.dumps(TOLD)),
-            lambda: say("starts"),
-            lambda: say("runs"),
-            lambda: fill_with(kept[0], missing=[(0, 0)], state="runs", running=1, seconds_left=9.0),
+            lambda: say("starting"),
+            lambda: say("running"),
+            lambda: fill_with(kept[0], missing=[(0, 0)], state="running", running=1, seconds_left=9.0),
             end,
         ]
     )

@@ -57,25 +57,13 @@ _KEPT = 1 << 18  # numbers; draws for a sample are cached up to this size
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A point estimate with its confidence interval.
-
-    Attributes
-    ----------
-    mean
-        The estimate.
-    low, high
-        Ends of the confidence interval; infinite for a single value.
-    deviation
-        Sample standard deviation of the values (``ddof=1``); NaN for one value.
-    count
-        Number of values.
-    """
+    """A point estimate with its confidence interval, which is infinite for a single value."""
 
     mean: float
     low: float
     high: float
-    deviation: float
-    count: int
+    deviation: float  # sample standard deviation of the values (``ddof=1``); NaN for one value
+    count: int  # of the values
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -106,45 +94,18 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Test(Generic[T]):
-    """Result of a two-sided test that two means are equal: numbers, or arrays `[n]` of several tests.
+    """Result of a two-sided test that two means are equal: numbers, or arrays `[n]` of several tests."""
 
-    Attributes
-    ----------
-    statistic
-        Welch's T; positive when the first mean is the larger.
-    p_value
-        Chance of a T at least this far from zero if the means were equal.
-    degrees_of_freedom
-        Welch's nu.
-    difference
-        First mean minus second mean.
-    """
-
-    statistic: T
-    p_value: T
-    degrees_of_freedom: T
-    difference: T
+    statistic: T  # Welch's T; positive when the first mean is the larger
+    p_value: T  # chance of a T at least this far from zero if the means were equal
+    degrees_of_freedom: T  # Welch's nu
+    difference: T  # first mean minus second mean
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Return mean and Student t interval of independent values.
+    """Return mean and Student t interval of independent values `[n]`, at least one and all finite.
 
-    Parameters
-    ----------
-    values
-        The values, `[n]` with n >= 1; all finite.
-    confidence
-        Chance, in (0, 1), that the interval covers the true mean.
-
-    Returns
-    -------
-    Estimate
-        One value gives the interval ``(-inf, inf)``; constant values give an interval of zero width.
-
-    Raises
-    ------
-    ValueError
-        When `values` is empty, not one-dimensional or not finite, or `confidence` is not in (0, 1).
+    One value gives the interval ``(-inf, inf)``; constant values give an interval of zero width.
 
     Examples
     --------
@@ -188,18 +149,10 @@ def deviations(samples: ArrayLike) -> Floats:
 
 
 def welch(a: ArrayLike, b: ArrayLike) -> Test[float]:
-    """Test by Welch, two-sided, whether two independent samples have the same mean.
+    """Test by Welch, two-sided, whether two independent samples, each of two finite values or more, have the same mean.
 
-    Parameters
-    ----------
-    a, b
-        The samples, `[n_a]` and `[n_b]`, each of at least two finite values.
-
-    Returns
-    -------
-    Test
-        Without any spread in either sample the statistic is 0 and p = 1 when the means are equal, and infinite
-        and p = 0 when they differ; nu is then not defined and given as its upper bound ``n_a + n_b - 2``.
+    Without any spread in either sample the statistic is 0 and p = 1 when the means are equal, and infinite and p = 0
+    when they differ; nu is then not defined and given as its upper bound ``n_a + n_b - 2``.
 
     Examples
     --------
@@ -246,20 +199,8 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
 
     With weights (1, -1) it is the difference of two means; with 1/m each, the mean over m groups of unequal spread.
 
-    Parameters
-    ----------
-    samples
-        m samples `[n_i]`, each of at least one finite value.
-    weights
-        `[m]`.
-    confidence
-        Chance, in (0, 1), that the interval covers the true sum.
-
-    Returns
-    -------
-    Estimate
-        `deviation` is NaN, as the values have no common one; `count` is the number of all values.  A sample of one
-        value gives the interval ``(-inf, inf)``.
+    There are m samples `[n_i]` and m weights.  The `deviation` is NaN, as the values have no common one, and `count` is
+    the number of all values.  A sample of one value gives the interval ``(-inf, inf)``.
 
     Examples
     --------
@@ -331,18 +272,12 @@ def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.
     Parameters
     ----------
     samples
-        One group per column, `[values, n]` with values >= 1; all finite.
-    seed
-        Seed of the resampling; all columns share it.
+        One group per column, `[values, n]` with values >= 1; all finite.  One value gives the interval ``(-inf, inf)``;
+        more than `LARGE` are not resampled.
+    seed, resamples
+        Seed and number of the resamples, which all columns share.
     confidence
         Chance, in (0, 1), that an interval covers the true value, nearly so for many values.
-    resamples
-        Number of resamples.
-
-    Returns
-    -------
-    Band
-        Three arrays `[n]`.  One value gives the interval ``(-inf, inf)``; more than `LARGE` are not resampled.
     """
     _check_confidence(confidence)
     columns = np.sort(_check_columns(samples, "samples"), axis=0)
@@ -370,19 +305,9 @@ def probability_of_improvement(
 ) -> Estimate:
     """Return the chance that a value like those of `a` is larger than one like those of `b`, ties counting half.
 
-    Parameters
-    ----------
-    a, b
-        The samples, `[n_a]` and `[n_b]`, each of at least one finite value.
-    seed, confidence, resamples
-        As in `interquartile_bands`.
-
-    Returns
-    -------
-    Estimate
-        `mean` is the probability, `deviation` NaN, `count` the number of all values; a sample of one value gives the
-        interval ``(0, 1)``.  More than `LARGE` values in the mean of both samples, and a tenth of that in each, are
-        not resampled.
+    The samples are `[n_a]` and `[n_b]`; the keywords are those of `interquartile_bands`.  In the result `mean` is the
+    probability, `deviation` NaN, and `count` the number of all values; a sample of one value gives the interval
+    ``(0, 1)``.  More than `LARGE` values in the mean of both samples, and a tenth of that in each, are not resampled.
 
     Examples
     --------

@@ -22,18 +22,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run failed.
+    """Why a run failed."""
 
-    Attributes
-    ----------
-    kind
-        One of "error", "nan", "time-out", "memory" and "killed".
-    message
-        What happened, in one line.
-    attempts
-        How often the run was tried in the last call that asked for it.
-    """
-
-    kind: str
-    message: str
-    attempts: int = 1
+    kind: str  # one of the five above
+    message: str  # what happened, in one line
+    attempts: int = 1  # how often it was tried in the last call that asked for it

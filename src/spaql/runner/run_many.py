@@ -82,8 +82,8 @@ def run_many(
     """
     work = _Work.begin(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
     work.scored = scored
-    store.add((), progress=work.progress("runs"))
-    at_end = "runs" if more else "over"
+    store.add((), progress=work.progress("running"))
+    at_end = "running" if more else "finished"
     if not work.waiting:
         store.add((), progress=work.progress(at_end))
         return work.tally
@@ -111,14 +111,14 @@ def run_many(
 def announce(store: Store, engine: Engine, before: Tally) -> None:
     """Report in the store that a study of so many runs starts; it may have to compile first."""
     work = _Work(store, engine, deque(), before.total, before.done, before.failed, 0)
-    store.add((), progress={**work.progress("starts"), "seconds_left": None})
+    store.add((), progress={**work.progress("starting"), "seconds_left": None})
 
 
 def conclude(store: Store, *, stopped: bool) -> None:
     """Report in the store that no more runs follow, because all are finished or because the study was stopped."""
     progress = store.progress
     if progress is not None:
-        store.add((), progress={**progress, "state": "stopped" if stopped else "over", "running": 0})
+        store.add((), progress={**progress, "state": "stopped" if stopped else "finished", "running": 0})
 
 
 @dataclass(eq=False)
@@ -236,7 +236,7 @@ class _Work:
     def save_sometimes(self) -> None:
         """Store what has come, a few times a second."""
         if time.monotonic() - self.saved > _COMMIT_SECONDS or len(self.results) > _MOST_PER_COMMIT:
-            self.save("runs")
+            self.save("running")
 
     def save(self, state: str) -> None:
         """Store what has come, and the progress."""
@@ -254,7 +254,7 @@ class _Work:
             "process": os.getpid(),
             "host": socket.gethostname(),
             "began": self.began,
-            "told": time.time(),
+            "updated": time.time(),
             "total": self.total,
             "done": self.done,
             "failed": self.failed,

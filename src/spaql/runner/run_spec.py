@@ -31,45 +31,23 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One agent on one problem, trained and then evaluated on new random numbers.
+    """One agent on one problem, trained and then evaluated on new random numbers."""
 
-    Attributes
-    ----------
-    problem, arguments
-        Name of a problem, see above, and its keywords.
-    algorithm, parameters
-        Name of an algorithm (`spaql.agents.registry`) or "module:Class", and its keywords, without the seed.
-    seed
-        Of the agent.
-    iterations
-        Training iterations; 0 for agents that do not learn.
-    episodes
-        Episodes of the evaluation at the end; 0 for none.
-    points
-        About how many points of the agent's own learning curve to keep.
-    moments, moment_episodes
-        About how many times during training the current policy is evaluated, and on how many episodes.
-    watch
-        Time steps whose partitions are kept at each of the moments, to replay how they grew.
-    budgets
-        Instead of iterations: increasing numbers of environment steps, training and selection together.  The policy is
-        evaluated on `episodes` at each of them.
-    environment
-        How the agent is to see a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`.
-    """
-
-    problem: str
-    arguments: Mapping[str, Any]
-    algorithm: str
-    parameters: Mapping[str, Any]
-    seed: int
-    iterations: int
-    episodes: int
-    points: int = 0
-    moments: int = 0
-    moment_episodes: int = 0
-    watch: tuple[int, ...] = ()
+    problem: str  # its name, see above
+    arguments: Mapping[str, Any]  # keywords of the problem
+    algorithm: str  # a registered name (`spaql.agents.registry`) or "module:Class"
+    parameters: Mapping[str, Any]  # keywords of the algorithm, without the seed
+    seed: int  # of the agent
+    iterations: int  # of training; 0 for agents that do not learn
+    episodes: int  # of the evaluation at the end; 0 for none
+    points: int = 0  # about how many points of the agent's own learning curve to keep
+    moments: int = 0  # about how many times during training the current policy is evaluated
+    moment_episodes: int = 0  # episodes of each of these evaluations
+    watch: tuple[int, ...] = ()  # time steps whose partitions are kept at each moment, to replay how they grew
+    #: instead of iterations: increasing numbers of environment steps, training and selection together; the policy is
+    #: evaluated on `episodes` at each of them
     budgets: tuple[int, ...] = ()
+    #: how the agent is to see a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     def with_seed(self, seed: int) -> Run:

@@ -210,16 +210,9 @@ class Store:
         failed: Iterable[tuple[str, str, Failure]] = (),
         progress: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store results of runs, all in one transaction.
+        """Store finished runs and failures, as (id, specification, result), and a report, all in one transaction.
 
-        Parameters
-        ----------
-        entries
-            Finished runs, each as (id, specification, record).
-        failed
-            Runs that failed, as (id, specification, failure); an earlier failure of the same run is replaced.
-        progress
-            New report of the study's progress; None leaves it.
+        A failure replaces an earlier one of the same run; a progress of None leaves the last report.
         """
         runs, arrays = [], []
         for key, specification, record in entries:

@@ -28,7 +28,6 @@ from spaql.viz import figures
 from spaql.viz.learning_curves import make_learning_chart
 from spaql.viz.policy_plot import plot_cells
 
-EVALUATION_EPISODES = 10_000
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 _HEADER = ["algorithm", "evaluation", "95% interval", "training score", "optimum", "% of opt.", "cells"]
@@ -39,30 +38,14 @@ FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partit
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Result of a training run.
+    """Result of a training run."""
 
-    Attributes
-    ----------
-    name
-        Name of the algorithm.
-    agent
-        The trained agent.
-    evaluation
-        Of the policy it returns, on new random numbers.
-    optimum
-        The exact optimum of the problem, or None where it is not known.
-    seconds
-        Time spent in `learn`; None where it was interrupted.
-    diagnosis
-        What may be wrong.
-    """
-
-    name: str
+    name: str  # of the algorithm
     agent: Agent
-    evaluation: Evaluation
-    optimum: Optimum | None
-    seconds: float | None
-    diagnosis: list[Diagnosis]
+    evaluation: Evaluation  # of the policy it returns, on new random numbers
+    optimum: Optimum | None  # of the problem, where it is known
+    seconds: float | None  # spent in `learn`; None where it was interrupted
+    diagnosis: list[Diagnosis]  # what may be wrong
 
     @property
     def label(self) -> str:
@@ -135,12 +118,7 @@ def train(
 
 
 def summarize(
-    name: str,
-    agent: Agent,
-    *,
-    seconds: float | None,
-    episodes: int = EVALUATION_EPISODES,
-    progress_bar: bool | None = None,
+    name: str, agent: Agent, *, seconds: float | None, episodes: int = 10_000, progress_bar: bool | None = None
 ) -> Summary:
     """Evaluate an agent as it is, record that, and compare it with the exact optimum where it is known."""
     known = known_optimum(agent.problem)

@@ -32,24 +32,12 @@ _TYPES |= {"arguments": dict, "parameters": dict, "environment": dict}
 
 @dataclass(frozen=True)
 class TrainDir:
-    """A folder with one training run.
-
-    Attributes
-    ----------
-    folder
-        Its path.
-    run
-        What to train, and how long: for `iterations`, or for the last of `budgets`.
-    checkpoint_every
-        Environment steps between two checkpoints; None for none.
-    finished
-        Whether the run had reached its end when this was read.
-    """
+    """A folder with one training run."""
 
     folder: Path
-    run: Run
-    checkpoint_every: int | None = None
-    finished: bool = False
+    run: Run  # what to train, and how long: for `iterations`, or for the last of `budgets`
+    checkpoint_every: int | None = None  # environment steps between two checkpoints; None for none
+    finished: bool = False  # whether the run had reached its end when this was read
 
     @classmethod
     def begin(cls, folder: str | os.PathLike[str], run: Run, checkpoint_every: int | None = None) -> Self:

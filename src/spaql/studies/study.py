@@ -37,7 +37,7 @@ from spaql.formatting import Table
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
 from spaql.runner.code_version import code_version
-from spaql.runner.engines import Engine, KeepOpen, Threads, count_processors
+from spaql.runner.engines import Engine, Threads, count_processors
 from spaql.runner.execute import prepare
 from spaql.runner.record import Failure
 from spaql.runner.run_many import Tally, announce, conclude, run_many
@@ -384,7 +384,7 @@ class _Execution:
     retry_failed: bool
     visible: bool
     check: Callable[[], None]
-    engine: KeepOpen | None = None
+    engine: Engine | None = None
     bar: Any = None
     prepared: set[str] = field(default_factory=set)
     runs: int = 0
@@ -401,7 +401,8 @@ class _Execution:
         runs = missing_runs(stage.groups, finished | failed)
         if self.engine is None:
             make = self.make_engine or (lambda runs: Threads(self.threads))
-            self.engine = KeepOpen(make([group.run for group in stage.groups]))
+            self.engine = make([group.run for group in stage.groups])
+            self.engine.keep_open = True
         announce(self.store, self.engine, Tally(len(groups), len(finished), len(failed)))
         self._prepare(runs)
         before = sum(groups[key].run.cost for key in finished | failed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spaql.errors import ParameterError
-from spaql.runner.engines.engine import Engine, KeepOpen, Lost, Outcome, count_processors
+from spaql.runner.engines.engine import Engine, Lost, Outcome, count_processors
 from spaql.runner.engines.processes import Processes
 from spaql.runner.engines.threads import Threads
 from spaql.runner.run_spec import Run
@@ -66,14 +66,4 @@ def make_engine(
     return Dask(address, workers=workers, timeout=timeout, algorithms=algorithms, isolated=not trusted)
 
 
-__all__ = [
-    "ENGINES",
-    "Engine",
-    "KeepOpen",
-    "Lost",
-    "Outcome",
-    "Processes",
-    "Threads",
-    "count_processors",
-    "make_engine",
-]
+__all__ = ["ENGINES", "Engine", "Lost", "Outcome", "Processes", "Threads", "count_processors", "make_engine"]

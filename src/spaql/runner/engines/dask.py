@@ -1,14 +1,11 @@
 """Runs on a Dask cluster: of this machine where no address is given, of many where there is one.
 
-A task of Dask is a chunk of runs.  `work` performs it on a worker: bytes in, bytes out (`protocol`), so that no object
-of ours travels.  In goes one message: the `runs` as specifications, and the `Orders`.  Out comes a stream of frames:
-first the worker and its code; then, where the codes are equal, one for each run, empty for a run that has not begun
-because the one before it ended its process.  Built-in problems run in the thread that Dask gives the task; anything
-else runs `isolated` in a child process, which is kept for the next chunk.  A task that nobody waits for any more stops
-within a fraction of a second.
+A task of Dask is a chunk of runs, performed by `work` on a worker: bytes in, bytes out (`protocol`), so that no object
+of ours travels.  In goes one message, the `runs` as specifications and the `Orders`; out comes a stream of frames: the
+worker and its code, then, where the codes are equal, one for each run, empty for a run that has not begun because the
+one before it ended its process.  A task that nobody waits for any more stops within a fraction of a second.
 
-`Dask` is the client.  A thread of it holds the connection: it follows every chunk, counts the workers, and reconnects
-where the scheduler is gone for a while.  Whatever happens to the cluster, each run comes back with a result.
+`Dask` is the client.  A thread of it holds the connection; whatever happens to the cluster, each run gets a result.
 
 - A worker dies: Dask gives its chunks to others, and gives up where that happens too often (its setting
   `distributed.scheduler.allowed-failures`); the runs of such a chunk are then performed again one by one, and one that
@@ -41,22 +38,13 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from spaql.errors import EngineError
 from spaql.runner.code_version import code_version
-from spaql.runner.engines.engine import (
-    Engine,
-    Lost,
-    Outcome,
-    Result,
-    Stopped,
-    attempt_within,
-    count_processors,
-    describe_error,
-)
+from spaql.runner.engines.engine import Engine, Lost, Outcome, Result, Stopped, attempt, count_processors, describe
 from spaql.runner.engines.processes import Processes, add_paths
 from spaql.runner.engines.protocol import decode, decode_result, encode, encode_result, read_frame, write_frame
 from spaql.runner.execute import prepare_algorithms
@@ -86,27 +74,13 @@ _KEPT = "finished runs are kept, and the same command goes on with the others"
 
 @dataclass(frozen=True)
 class Orders:
-    """How to perform the runs of a chunk.
+    """How to perform the runs of a chunk."""
 
-    Attributes
-    ----------
-    code
-        Version of the client's code.
-    paths
-        Folders to import from, where the worker has them too.
-    algorithms
-        To compile before the first run.
-    timeout
-        Seconds that a run may take, or None.
-    isolated
-        Whether runs are performed in a child process.
-    """
-
-    code: str
-    paths: tuple[str, ...]
-    algorithms: tuple[str, ...]
-    timeout: float | None
-    isolated: bool
+    code: str  # version of the client's code
+    paths: tuple[str, ...]  # folders to import from, where the worker has them too
+    algorithms: tuple[str, ...]  # to compile before the first run
+    timeout: float | None  # seconds that a run may take
+    isolated: bool  # whether runs are performed in a child process, which is kept for the next chunk
 
 
 def encode_chunk(orders: Orders, runs: Sequence[Run]) -> bytes:
@@ -177,7 +151,7 @@ def _perform_here(orders: Orders, runs: Sequence[Run], stopped: Callable[[], boo
     with _LOCK:
         prepare_algorithms([name for name in orders.algorithms if name not in _prepared])
         _prepared.update(orders.algorithms)
-    return [attempt_within(run, orders.timeout, stopped) for run in runs]
+    return [attempt(run, orders.timeout, stopped) for run in runs]
 
 
 def _perform_isolated(orders: Orders, runs: Sequence[Run], stopped: Callable[[], bool]) -> list[Result]:
@@ -186,7 +160,8 @@ def _perform_isolated(orders: Orders, runs: Sequence[Run], stopped: Callable[[],
         place = next((i for i, (made_for, _) in enumerate(_idle) if made_for == orders), None)
         engine = None if place is None else _idle.pop(place)[1]
     if engine is None:
-        engine = Processes(1, orders.timeout, orders.algorithms, orders.paths).__enter__()
+        engine = Processes(1, orders.timeout, orders.algorithms, orders.paths)
+        engine.start()
     results: dict[str, Result] = {}
     try:
         engine.submit(runs)
@@ -222,20 +197,9 @@ _News = tuple[Sequence[Run], bytes] | list[Outcome] | EngineError | str
 
 
 class Dask(Engine):
-    """Runs on a Dask cluster.
+    """Runs on a Dask cluster; for the parameters see `make_engine` and `Orders`.
 
-    Parameters
-    ----------
-    address
-        Of its scheduler; None starts a cluster on this machine, which ends with the engine.
-    workers
-        Runs at once; None for all that the cluster has, and for one per processor on this machine.
-    timeout
-        Seconds that a run may take; None for no limit.
-    algorithms
-        To compile first, so that no run's time is spent on it.
-    isolated
-        Whether runs are performed in processes of their own beside the workers, as plain Python environments need.
+    A cluster of this machine ends with the engine.
     """
 
     name = "dask"
@@ -278,7 +242,8 @@ class Dask(Engine):
         """Tell the user what happens to the cluster; called from the thread that collects."""
         tqdm.write(f"spaql: {sentence}", file=sys.stderr)
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Connect, or start a cluster."""
         try:
             from distributed.versions import VersionMismatchWarning
         except ImportError:
@@ -292,7 +257,6 @@ class Dask(Engine):
         except BaseException:
             self.close()
             raise
-        return self
 
     def submit(self, chunk: Sequence[Run]) -> None:
         """Send a chunk, or keep it until there is a scheduler to send it to."""
@@ -561,7 +525,7 @@ async def _close(client: Client) -> None:
 
 def _describe(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    return text if isinstance(error, OSError) and text else describe_error(error)
+    return text if isinstance(error, OSError) and text else describe(error)
 
 
 _NOISY = ("distributed", "tornado", "asyncio")

@@ -38,19 +38,10 @@ class _Overdue(Stopped):
 
 @dataclass(frozen=True)
 class Lost:
-    """A run that must be performed again.
+    """A run that must be performed again."""
 
-    Attributes
-    ----------
-    alone
-        Whether to submit it in a chunk of its own, because it may be the cause.
-    reason
-        Why, where that may be the fault of the run; such losses are counted, and limited.  Empty where it is not, as
-        when the connection to a cluster was cut.
-    """
-
-    alone: bool = False
-    reason: str = ""
+    alone: bool = False  # in a chunk of its own, because it may be the cause
+    reason: str = ""  # where that may be the fault of the run: such losses are counted, and limited
 
 
 Result = Record | Failure | Lost
@@ -67,19 +58,15 @@ class Outcome:
 class Engine(ABC):
     """Performs runs; use it in a `with` statement, from one thread.
 
-    Attributes
-    ----------
-    name
-        As users choose it.
-    chunk_seconds
-        Work per chunk: little costs messages, much leaves workers idle at the end.
-    window
-        Chunks to submit per worker, so that none waits for the next.
+    With `keep_open` it stays open after a `with` statement that ends without an error, until `close`: for studies in
+    stages, as starting processes or a cluster takes seconds.
     """
 
     name: str
-    chunk_seconds: float
-    window: int = 2
+    chunk_seconds: float  # of work: little costs messages, much leaves workers idle at the end
+    window: int = 2  # chunks to submit per worker, so that none waits for the next
+    keep_open: bool = False
+    _started: bool = False
 
     @property
     @abstractmethod
@@ -87,7 +74,7 @@ class Engine(ABC):
         """Runs performed at once, as far as is known now; at least 1."""
 
     @abstractmethod
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         """Start; raises a SpaqlError where that fails."""
 
     @abstractmethod
@@ -100,63 +87,19 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop at once, whatever is under way."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class KeepOpen(Engine):
-    """Another engine, which starts when first entered and stays open until `close`, however often it is entered.
-
-    For studies that learn of their runs a few at a time: starting processes or a cluster takes seconds.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self.name = engine.name
-        self._engine = engine
-        self._started = False
-        self._update()
-
-    def _update(self) -> None:
-        """Take over what may change with the number of workers."""
-        self.chunk_seconds, self.window = self._engine.chunk_seconds, self._engine.window
-
-    @property
-    def workers(self) -> int:
-        """Of the other engine."""
-        return self._engine.workers
+        """Stop at once, whatever is under way; a second call does nothing."""
 
     def __enter__(self) -> Self:
         if not self._started:
+            self.start()
             self._started = True
-            self._engine.__enter__()
-            self._update()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:  # outcomes of runs under way would come back to whoever enters next
+        if error is not None or not self.keep_open:
             self.close()
-
-    def submit(self, chunk: Sequence[Run]) -> None:
-        """Submit to the other engine."""
-        self._engine.submit(chunk)
-
-    def collect(self, timeout: float) -> list[Outcome]:
-        """Collect from the other engine."""
-        outcomes = self._engine.collect(timeout)
-        self._update()
-        return outcomes
-
-    def close(self) -> None:
-        """Close the other engine."""
-        if self._started:
-            self._started = False
-            self._engine.close()
 
 
 def count_processors() -> int:
@@ -167,14 +110,25 @@ def count_processors() -> int:
         return os.cpu_count() or 1
 
 
-def attempt(run: Run, check: Callable[[], None] | None = None) -> Record | Failure:
-    """Execute a run; whatever it raises becomes a failure, except `Stopped`.
+def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] | None = None) -> Record | Failure:
+    """Execute a run in this thread, for at most `timeout` seconds; whatever it raises becomes a failure.
 
-    `check` is called about ten times a second while an agent learns; it may raise `Stopped` or TimeoutError.
+    Raises `Stopped` where `stopped` returns True.  Both are checked about ten times a second while an agent learns, but
+    neither during an evaluation nor inside an environment that hangs.
     """
     start = time.perf_counter()
+
+    def check() -> None:
+        if stopped is not None and stopped():
+            raise Stopped
+        if timeout is not None and time.perf_counter() - start > timeout:
+            raise _Overdue
+
+    check()
     try:
         record = execute(run, check)
+    except _Overdue:
+        return overdue(timeout or 0.0)
     except Stopped:
         raise
     except MemoryError:
@@ -188,32 +142,11 @@ def attempt(run: Run, check: Callable[[], None] | None = None) -> Record | Failu
     except BaseException as error:  # a KeyboardInterrupt too: Ctrl-C is for another thread, or another process
         frames = traceback.extract_tb(error.__traceback__)
         place = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
-        return Failure(ERROR, _line(f"{describe_error(error)}{place}"))
+        return Failure(ERROR, _line(f"{describe(error)}{place}"))
     for name, value in record.scalars.items():
         if value is not None and not isfinite(value):
             return Failure(NAN, f"its {name!r} is {value}, which is no finite number")
     return replace(record, seconds=time.perf_counter() - start)
-
-
-def attempt_within(run: Run, timeout: float | None, stopped: Callable[[], bool]) -> Record | Failure:
-    """Execute a run in this thread, for at most `timeout` seconds; raises `Stopped` where `stopped` returns True.
-
-    Neither takes effect during an evaluation, nor inside an environment that hangs.
-    """
-    until = None if timeout is None else time.monotonic() + timeout
-
-    def check() -> None:
-        if stopped():
-            raise Stopped
-        if until is not None and time.monotonic() > until:
-            raise _Overdue
-
-    check()
-    try:
-        return attempt(run, check)
-    except _Overdue:
-        assert timeout is not None
-        return overdue(timeout)
 
 
 def overdue(seconds: float) -> Failure:
@@ -221,7 +154,7 @@ def overdue(seconds: float) -> Failure:
     return Failure(TIME, f"it took longer than {seconds:g} s")
 
 
-def describe_error(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Return type and message of an exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}{': ' if text else ''}{text}"

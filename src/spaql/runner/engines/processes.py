@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO
 
 from spaql.errors import EngineError
 from spaql.runner.code_version import code_version
@@ -32,32 +32,20 @@ from spaql.runner.record import KILLED, Failure
 from spaql.runner.run_spec import Run, from_specification
 
 _MOST_STILLBORN = 3
+_Receive = Callable[["Child", bytes | None], object]
 _FIRST = 5.0  # seconds that the first run of a process may take beyond its time, because it compiles
 
 
 class Child:
     """A worker process and the runs it has.
 
-    Parameters
-    ----------
-    receive
-        Called from another thread with the child and each of its frames, and with None at its end; hand both back to
-        `take` in the engine's own thread.
-    algorithms
-        To compile before its first run.
-    timeout
-        Seconds that a run may take, or None.
-    paths
-        Folders to import from, after those of this process.
+    `receive` is called from another thread with the child and each of its frames, and with None at its end; hand both
+    to `take` in the engine's own thread.  `algorithms` are compiled before the first run, whose time-out is `timeout`;
+    `paths` are folders to import from, after those of this process.
     """
 
     def __init__(
-        self,
-        receive: Callable[[Child, bytes | None], object],
-        *,
-        algorithms: Sequence[str],
-        timeout: float | None,
-        paths: Sequence[str],
+        self, receive: _Receive, *, algorithms: Sequence[str], timeout: float | None, paths: Sequence[str]
     ) -> None:
         self._timeout = timeout
         self._chunks: deque[list[Run]] = deque()
@@ -77,7 +65,7 @@ class Child:
         threading.Thread(target=self._listen, args=(receive,), daemon=True, name="spaql worker").start()
         self._send(encode({"paths": list(paths), "algorithms": list(algorithms)}))
 
-    def _listen(self, receive: Callable[[Child, bytes | None], object]) -> None:
+    def _listen(self, receive: _Receive) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as stream:
             while (body := read_frame(stream)) is not None:
@@ -173,22 +161,14 @@ def _killed(status: int) -> Failure:
 
 
 class Processes(Engine):
-    """Runs in processes.
+    """Runs in processes; for the parameters see `make_engine` and `Child`.
 
-    Parameters
-    ----------
-    workers
-        Runs at once.
-    timeout
-        Seconds that a run may take, the first of a process a few more; None for no limit.
-    algorithms
-        To compile first, so that no run's time is spent on it.
-    paths
-        Folders to import from, after those of this process; None for the current one.
+    The first run of a process may take a few seconds longer than its time-out.
     """
 
     name = "processes"
     chunk_seconds = 0.3
+    workers = 1
 
     def __init__(
         self,
@@ -197,34 +177,23 @@ class Processes(Engine):
         algorithms: Sequence[str] = (),
         paths: Sequence[str] | None = None,
     ) -> None:
-        self._count = workers
-        self._timeout = timeout
-        self._algorithms = tuple(algorithms)
-        self._paths = tuple([os.getcwd()] if paths is None else paths)
+        self.workers = workers
+        paths = [os.getcwd()] if paths is None else paths
+        self._settings: dict[str, Any] = {"timeout": timeout, "algorithms": algorithms, "paths": paths}
         self._frames: SimpleQueue[tuple[Child, bytes | None]] = SimpleQueue()
         self._children: list[Child] = []
         self._stillborn = 0
         self._outcomes: list[Outcome] = []  # not collected yet, where an error came in between
         self._waiting: deque[list[Run]] = deque()
 
-    @property
-    def workers(self) -> int:
-        """Processes."""
-        return self._count
-
-    def __enter__(self) -> Self:
-        for _ in range(self._count):
+    def start(self) -> None:
+        """Start the children."""
+        for _ in range(self.workers):
             self._hire()
-        return self
 
     def _hire(self) -> None:
         try:
-            child = Child(
-                lambda child, body: self._frames.put((child, body)),
-                algorithms=self._algorithms,
-                timeout=self._timeout,
-                paths=self._paths,
-            )
+            child = Child(lambda child, body: self._frames.put((child, body)), **self._settings)
         except OSError as error:
             raise EngineError(f"worker process: it cannot be started: {error.strerror or error}") from error
         self._children.append(child)

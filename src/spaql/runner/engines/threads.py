@@ -12,9 +12,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Self
 
-from spaql.runner.engines.engine import Engine, Lost, Outcome, Stopped, attempt_within, overdue
+from spaql.runner.engines.engine import Engine, Lost, Outcome, Stopped, attempt, overdue
 from spaql.runner.run_spec import Run
 
 _GRACE = 2.0  # seconds beyond the time-out before a run that does not respond is abandoned
@@ -31,21 +30,14 @@ class _Worker:
 
 
 class Threads(Engine):
-    """Runs in threads.
-
-    Parameters
-    ----------
-    workers
-        Runs at once.
-    timeout
-        Seconds that a run may take; None for no limit.
-    """
+    """Runs in threads; for the parameters see `make_engine`."""
 
     name = "threads"
     chunk_seconds = 0.1
+    workers = 1
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
-        self._count = workers
+        self.workers = workers
         self._timeout = timeout
         self._tasks: SimpleQueue[list[Run] | None] = SimpleQueue()
         self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
@@ -54,15 +46,10 @@ class Threads(Engine):
         self._workers: list[_Worker] = []
         self._threads: list[threading.Thread] = []
 
-    @property
-    def workers(self) -> int:
-        """Threads."""
-        return self._count
-
-    def __enter__(self) -> Self:
-        for _ in range(self._count):
+    def start(self) -> None:
+        """Start the threads."""
+        for _ in range(self.workers):
             self._hire()
-        return self
 
     def _hire(self) -> None:
         worker = _Worker()
@@ -98,7 +85,7 @@ class Threads(Engine):
                     outcomes.append(Outcome(first, overdue(self._timeout)))
                     outcomes += [Outcome(run, Lost()) for run in rest]
             self._workers = [worker for worker in self._workers if not worker.abandoned]
-        for _ in range(self._count - len(self._workers)):
+        for _ in range(self.workers - len(self._workers)):
             self._hire()
         return outcomes
 
@@ -119,7 +106,7 @@ class Threads(Engine):
                 with self._lock:
                     worker.since = time.monotonic()
                 try:
-                    result = attempt_within(run, self._timeout, lambda: self._stop.is_set() or worker.abandoned)
+                    result = attempt(run, self._timeout, lambda: self._stop.is_set() or worker.abandoned)
                 except Stopped:  # nobody waits for the result
                     return
                 with self._lock:

@@ -23,7 +23,7 @@ from spaql.runner.store import STORE, Store
 
 STUDY = "study.json"
 FAILURES = 5  # shown by default
-_ACTIVE = ("starts", "runs")  # states of a process that has not ended
+_ACTIVE = ("starting", "running")  # states of a process that has not ended
 _RECENT = 5.0  # seconds
 
 
@@ -129,7 +129,7 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
     else:  # a study of several stages stores the progress of the current one only
         failed = sum(kinds.values())
         total = done + failed + left
-    seconds = progress["told"] - progress["began"] if progress else 0.0
+    seconds = progress["updated"] - progress["began"] if progress else 0.0
     finished, remaining = progress.get("done_now"), current.get("seconds_left")
     return Status(
         total=total,
@@ -138,7 +138,7 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
         running=current.get("running", 0) if running else 0,
         state="running" if running else "stopped" if left else "finished",
         rate=finished / seconds if finished and seconds > 0 and current else None,
-        seconds_left=max(0.0, remaining - (now - progress["told"])) if running and remaining is not None else None,
+        seconds_left=max(0.0, remaining - (now - progress["updated"])) if running and remaining is not None else None,
         **{name: current.get(name) for name in ("engine", "workers", "host", "process")},
         kinds=kinds,
         failures=last,
@@ -156,10 +156,10 @@ def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> 
     """Return whether a process performs runs, from the last progress, and whether the store was locked at a time."""
     if locked:
         return True
-    if progress.get("state") not in _ACTIVE or abs(now - progress["told"]) >= _RECENT:
+    if progress.get("state") not in _ACTIVE or abs(now - progress["updated"]) >= _RECENT:
         return False
     # On this computer nobody held the lock, but a process may have taken it since.
-    return locked is None or progress["host"] != socket.gethostname() or bool(progress["told"] >= now)
+    return locked is None or progress["host"] != socket.gethostname() or bool(progress["updated"] >= now)
 
 
 def is_locked(store: Path) -> bool | None:
