@@ -1,4 +1,11 @@
-"""Agents: SPAQL, the published ones, and the baselines they are measured against."""
+"""Agents: the published algorithms, Tessera, baselines, and any class of the user's own.
+
+`registry` knows every algorithm, declared next to its class: `algorithms`, `resolve`, `register`.  `base.Agent` is what
+all agents have (`learn`, `evaluate`, `predict`, `save`, `load`) and `readable` what can be read off a policy; `foreign`
+wraps classes from outside.  `spaql`, `aql` and `tessera` are rules over `q_learning`, `rollouts` and `training`;
+`callbacks`, `loggers`, `diagnosis` and `files` are used with any of them.  The package imports `viz`, `explain`,
+`export`, `gym` and everything below, never the runner or studies.
+"""
 
 from spaql.agents.aql import AQL
 from spaql.agents.base import Agent

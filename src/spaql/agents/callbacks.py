@@ -1,13 +1,12 @@
-"""Callbacks for `learn`: what to do while an agent learns.
+"""Callbacks for `learn`: functions and objects that are called while an agent learns.
 
-    agent.learn(total_timesteps=100_000, callback=[Evaluate(every=10_000), Log(CSVLogger("run.csv"))])
+    agent.learn(100_000, callback=[Evaluate(every=10_000), Log(CSVLogger("run.csv"))])
 
-A callback may be a function of the agent, which is called after every chunk of learning, about ten times a second, and
-stops it by returning False; or a `Callback`, which says at which step it wants to be called.  The kernel pauses there,
-between two iterations, and goes on as if nothing had happened: with and without callbacks the agent learns the same,
-bit for bit.  That does not hold for a callback that plays in the environment that is learned on: by itself, or by an
-evaluation where the environment can be neither made nor copied again (a `UserWarning` says so; give a function that
-makes a new one each time).
+A function of the agent is called after every chunk of learning, about ten times a second, and stops it by returning
+False; a `Callback` says at which step it wants to be called.  The kernel pauses there, between two iterations: the
+agent learns the same with and without callbacks, bit for bit, unless one steps the environment that is learned on.  An
+evaluation does so where the environment can be neither made nor copied again (a `UserWarning` says so; give a function
+that makes a new one each time).
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ CHECKPOINT = "steps-{}.spaql"
 class Callback:
     """Base of all callbacks; one belongs to one agent.
 
-    `begin`, `call` and `end` may look at the agent, evaluate it and save it; they must not let it learn.
+    `begin`, `call` and `end` may read, evaluate and save the agent; they must not let it learn.
     """
 
     def begin(self, agent: Any) -> None:
-        """Called once before learning."""
+        """Run once before learning."""
 
     def due(self, agent: Any) -> int | None:
-        """Training and selection steps, since the agent was made, at which to be called next.
+        """Return the `num_timesteps` at which to be called next; None for every chunk.
 
-        Asked after `begin` and after every `call`.  The call comes after the iteration that reaches the step; or at the
-        end, where `total_timesteps` goes so far but leaves no room for that iteration.  None: after every chunk.
+        Called after `begin` and after every `call`.  The call comes after the iteration that reaches the step; or at
+        the end, where `total_timesteps` goes so far but leaves no room for that iteration.
         """
         return None
 
     def call(self, agent: Any) -> bool | None:
-        """What to do; False stops learning."""
+        """Run when due; False stops learning."""
         raise NotImplementedError
 
     def end(self, agent: Any) -> None:
-        """Called once after learning, also after an exception or Ctrl-C."""
+        """Run once after learning, also after an exception or Ctrl-C."""
 
 
 #: what `learn` takes
@@ -65,17 +64,18 @@ class Watch:
     """The callbacks around one call of `learn`, and when each of them is due."""
 
     def __init__(self, callback: Callbacks | None, agent: Any) -> None:
-        self._callbacks = _listed(callback)
+        given = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
+        self._callbacks = [_check_callback(each) for each in given]
         self._agent = agent
         self._due: list[int | None] = []
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as ends:
-            for each in self._callbacks:
-                each.begin(self._agent)
-                ends.callback(each.end, self._agent)
-            self._due = [self._ask(each) for each in self._callbacks]
+            for callback in self._callbacks:
+                callback.begin(self._agent)
+                ends.callback(callback.end, self._agent)
+            self._due = [self._next(callback) for callback in self._callbacks]
             self._ends = ends.pop_all()
         return self
 
@@ -84,23 +84,23 @@ class Watch:
     ) -> None:
         self._ends.__exit__(kind, error, trace)
 
-    def _ask(self, callback: Callback) -> int | None:
+    def _next(self, callback: Callback) -> int | None:
         due = callback.due(self._agent)
         return due if due is None else check_whole(due, f"{type(callback).__name__}.due", 0)
 
     def pause(self, budget: int, least: int) -> int:
-        """Step count that the kernel is not to pass: the budget or the next due step, but no less than `least`."""
+        """Return the step count at which to pause: the budget or the next due step, but no less than `least`."""
         return min([budget, *(max(due, least) for due in self._due if due is not None)])
 
     def call(self, reached: int) -> bool:
-        """Call all that are due at a step count; whether learning goes on."""
+        """Call all that are due at a step count; return whether learning goes on."""
         goes_on = True
-        for place, each in enumerate(self._callbacks):
+        for place, callback in enumerate(self._callbacks):
             due = self._due[place]
             if due is None or due <= reached:
-                answer = each.call(self._agent)
+                answer = callback.call(self._agent)
                 goes_on &= not (isinstance(answer, bool | np.bool_) and not answer)
-                self._due[place] = self._ask(each)
+                self._due[place] = self._next(callback)
         return goes_on
 
 
@@ -114,33 +114,21 @@ class _Function(Callback):
         return self._function(agent)
 
 
-def _listed(callback: Any) -> list[Callback]:
-    """Whatever `learn` takes as a list of callbacks."""
-    if callback is None:
-        return []
-    return [_one(each) for each in (callback if isinstance(callback, list | tuple) else [callback])]
-
-
-def _one(callback: Any) -> Callback:
+def _check_callback(callback: Any) -> Callback:
     if isinstance(callback, Callback):
         return callback
     if isinstance(callback, type):
-        raise ParameterError(f"callback: {callback.__name__} is a class; hand over one of its kind")
+        raise ParameterError(f"callback: {callback.__name__} is a class; give an instance of it")
     if not callable(callback):
         raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {callback!r:.80}")
     return _Function(callback)
 
 
-def _steps(agent: Any) -> int:
-    return int(agent.training_steps + agent.selection_steps)
-
-
-def _made(folder: Path) -> None:
-    """Make a folder, or a sentence about why that is impossible."""
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"folder {str(folder)!r} cannot be made: {error.strerror}; choose another") from None
+        raise OutputError(f"folder {str(folder)!r} cannot be made: {error.strerror}; choose another") from error
 
 
 class _Regular(Callback):
@@ -150,7 +138,7 @@ class _Regular(Callback):
         self.every = check_whole(every, "every", 1)
 
     def due(self, agent: Any) -> int:
-        return (_steps(agent) // self.every + 1) * self.every
+        return int(agent.num_timesteps // self.every + 1) * self.every
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +153,11 @@ class Result:
 
 
 class Evaluate(_Regular):
-    """Evaluate the agent every so many environment steps.
+    """Evaluate the agent every n environment steps.
 
-    The episodes are played on an environment of their own, with the same random numbers every time, so that scores
-    can be compared.  `agent.evaluate` has others, unless it is given the same seed: what it says of the best agent is
-    not biased by the choice.
+    The episodes are played on an environment of their own, with the same random numbers every time, so that results
+    can be compared.  `agent.evaluate` has others, unless it is given the same seed, so that its result for the best
+    agent is not biased by the choice; nothing is recorded with the agent.
 
     Parameters
     ----------
@@ -178,11 +166,11 @@ class Evaluate(_Regular):
     episodes
         Of one evaluation, at least 2; they count towards no budget.
     seed
-        Of the evaluations; None makes one from the agent's.
+        Of the evaluations; None derives one from the agent's.
     stop_at
         Stop learning when the mean return is this or more.
     patience
-        Stop learning after so many evaluations in a row, of one call of `learn`, that were no better than the best.
+        Stop learning after n evaluations in a row, of one call of `learn`, that were no better than the best.
     save_best
         A file to save the agent to whenever its mean is the best so far.
 
@@ -196,8 +184,8 @@ class Evaluate(_Regular):
     Examples
     --------
     >>> import spaql
-    >>> evaluate = spaql.agents.callbacks.Evaluate(every=1000, stop_at=4.0)
-    >>> agent = spaql.Tessera("oil", seed=0).learn(total_timesteps=10_000, callback=evaluate)
+    >>> evaluate = spaql.callbacks.Evaluate(every=1000, stop_at=4.0)
+    >>> agent = spaql.Tessera("oil", seed=0).learn(10_000, callback=evaluate)
     >>> [result.steps for result in evaluate.results]
     [1000]
     """
@@ -223,18 +211,18 @@ class Evaluate(_Regular):
         self._no_better = 0
 
     def begin(self, agent: Any) -> None:
-        """Make the folder of `save_best`, and be patient anew."""
+        """Make the folder of `save_best`, and reset the patience."""
         self._no_better = 0
         if self.save_best is not None:
-            _made(self.save_best.parent)
+            _make_folder(self.save_best.parent)
 
     def call(self, agent: Any) -> bool:
-        """Evaluate, save, and say whether to go on."""
+        """Evaluate and save; return whether to go on."""
         seed = self.seed
         if seed is None:
             seed = int(generator(agent.seed, Purpose.WATCHING).integers(2**63))
         evaluation = agent.evaluate(self.episodes, seed=seed)
-        result = Result(_steps(agent), agent.iterations, evaluation.mean, *evaluation.interval)
+        result = Result(agent.num_timesteps, agent.iterations, evaluation.mean, *evaluation.interval)
         self.results.append(result)
         self._no_better += 1
         if self.best is None or result.mean > self.best.mean:
@@ -246,7 +234,7 @@ class Evaluate(_Regular):
 
 
 class Checkpoint(_Regular):
-    """Save the agent every so many environment steps, as `steps-<n>.spaql` or under a name of your own.
+    """Save the agent every n environment steps, as `steps-<n>.spaql` or under another name.
 
     Parameters
     ----------
@@ -257,7 +245,7 @@ class Checkpoint(_Regular):
     keep
         How many of the files that this callback wrote to keep, the last ones; None keeps all.
     name
-        Of the files; {} stands for the steps so far.  Without it there is one file, written over each time.
+        Of the files; {} stands for the steps so far.  Without it there is one file, replaced each time.
 
     Attributes
     ----------
@@ -278,11 +266,11 @@ class Checkpoint(_Regular):
 
     def begin(self, agent: Any) -> None:
         """Make the folder."""
-        _made(self.folder)
+        _make_folder(self.folder)
 
     def call(self, agent: Any) -> None:
-        """Save the agent, and remove what is not to be kept; the new file is there before an old one goes."""
-        path = self.folder / self.name.replace("{}", str(_steps(agent)))
+        """Save the agent, then remove files that are not to be kept."""
+        path = self.folder / self.name.replace("{}", str(agent.num_timesteps))
         agent.save(path)
         self.files = [*(file for file in self.files if file != path), path]
         while self.keep is not None and len(self.files) > self.keep:
@@ -290,13 +278,7 @@ class Checkpoint(_Regular):
 
 
 class StopAfter(Callback):
-    """Stop learning after so many seconds, at the end of the chunk of iterations then under way.
-
-    Parameters
-    ----------
-    seconds
-        Of one call of `learn`, by the clock on the wall.
-    """
+    """Stop learning after a number of `seconds` of one call of `learn`, at the end of the current chunk."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = check_number(seconds, "seconds", least=0.0, above=True)
@@ -307,27 +289,27 @@ class StopAfter(Callback):
         self._end = time.perf_counter() + self.seconds
 
     def call(self, agent: Any) -> bool:
-        """Whether there is time left."""
+        """Return whether there is time left."""
         return time.perf_counter() < self._end
 
 
 class Log(Callback):
-    """Hand the rows of `agent.history` to loggers while they come.
+    """Pass the rows of `agent.history` to loggers while they come.
 
     Each row is a dict: `iteration`, counted from 1, `seconds` since `learn` was called, and the columns of
-    `spaql.agents.training.ROW`.  Seconds are taken when a chunk of rows is handed over, so they are the same for all its rows.
+    `spaql.agents.training.ROW`.  All rows of a chunk have the same seconds.
 
     Parameters
     ----------
     *loggers
-        See `spaql.agents.loggers`.
+        See `spaql.loggers`.
     every
-        Hand over only every so manieth iteration.
+        Log every n-th iteration.
 
     Examples
     --------
     >>> import spaql
-    >>> log = spaql.agents.callbacks.Log(spaql.agents.loggers.CSVLogger("run.csv"))  # doctest: +SKIP
+    >>> log = spaql.callbacks.Log(spaql.loggers.CSVLogger("run.csv"))  # doctest: +SKIP
     >>> agent = spaql.Tessera("oil").learn(iterations=1000, callback=log)  # doctest: +SKIP
     """
 
@@ -339,7 +321,7 @@ class Log(Callback):
             raise ParameterError("loggers: expected at least one")
         self.loggers = loggers
         self.every = check_whole(every, "every", 1)
-        self._given: list[int] = []  # iterations that each logger has seen
+        self._given: list[int] = []  # iterations that each logger has been given
         self._start = 0.0
 
     def begin(self, agent: Any) -> None:
@@ -354,25 +336,24 @@ class Log(Callback):
             raise
 
     def call(self, agent: Any) -> None:
-        """Hand over what is new."""
+        """Pass on the new rows."""
         seconds = round(time.perf_counter() - self._start, 3)
         before = min(self._given)
         new = agent._rows_after(before)
         last = before + len(new)
         for place, logger in enumerate(self.loggers):
             first = -(-(self._given[place] + 1) // self.every) * self.every
+            chosen = new[first - before - 1 :: self.every].tolist()
             rows = [
                 {"iteration": iteration, "seconds": seconds} | dict(zip(new.dtype.names, values, strict=True))
-                for iteration, values in zip(
-                    range(first, last + 1, self.every), new[first - before - 1 :: self.every].tolist(), strict=True
-                )
+                for iteration, values in zip(range(first, last + 1, self.every), chosen, strict=True)
             ]
             if rows:
                 logger.write(rows)
             self._given[place] = last
 
     def end(self, agent: Any) -> None:
-        """Hand over the rest, and close all loggers."""
+        """Pass on the rest, and close all loggers."""
         try:
             self.call(agent)
         finally:

@@ -143,7 +143,8 @@ def resolve(name: str) -> Entry:
     cls = getattr(import_module(module, f"algorithm {name!r}"), attribute, None)
     if not isinstance(cls, type) or not all(callable(getattr(cls, method, None)) for method in ("learn", "predict")):
         raise ParameterError(
-            f"algorithm {name!r}: expected a class with learn(total_timesteps=) and predict(observation), got {cls!r:.80}"
+            f"algorithm {name!r}: expected a class with learn(total_timesteps=) and predict(observation), "
+            f"got {cls!r:.80}"
         )
     return Entry(name, getattr(cls, "label", cls.__name__), cls)
 

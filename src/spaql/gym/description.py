@@ -12,16 +12,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import gymnasium
-import numpy as np
 
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
+from spaql.gym.calls import find_environment
 from spaql.gym.encoding import Observations
-from spaql.gym.problem import GymnasiumProblem, find_environment
+from spaql.gym.problem import GymnasiumProblem
 from spaql.gym.resolve import resolve_problem
 from spaql.gym.space_json import space_from_json, space_to_json
 from spaql.partition.spaces import Actions, Box, Discrete
 from spaql.problems import PROBLEMS
-from spaql.problems.base import LONGEST, Frame, Plain, Playable, World
+from spaql.problems.base import LONGEST, Frame, Plain, Playable, World, make_frame
 from spaql.validation import check_whole
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
@@ -385,9 +385,7 @@ class AbsentProblem(Plain):
 
     def frame(self, copies: int) -> Frame:
         """Memory for so many episodes, though none will be played."""
-        rows = np.zeros((1, self.states.dimensions))
-        actions = np.zeros((1, self.actions.dimensions))
-        return Frame(rows, rows.copy(), actions, np.zeros((1, 2)), np.zeros(copies), np.zeros(1, np.int64))
+        return make_frame(1, self.states.dimensions, self.actions.dimensions, episodes=copies)
 
     def check(self, status: int, where: str) -> None:
         """Nothing was played."""

@@ -23,14 +23,11 @@ from __future__ import annotations
 import copy
 import ctypes
 import math
-import re
 import signal
 import threading
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -39,7 +36,19 @@ from numpy.typing import NDArray
 
 from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym.callback import bridge
-from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, line, one_number
+from spaql.gym.calls import (
+    draw_seed,
+    find_environment,
+    find_generator,
+    find_limit,
+    get_space,
+    is_unpacking,
+    name_env,
+    not_five,
+    seed_of_state,
+    start_episode,
+)
+from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, one_number
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.base import (
@@ -53,12 +62,12 @@ from spaql.problems.base import (
     Frame,
     Playable,
     World,
+    make_frame,
 )
 from spaql.validation import check_number, check_whole, restore_generator
 
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
-_SEEDS = 2**31
 
 
 class GymnasiumProblem(Playable):
@@ -128,32 +137,13 @@ class GymnasiumProblem(Playable):
         self._make = make or opened
         if isinstance(environment, str):
             self.module = environment.rpartition(":")[0]
-        limit = _limit(self.env)
+        limit = find_limit(self.env)
         self.unlimited = horizon is None and limit is None
         if horizon is None:
             horizon = _UNLIMITED if limit is None else limit
-        self._set(
-            _named(self.env), _space(self.env, "observation_space"), _space(self.env, "action_space"), horizon, seed
-        )
-        self.periodic = [self._place(name, "periodic") for name in _listed(periodic)]
-        low, high, known = self._declared(bounds)
-        if not known.all():
-            low, high = self._learned(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
-        self.states = Box(low, high, "bounds")
-        self._build()
-
-    def _set(self, name: str, observation_space: Any, action_space: Any, horizon: Any, seed: Any) -> None:
-        self.name = name
-        self.observations = Observations(observation_space)
-        self.moves = Moves(action_space)
-        self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
-        self.names = self.observations.names
-        self.actions = self.moves.actions
-        self.rewards = None
-        self.model = None
-        self.arguments = {"environment": self.name, "horizon": self.horizon}
-        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self.warm_up_steps = 0
+        spaces = get_space(self.env, "observation_space"), get_space(self.env, "action_space")
+        self._describe(name_env(self.env), *spaces, horizon, seed)
+        self._set_ranges(bounds, periodic, warm_up)
 
     @classmethod
     def unopened(
@@ -168,26 +158,42 @@ class GymnasiumProblem(Playable):
         seed: int,
         make: Callable[[], Any],
     ) -> GymnasiumProblem:
-        """A problem without its environment, which `make` makes when it is first played; all bounds are given."""
+        """Return a problem without its environment, which `make` makes when it is first played."""
         problem = cls.__new__(cls)
         problem._make = make
-        problem._set(name, observation_space, action_space, horizon, seed)
-        problem.periodic = [problem._place(name, "periodic") for name in _listed(periodic)]
-        low, high, known = problem._declared(bounds)
-        if not known.all():
-            raise ParameterError("bounds: some are missing")
-        problem.states = Box(low, high, "bounds")
-        problem._build()
+        problem._describe(name, observation_space, action_space, horizon, seed)
+        problem._set_ranges(bounds, periodic, None)
         return problem
+
+    def _describe(self, name: str, observation_space: Any, action_space: Any, horizon: Any, seed: Any) -> None:
+        self.name = name
+        self.observations, self.moves = Observations(observation_space), Moves(action_space)
+        self.names, self.actions = self.observations.names, self.moves.actions
+        self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
+        self.rewards = self.model = None
+        self.arguments = {"environment": name, "horizon": self.horizon}
+        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
+        self.warm_up_steps = 0
+
+    def _set_ranges(self, bounds: Mapping[Any, Any] | None, periodic: Any, warm_up: int | None) -> None:
+        several = isinstance(periodic, Iterable) and not isinstance(periodic, str)
+        self.periodic = [self._place(name, "periodic") for name in (periodic if several else [periodic])]
+        low, high, known = self._declare_ranges(bounds)
+        if not known.all():
+            if warm_up is None:
+                raise ParameterError("bounds: some are missing")
+            low, high = self._learn_ranges(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
+        self.states = Box(low, high, "bounds")
+        self._build()
 
     @property
     def env(self) -> Any:
         """The environment, made now where it was only remembered."""
         if self._env is None and self._make is not None:
             made = self._make()
-            names = Observations(_space(made, "observation_space")).names
-            actions = Moves(_space(made, "action_space")).actions
-            if names != self.names or not _alike(actions, self.actions):
+            names = Observations(get_space(made, "observation_space")).names
+            actions = Moves(get_space(made, "action_space")).actions
+            if names != self.names or not _same_actions(actions, self.actions):
                 raise ParameterError(
                     f"environment: {self.name!r} has other observations or actions now than when it was learned on; "
                     "give the one that was: load(path, env=...)"
@@ -214,7 +220,7 @@ class GymnasiumProblem(Playable):
             return int(name)
         raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
 
-    def _declared(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
+    def _declare_ranges(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
         """Ranges from the space and the user, and which of them are known."""
         low, high = self.observations.low.copy(), self.observations.high.copy()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -237,13 +243,13 @@ class GymnasiumProblem(Playable):
             low[same], high[same] = low[same] - margin, high[same] + margin
         return low, high, known
 
-    def _learned(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
+    def _learn_ranges(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
         """Ranges with the unknown ones taken from a warm-up of random actions."""
         random = generator(self.seed, Purpose.WARM_UP)
         row = np.empty(len(self.observations))
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
-        self.env.action_space.seed(_drawn(random))
+        self.env.action_space.seed(draw_seed(random))
         played = elapsed = 0
 
         def see() -> None:
@@ -252,7 +258,7 @@ class GymnasiumProblem(Playable):
                 self._refuse(row, f"in step {played} of the warm-up")
 
         try:
-            observation = _start(self.env.reset, _drawn(random))
+            observation = start_episode(self.env.reset, draw_seed(random))
             for step in range(steps + 1):
                 see()
                 rows[step] = row
@@ -263,14 +269,14 @@ class GymnasiumProblem(Playable):
                 try:
                     observation, _, terminated, truncated, _ = outcome
                 except (TypeError, ValueError) as error:
-                    raise _not_five(error) from None
+                    raise not_five(error) from error
                 if terminated or truncated or elapsed >= self.horizon:
                     see()
                     rows[step] = row  # the last observation counts, not the first
-                    observation = _start(self.env.reset, None)
+                    observation = start_episode(self.env.reset, None)
                     elapsed = 0
         except Misfit as misfit:
-            raise self._fault(misfit, f"in step {played} of the warm-up") from None
+            raise self._fault(misfit, f"in step {played} of the warm-up") from misfit
         self.warm_up_steps = steps
         for at in np.flatnonzero(~known):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
@@ -301,7 +307,7 @@ class GymnasiumProblem(Playable):
         self._began = False  # whether that was in a reset
         self._stop = False
         self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
-        self._next_seed: int | None = _drawn(self._seeds)
+        self._next_seed: int | None = draw_seed(self._seeds)
         self._left_off = None
 
     def _connected(self) -> World:
@@ -330,7 +336,7 @@ class GymnasiumProblem(Playable):
         def move(what: int) -> int:
             try:
                 if what >= 0:
-                    observation, gained, terminated, truncated, _ = play(read(what))  # see `_of_unpacking`
+                    observation, gained, terminated, truncated, _ = play(read(what))  # see `is_unpacking`
                     try:
                         reward[0] = gained if gained.__class__ in numbers else one_number(gained)
                     except ValueError:  # of a whole number without end
@@ -346,14 +352,14 @@ class GymnasiumProblem(Playable):
                 seed, self._next_seed = self._next_seed, None
                 if self._left_off is not None:
                     state, self._left_off = self._left_off, None
-                    _start(restart, _seed_of(state))  # for what draws from generators of its own
+                    start_episode(restart, seed_of_state(state))  # for what draws from generators of its own
                     inside.np_random.bit_generator.state = state
-                elif seed is None and _generator(inside) is None:  # it goes on with what a file cannot hold
-                    seed = _drawn(self._seeds)
-                write(_start(restart, seed))
+                elif seed is None and find_generator(inside) is None:  # it goes on with what a file cannot hold
+                    seed = draw_seed(self._seeds)
+                write(start_episode(restart, seed))
                 return RAN
             except BaseException as error:  # all of them: none may cross compiled code
-                self._error = _not_five(error) if _of_unpacking(error) else error
+                self._error = not_five(error) if is_unpacking(error) else error
                 self._began = what < 0
                 return 0
 
@@ -418,14 +424,7 @@ class GymnasiumProblem(Playable):
 
     def frame(self, copies: int) -> Frame:
         """Memory for so many episodes; one environment lives in it at a time."""
-        return Frame(
-            states=np.zeros((1, 1)),
-            points=np.zeros((1, self.states.dimensions)),
-            actions=np.zeros((1, self.actions.dimensions)),
-            outcomes=np.zeros((1, 2)),
-            returns=np.zeros(copies),
-            who=np.zeros(1, np.int64),
-        )
+        return make_frame(1, self.states.dimensions, self.actions.dimensions, width=1, episodes=copies)
 
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
@@ -455,7 +454,7 @@ class GymnasiumProblem(Playable):
         fresh._env, fresh._ours = self._twin()
         fresh.seed = seed
         fresh._build()
-        fresh._next_seed = _drawn(generator(seed, Purpose.EVALUATION_ENVIRONMENT))
+        fresh._next_seed = draw_seed(generator(seed, Purpose.EVALUATION_ENVIRONMENT))
         return fresh
 
     def close(self) -> None:
@@ -484,7 +483,7 @@ class GymnasiumProblem(Playable):
         except Exception:  # whatever an environment holds that cannot be copied
             other._env, _ = self._twin()
             if seed is None:  # it knows nothing of the random numbers so far
-                seed = _drawn(seeds)
+                seed = draw_seed(seeds)
         other._build()
         other._seeds, other._next_seed, other._left_off = seeds, seed, left_off
         other._tally[:] = self._tally
@@ -493,10 +492,10 @@ class GymnasiumProblem(Playable):
     def with_env(self, env: Any) -> GymnasiumProblem:
         """The same ranges on another environment."""
         make, opened = find_environment(env)
-        names = Observations(_space(opened, "observation_space")).names
-        if names != self.names or not _alike(Moves(_space(opened, "action_space")).actions, self.actions):
+        names = Observations(get_space(opened, "observation_space")).names
+        if names != self.names or not _same_actions(Moves(get_space(opened, "action_space")).actions, self.actions):
             raise ParameterError(
-                f"env: {_named(opened)!r} has other observations or actions than {self.name!r}, on which was learned"
+                f"env: {name_env(opened)!r} has other observations or actions than {self.name!r}, on which was learned"
             )
         ends = zip(self.states.low, self.states.high, strict=True)
         ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
@@ -519,7 +518,7 @@ class GymnasiumProblem(Playable):
         """
         state, seed = self._left_off, self._next_seed
         if seed is None and state is None and self._env is not None:
-            random = _generator(self._env.unwrapped)
+            random = find_generator(self._env.unwrapped)
             state = None if random is None else random.bit_generator.state
         return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": seed, "generator": state}
 
@@ -558,126 +557,15 @@ class GymnasiumProblem(Playable):
                 UserWarning,
                 stacklevel=4,  # who called `evaluate`
             )
-        self._next_seed = _drawn(self._seeds)  # or learning would go on with the other's random numbers
+        self._next_seed = draw_seed(self._seeds)  # or learning would go on with the other's random numbers
         return self.env, False
 
 
-def _drawn(random: np.random.Generator) -> int:
-    """A seed for an environment."""
-    return int(random.integers(_SEEDS))
-
-
-def _generator(inside: Any) -> np.random.Generator | None:
-    """The generator behind an environment's `np_random`, without its wrappers, if JSON can hold its state."""
-    random = getattr(inside, "_np_random", None)
-    fits = isinstance(random, np.random.Generator) and isinstance(random.bit_generator, np.random.PCG64)
-    return random if fits else None
-
-
-def _seed_of(state: Mapping[str, Any]) -> int:
-    """A seed that is another one for every state of a generator."""
-    return zlib.crc32(repr(sorted(state["state"].items())).encode()) % _SEEDS
-
-
-def call_maker(make: Callable[[], Any]) -> Any:
-    """Call a function that makes an environment or problem, or say in one sentence why that is impossible."""
-    name = make.args[0] if isinstance(make, partial) and make.func is gymnasium.make else None
-    try:
-        made = make()
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        if name is None:
-            raise
-        reason = str(error).strip().splitlines()[0]
-        raise ParameterError(f"environment: {name!r} cannot be made: {reason}") from None
-    except TypeError as error:
-        if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised within it
-            raise
-        raise ParameterError(
-            f"environment: {make!r:.80} needs arguments; give a function that needs none, such as lambda: make(...)"
-        ) from None
-    if isinstance(made, gymnasium.Env | Playable):
-        return made
-    raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
-
-
-def find_environment(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
-    """How to make the environment, where that is known, and one of it."""
-    if isinstance(environment, gymnasium.Env):
-        return None, environment
-    make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    if not callable(make) or not isinstance(made := call_maker(make), gymnasium.Env):
-        raise ParameterError(
-            "environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got "
-            f"{environment!r:.80}"
-        )
-    return make, made
-
-
-def _alike(actions: Actions, others: Actions) -> bool:
+def _same_actions(actions: Actions, others: Actions) -> bool:
     """Whether both are the same set."""
     if isinstance(actions, Discrete) or isinstance(others, Discrete):
         return isinstance(actions, Discrete) and isinstance(others, Discrete) and actions.count == others.count
     return np.array_equal(actions.low, others.low) and np.array_equal(actions.high, others.high)
-
-
-def _named(env: Any) -> str:
-    return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
-
-
-def _space(env: Any, what: str) -> Any:
-    """One of the two spaces of an environment, or a sentence where it has none."""
-    try:
-        return getattr(env, what)
-    except AttributeError as error:
-        if error.name != what:  # a fault of its own code
-            raise
-        raise ParameterError(
-            f"environment: {_named(env)!r} has no {what}; set self.{what} to one of gymnasium.spaces in its __init__"
-        ) from None
-
-
-def _start(reset: Callable[..., Any], seed: int | None) -> Any:
-    """The first observation of an episode; `Misfit` where `reset` is not as Gymnasium has it."""
-    try:
-        told = reset(seed=seed) if seed is not None else reset()
-    except TypeError as error:
-        if error.__traceback__ is None or error.__traceback__.tb_next is not None or "'seed'" not in str(error):
-            raise
-        raise Misfit("takes no seed in reset", "reset must take seed and options by name") from None
-    if isinstance(told, tuple | list) and len(told) == 2:
-        return told[0]
-    raise Misfit(f"returned {line(told)} from reset", "reset must return two values, an observation and a dict")
-
-
-def _of_unpacking(error: BaseException) -> bool:
-    """Whether an error is of the line that takes apart what a step returned, not of the step; costs steps nothing."""
-    trace = error.__traceback__
-    return isinstance(error, TypeError | ValueError) and "unpack" in str(error) and not (trace and trace.tb_next)
-
-
-def _not_five(error: BaseException) -> Misfit:
-    """For a step that did not return five values."""
-    counted = re.search(r"got (\d+)", str(error))
-    few = "no tuple" if isinstance(error, TypeError) else "more than five values"
-    must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"
-    return Misfit(f"returned {f'{counted[1]} values' if counted else few} from step", must)
-
-
-def _limit(env: Any) -> int | None:
-    """Steps after which the environment itself breaks an episode off, or None."""
-    limits = [] if env.spec is None else [env.spec.max_episode_steps]
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limits.append(env._max_episode_steps)
-        env = env.env
-    inside = getattr(env, "problem", None)  # as `spaql.gym.environments` has it
-    if isinstance(inside, Playable):
-        limits.append(inside.horizon)
-    return min((int(limit) for limit in limits if limit is not None), default=None)
-
-
-def _listed(names: Any) -> list[Any]:
-    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
 def _two(ends: Any, name: Any) -> tuple[float, float]:

@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium
 
 from spaql.errors import ParameterError
-from spaql.gym.problem import GymnasiumProblem, call_maker
+from spaql.gym.calls import call_maker
+from spaql.gym.problem import GymnasiumProblem
 from spaql.problems import PROBLEMS
 from spaql.problems.base import Playable
 from spaql.validation import import_module

@@ -7,8 +7,8 @@
     {"kind": "Tuple", "spaces": [...]}
     {"kind": "Dict", "spaces": [["name", ...], ...]}
 
-Arrays are flat, in C order; infinities are strings.  Only these spaces can be read, of at most `MOST_NUMBERS` numbers, so
-that a file cannot ask for large arrays.
+Arrays are flat, in C order; infinities are strings.  Only these spaces can be read, of at most `MOST_NUMBERS` numbers,
+so that a file cannot ask for large arrays.
 """
 
 from __future__ import annotations

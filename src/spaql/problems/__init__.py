@@ -1,5 +1,12 @@
-"""Compiled problems: the contract, the paper's two, classic control, random ones, and the spaces to write your own."""
+"""Compiled problems: what agents learn on at full speed.
 
+`base` has the contract (`Problem`) and the registry that `@built_in` fills; `oil` and `ambulance` are the paper's,
+`control` the five of classic control, `random_travel` draws problems that nobody tuned an agent on.  `model` and
+`optimum` compute exact optima, `labels` names observations and actions.  The package imports `spaql.partition` and leaf
+modules only.  For a problem of your own: `from spaql.problems import Box, Discrete, Problem, normal`.
+"""
+
+from spaql.partition.rng import gamma, normal, uniform
 from spaql.partition.spaces import Box, Discrete
 from spaql.problems.ambulance import ambulance
 from spaql.problems.base import PROBLEMS, Problem
@@ -15,11 +22,14 @@ __all__ = [
     "acrobot",
     "ambulance",
     "cartpole",
+    "gamma",
     "mountaincar",
     "mountaincar_continuous",
+    "normal",
     "oil",
     "pendulum",
     "random_travel",
     "random_travel_optimum",
     "random_travel_share",
+    "uniform",
 ]

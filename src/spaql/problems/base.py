@@ -7,8 +7,8 @@ A problem is two small functions that Numba can compile, the spaces, a horizon a
 
 `state`, `next_state` [states] and `action` [actions] are float64 arrays in your own units; `step` fills `next_state`,
 `reset` fills `state`; both read `parameters` [any], which neither may write to, and draw from `random` only through
-`spaql.partition.rng` (`uniform`, `normal`, `gamma`).  A finite action arrives as `action[0]`, the number of the action.  Rewards
-must be finite (and below 1e100) and states must stay inside the state space (a slack of 1e-9 of its width is forgiven),
+`uniform`, `normal` and `gamma` of this package.  A discrete action arrives as `action[0]`, its number.  Rewards must be
+finite (and below 1e100) and states must stay inside the state space (a slack of 1e-9 of its width is forgiven),
 save after a step that ends the episode; both are checked at every step.  Indices are checked only in a trial episode
 when the problem is made: later, compiled code that writes past an array damages the process.
 
@@ -97,6 +97,20 @@ class Frame(NamedTuple):
     outcomes: Floats  # [n, 2] reward, and other than 0 where the episode is over
     returns: Floats  # [n] sum of rewards of each episode
     who: NDArray[np.int64]  # [n] episode that lives in each row
+
+
+def make_frame(
+    copies: int, states: int, actions: int, *, width: int | None = None, episodes: int | None = None
+) -> Frame:
+    """Return zeroed memory for `copies` environments and `episodes` returns; rows of states are `width` wide."""
+    return Frame(
+        states=np.zeros((copies, width or states)),
+        points=np.zeros((copies, states)),
+        actions=np.zeros((copies, actions)),
+        outcomes=np.zeros((copies, 2)),
+        returns=np.zeros(copies if episodes is None else episodes),
+        who=np.zeros(copies, np.int64),
+    )
 
 
 @kernel(inline=True)
@@ -322,16 +336,8 @@ class Problem(Plain):
 
     def frame(self, copies: int) -> Frame:
         """Memory for `copies` environments side by side."""
-        states, actions = self.states.dimensions, self.actions.dimensions
-        width = states if self.observe is None else 2 * self._hidden
-        return Frame(
-            states=np.zeros((copies, width)),
-            points=np.zeros((copies, states)),
-            actions=np.zeros((copies, actions)),
-            outcomes=np.zeros((copies, 2)),
-            returns=np.zeros(copies),
-            who=np.zeros(copies, np.int64),
-        )
+        width = None if self.observe is None else 2 * self._hidden
+        return make_frame(copies, self.states.dimensions, self.actions.dimensions, width=width)
 
     @property
     def _hidden(self) -> int:
@@ -356,8 +362,8 @@ class Problem(Plain):
             first, second = (self._trial() for _ in range(2))
             if not np.array_equal(first, second):
                 raise ProblemError(
-                    f"problem {self.name!r} draws random numbers of its own; use only `random` through spaql.partition.rng, "
-                    "so that a seed fixes everything"
+                    f"problem {self.name!r} draws random numbers of its own; use only `random` with the functions of "
+                    "spaql.problems (uniform, normal, gamma), so that a seed fixes everything"
                 )
         self.check(begin(1, *addresses[:2], *tail), "in its first reset")
         frame.points[:] = np.nan

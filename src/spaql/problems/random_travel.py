@@ -1,8 +1,8 @@
 """Random problems that nobody tuned an agent on, with their exact optimum.
 
 Description
-    `random_travel(family, number)` draws one travel problem on the line or in the plane.  Both numbers together fix it, so that
-    one family can serve to choose an agent's constants and another to judge it.
+    `random_travel(family, number)` draws one travel problem on the line or in the plane.  Both numbers together fix
+    it, so that one family can serve to choose an agent's constants and another to judge it.
 Action space
     a in [0, 1]^D, D = 1 or 2: where to go.
 Observation space
