@@ -132,7 +132,7 @@ def test_nothing_to_tell_apart():
     flat = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5)
     (found,) = spaql.Tessera(flat, seed=0).learn(iterations=FEW).diagnose()
     assert found.id == "nothing-split"
-    assert "tells no states apart" in found.what
+    assert "distinguishes no states" in found.what
     three = Problem(name="flat", step=level, reset=reset, states=Box(0, 1), actions=Discrete(3), horizon=5)
     assert ids(spaql.Tessera(three, seed=0).learn(iterations=FEW)) == ["nothing-split"]
 
@@ -146,8 +146,8 @@ def test_starved_cells():
 def test_a_memory_too_small():
     agent = spaql.Tessera(oil(), buffer_size=100, seed=0)
     assert ids(agent, iterations=10) == ["budget-too-small"]
-    assert "memory-too-small" in ids(agent, iterations=FEW)
-    assert "memory-too-small" in ids(agent.learn(iterations=FEW))
+    assert "buffer-too-small" in ids(agent, iterations=FEW)
+    assert "buffer-too-small" in ids(agent.learn(iterations=FEW))
 
 
 def test_selection_by_luck():

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spaql.agents import training
 from spaql.agents.callbacks import Callbacks
-from spaql.agents.diagnosis import Case, Diagnosis, checked, probe
+from spaql.agents.diagnosis import Case, Diagnosis, play_probe, run_checks
 from spaql.agents.evaluation import Evaluation, check_record
 from spaql.agents.readable import Readable
 from spaql.errors import ParameterError
@@ -223,7 +223,7 @@ class Agent(Readable):
         planned = None
         if iterations is not None or total_timesteps is not None:
             planned = self._planned(iterations, total_timesteps)
-        return checked(Case(self, probe(self, self._visits if self.iterations else None), planned))
+        return run_checks(Case(self, play_probe(self, self._visits if self.iterations else None), planned))
 
     #: function of an observation and a time step that returns the visits of the cell played there; None without cells
     _visits: Any = None

@@ -1,8 +1,8 @@
-"""What may be wrong with an agent and its problem, in plain words: what it is, what it does, what to change.
+"""What may be wrong with an agent and its problem: what was seen, its effect, and what to change.
 
-`Agent.diagnose` asks all of the checks below.  They look at the history, the partition and the parameters, and at a
-*probe*: a few episodes of random actions, and of the policy where there is one, on random numbers of their own.  The
-probe teaches the agent nothing, changes none of its streams and counts towards no budget.
+`Agent.diagnose` runs the checks below.  They use the history, the partition, the parameters, and a *probe*: a few
+episodes of random actions, and of the policy where there is one, on random numbers of their own.  The probe teaches the
+agent nothing, changes none of its streams and counts towards no budget.
 """
 
 from __future__ import annotations
@@ -30,36 +30,24 @@ _SEEDS = 2**31  # as in training: some environments take no larger ones
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that may be wrong.
+    """One thing that may be wrong."""
 
-    Attributes
-    ----------
-    id
-        Name of the check, for programs.
-    what
-        What was seen.
-    effect
-        What it does, or will do.
-    advice
-        What to change.
-    """
-
-    id: str
-    what: str
-    effect: str
-    advice: str
+    id: str  #: name of the check, for programs
+    what: str  #: what was seen
+    effect: str  #: what it does, or will do
+    advice: str  #: what to change
 
     def __str__(self) -> str:
         return f"{self.what}: {self.effect}. {self.advice}."
 
     def to_dict(self) -> dict[str, str]:
-        """For JSON."""
+        """Return it ready for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What was met in a few episodes."""
+    """A few episodes."""
 
     rewards: Floats  # [steps]
     ends: int  # episodes that the problem ended
@@ -69,33 +57,28 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """All that a check may look at; `planned` are environment steps still to come, None where nobody said."""
+    """What a check uses; `planned` are environment steps still to come, None where that is unknown."""
 
     agent: Agent
     probe: Probe
     planned: int | None
 
-    @property
-    def name(self) -> str:
-        """How sentences call the agent."""
-        return type(self.agent).__name__
 
-
-def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
-    """Play the probe; `visited` tells of an observation and a time step how often the cell played there was visited."""
+def play_probe(agent: Agent, count_visits: Callable[[Floats, int], int] | None) -> Probe:
+    """Play the probe; `count_visits` maps an observation and a time step to the visits of the cell played there."""
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
     rewards: list[float] = []
     following: list[Floats] = []
     visits: list[int] = []
-    ends, look = 0, _watch(agent.problem)
-    for policy in (False, True) if visited is not None else (False,):
-        with environment_of(agent.problem) as environment:
+    ends, look = 0, _make_check(agent.problem)
+    for policy in (False, True) if count_visits is not None else (False,):
+        with open_for_probe(agent.problem) as environment:
             observation, _ = environment.reset(seed=int(random.integers(_SEEDS)))
             look(observation, 0.0, 0)
             step, state = 0, None
             for _ in range(_PROBE_STEPS):
-                if policy and visited is not None:
-                    visits.append(visited(observation, step))
+                if policy and count_visits is not None:
+                    visits.append(count_visits(observation, step))
                     action, state = agent.predict(observation, state)
                 else:
                     action = agent.problem.decode(_any_action(agent.problem, random), True)
@@ -114,10 +97,10 @@ def probe(agent: Agent, visited: Callable[[Floats, int], int] | None) -> Probe:
 
 
 @contextmanager
-def environment_of(problem: Playable) -> Iterator[Any]:
-    """To be looked at step by step; what is learned on is left alone."""
+def open_for_probe(problem: Playable) -> Iterator[Any]:
+    """Open an environment to be played step by step; the one that is learned on is left alone."""
     if isinstance(problem, Problem):
-        from spaql.gym.environments import ProblemEnvironment  # not before it is asked for: it brings all of Gymnasium
+        from spaql.gym.environments import ProblemEnvironment  # here: it imports all of Gymnasium
 
         yield ProblemEnvironment(problem)
         return
@@ -125,11 +108,11 @@ def environment_of(problem: Playable) -> Iterator[Any]:
         yield getattr(fresh, "env", None)
 
 
-def _watch(problem: Any) -> Callable[[Any, Any, int], float]:
-    """A function of an observation, reward and step that tells the reward, or of a fault as in training."""
+def _make_check(problem: Any) -> Callable[[Any, Any, int], float]:
+    """Return a function of an observation, reward and step that returns the reward, or raises as in training."""
     if isinstance(problem, Problem):
-        return lambda observation, reward, step: float(reward)  # its environment has looked
-    from spaql.gym.encoding import Misfit, one_number  # not before it is asked for: it brings all of Gymnasium
+        return lambda observation, reward, step: float(reward)  # its environment has checked
+    from spaql.gym.encoding import Misfit, one_number  # here: it imports all of Gymnasium
 
     row = np.empty(len(problem.observations))
     write = problem.observations.writer(row)
@@ -143,7 +126,7 @@ def _watch(problem: Any) -> Callable[[Any, Any, int], float]:
                 raise Misfit(f"gave the reward {number}", must)
             write(observation)
         except Misfit as misfit:
-            raise problem._fault(misfit, where) from None
+            raise problem._fault(misfit, where) from misfit
         if not np.isfinite(row).all():
             problem._refuse(row, where)
         return number
@@ -157,9 +140,9 @@ def _any_action(problem: Playable, random: np.random.Generator) -> Floats:
     return problem.actions.from_unit(random.random((1, problem.actions.dimensions)))
 
 
-def checked(case: Case) -> list[Diagnosis]:
-    """What all checks find."""
-    return [found for check in _CHECKS for found in check(case)]
+def run_checks(case: Case) -> list[Diagnosis]:
+    """Return what all checks find."""
+    return [diagnosis for check in _CHECKS for diagnosis in check(case)]
 
 
 def _rewards(case: Case) -> Iterator[Diagnosis]:
@@ -176,10 +159,10 @@ def _rewards(case: Case) -> Iterator[Diagnosis]:
     if case.agent.needs_unit_rewards and not 0.0 <= low <= high <= 1.0:
         yield Diagnosis(
             "reward-outside-unit-range",
-            f"rewards from {low:.4g} to {high:.4g} were met, and {case.name} is made for 0 to 1",
+            f"rewards from {low:.4g} to {high:.4g} were met, and {type(case.agent).__name__} is made for 0 to 1",
             "every Q starts at H as if each step paid 1, so larger rewards hardly lure it to explore, and after "
             "negative ones whatever was not tried looks better than all that was",
-            "Scale the rewards to 0 to 1, or use SPAQL, which takes them as they are",
+            "Scale the rewards to 0 to 1, or use Tessera, which takes them as they are",
         )
 
 
@@ -205,8 +188,8 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
     if not agent.caps_value or agent.problem.horizon == 1:  # after the last step nothing comes
         return
     horizon = agent.problem.horizon
-    advice = "Use SPAQL, which learns the value of the next state, unless a myopic policy is good enough"
-    effect = "the value of the next state carries no information, and the agent sees only the reward at hand"
+    advice = "Use Tessera, which learns the value of the next state, unless a myopic policy is good enough"
+    effect = "the value of the next state carries no information, and the agent uses immediate rewards only"
     if not agent.iterations:
         if case.probe.rewards.min() >= 0.0 and not case.probe.ends:  # an end is worth 0, which brings V down
             what = f"no reward below 0 was met, so V, which starts at its cap {horizon}, will stay there"
@@ -239,34 +222,34 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "budget-too-small",
             f"{steps:,} steps of learning are fewer than the {needed:,} before cells can be a quarter wide",
-            "the policy can tell hardly any states and actions apart",
+            "the policy can distinguish hardly any states and actions",
             "Train longer",
         )
-    elif agent.iterations and len(agent.cells()) <= _fewest(agent.problem):
+    elif agent.iterations and len(agent.cells()) <= (_count(agent.problem) or 1):
         yield Diagnosis(
             "nothing-split",
-            f"after {steps:,} steps of learning the policy tells no states apart, and no actions inside a box",
+            f"after {steps:,} steps of learning the policy distinguishes no states, and no actions inside a box",
             "it plays the same everywhere, for no part of the space was found to be better than another",
             "Train longer, or look whether the actions matter at all",
         )
 
 
-def _fewest(problem: Playable) -> int:
-    """Cells of a partition that was never split."""
-    return int(problem.actions.count) if isinstance(problem.actions, Discrete) else 1
+def _count(problem: Playable) -> int | None:
+    """Return the number of discrete actions, or None."""
+    return int(problem.actions.count) if isinstance(problem.actions, Discrete) else None
 
 
-def _forgotten(case: Case) -> Iterator[Diagnosis]:
-    memory = getattr(case.agent, "buffer_size", None)
+def _dropped(case: Case) -> Iterator[Diagnosis]:
+    size = getattr(case.agent, "buffer_size", None)
     steps = case.agent.training_steps + (case.planned or 0)
-    if memory is not None and steps > memory:
+    if size is not None and steps > size:
         yield Diagnosis(
-            "memory-too-small",
-            f"{steps:,} environment steps are more than the {memory:,} experiences that are remembered",
-            "every second experience is forgotten whenever the memory is full",
+            "buffer-too-small",
+            f"{steps:,} environment steps are more than the {size:,} transitions that the replay buffer holds",
+            "every second transition is dropped whenever the buffer is full",
             "Nothing, if the score is good; else give more `buffer_size`, of about "
             f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 36} bytes "
-            "for each experience",
+            "for each transition",
         )
 
 
@@ -278,18 +261,18 @@ def _noise(case: Case) -> Iterator[Diagnosis]:
     gains = kept[kept > 0.0]
     if not len(gains):
         return
-    fresh = agent.evaluate(_NOISE_EPISODES)
-    noise = fresh.estimate.deviation / np.sqrt(rollouts)
+    evaluation = agent.evaluate(_NOISE_EPISODES)
+    noise = evaluation.estimate.deviation / np.sqrt(rollouts)
     gain = float(np.median(gains[len(gains) // 2 :]))
     if noise > gain:
         yield Diagnosis(
             "selection-noise",
             f"policies are compared by {rollouts} rollouts, with a standard error of {noise:.3g}, and the later ones "
             f"that were kept seemed better by {gain:.3g} only",
-            f"which policy is kept is mostly luck, and its own score of {agent.selection_score:.4g} is too high "
-            f"(fresh: {fresh.mean:.4g})",
-            "Give more `rollouts` (four times as many halve the noise), or use SPAQL, which selects nothing",
+            f"which policy is kept is mostly luck, and its training score of {agent.selection_score:.4g} is too high "
+            f"(evaluation: {evaluation.mean:.4g})",
+            "Give more `rollouts` (four times as many halve the noise), or use Tessera, which selects nothing",
         )
 
 
-_CHECKS = (_rewards, _clipped, _saturated, _budget, _starved, _forgotten, _noise)
+_CHECKS = (_rewards, _clipped, _saturated, _budget, _starved, _dropped, _noise)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from spaql.agents.base import Agent
-from spaql.agents.diagnosis import environment_of
+from spaql.agents.diagnosis import open_for_probe
 from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
 from spaql.errors import ParameterError, SpaqlError
@@ -118,7 +118,7 @@ def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequ
 def _play_episode(agent: Agent, seed: int) -> Episode:
     """Play an episode of the greedy policy, up to a length that can still be looked at."""
     points, rewards, terminated = [], [], False
-    with environment_of(agent.problem) as environment:
+    with open_for_probe(agent.problem) as environment:
         for observation, reward, terminated in play(agent, environment, seed):  # noqa: B007  (the last one counts)
             points.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
             if reward is not None:

@@ -91,19 +91,19 @@ def _spaces(problem: GymnasiumProblem) -> dict[str, Any]:
 
 
 def _ends(space: Actions) -> dict[str, Any]:
-    """A space for JSON."""
+    """Return a space for JSON."""
     if isinstance(space, Discrete):
         return {"count": space.count}
     return {"low": space.low.tolist(), "high": space.high.tolist()}
 
 
 def _from_ends(about: Mapping[str, Any]) -> Actions:
-    """The space that `_ends` told of."""
+    """Return the space that `_ends` described."""
     return Discrete(about["count"]) if "count" in about else Box(about["low"], about["high"])
 
 
 def _pack_arguments(arguments: Any) -> dict[str, Any] | None:
-    """The arguments, if JSON can hold them."""
+    """Return the arguments, if JSON can hold them."""
     try:
         return {name: _pack(value) for name, value in arguments.items()}
     except TypeError:
@@ -111,7 +111,7 @@ def _pack_arguments(arguments: Any) -> dict[str, Any] | None:
 
 
 def _pack(value: Any) -> Any:
-    """The value for JSON, from which `_unpack` makes an equal one of the same type; else a TypeError."""
+    """Return a value for JSON, from which `_unpack` makes an equal one of the same type; else a TypeError."""
     if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, float) and value - value == 0.0:  # JSON has neither infinity nor NaN
@@ -173,7 +173,7 @@ def _try_recipe(problem: GymnasiumProblem) -> dict[str, Any] | None:
 
 
 def _chain(env: Any) -> list[type]:
-    """Classes of the wrappers and of what is inside."""
+    """Return the classes of the wrappers and of the environment inside."""
     kinds = []
     while isinstance(env, gymnasium.Wrapper):
         kinds.append(type(env))
@@ -330,7 +330,7 @@ def _maker(about: Mapping[str, Any], where: str) -> Callable[[], Any]:
 
 
 def _word_actions(actions: Mapping[str, Any]) -> str:
-    """A space of actions in words."""
+    """Return a text for a space of actions."""
     if "count" in actions:
         return f"{actions['count']} actions"
     return f"actions from {actions.get('low')} to {actions.get('high')}"
@@ -380,22 +380,22 @@ class AbsentProblem(Plain):
 
     @property
     def world(self) -> World:  # type: ignore[override]
-        """There is none."""
+        """Raise: only the user's code has it."""
         raise self._missing()
 
     def frame(self, copies: int) -> Frame:
-        """Memory for so many episodes, though none will be played."""
+        """Return memory for episodes, though none will be played."""
         return make_frame(1, self.states.dimensions, self.actions.dimensions, episodes=copies)
 
     def check(self, status: int, where: str) -> None:
         """Nothing was played."""
 
     def for_evaluation(self, seed: int) -> AbsentProblem:
-        """There is none to evaluate on."""
+        """Raise: it cannot be played."""
         raise self._missing()
 
     def with_env(self, env: Any) -> Playable:
-        """Not here: memory for its states would have another size."""
+        """Raise: memory for its states would have another size."""
         raise self._missing()
 
     def _missing(self) -> ParameterError:

@@ -114,8 +114,8 @@ def ambulance(
         raise ParameterError(f"shape: {arrivals} arrivals have none; leave it out")
     try:
         first, second = (5.0, 2.0) if shape is None else shape
-    except (TypeError, ValueError):
-        raise ParameterError(f"shape: expected two numbers, got {shape!r}") from None
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"shape: expected two numbers, got {shape!r}") from error
     p = check_number(first, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)
     q = check_number(second, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)
     arguments = {"arrivals": arrivals, "cost": cost, "start": start, "horizon": horizon}

@@ -123,18 +123,18 @@ class Playable(ABC):
     """What an agent needs of a problem, compiled or not."""
 
     name: str
-    states: Box  # what the agent sees, after all that a problem does to it
+    states: Box  # of what the agent sees
     actions: Actions
     horizon: int
     world: World
     rewards: tuple[float, float] | None
     model: Travel | None
     arguments: Mapping[str, Any]
-    warm_up_steps: int  # that were played to get to know it
+    warm_up_steps: int  # played to learn ranges
 
     @abstractmethod
     def frame(self, copies: int) -> Frame:
-        """Memory for `copies` environments side by side."""
+        """Return memory for `copies` environments side by side."""
 
     @abstractmethod
     def check(self, status: int, where: str) -> None:
@@ -142,60 +142,60 @@ class Playable(ABC):
 
     @abstractmethod
     def encode(self, observation: Any) -> tuple[Floats, bool]:
-        """One observation or many, checked, as points of the unit cube `[n, states]`; and whether it was one."""
+        """Return one observation or many, checked, as points of the unit cube `[n, states]`; whether it was one."""
+
+    @abstractmethod
+    def decode(self, actions: Floats, single: bool) -> Any:
+        """Return actions `[n, actions]` in the units of `actions` as the environment takes them, one or many."""
 
     def flatten(self, observation: Any) -> tuple[Floats, bool]:
-        """One observation or many, checked, as their numbers `[n, states]`, as they are; and whether it was one."""
+        """Return one observation or many, checked, as their numbers `[n, states]`; whether it was one."""
         self.encode(observation)
         rows = np.asarray(observation, dtype=float)
         return np.atleast_2d(rows), rows.ndim <= 1
 
     def unflatten(self, numbers: Floats) -> Any:
-        """The observation that has these numbers `[states]`."""
+        """Return the observation that has these numbers `[states]`."""
         return numbers
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """Which observed numbers are whole ones, `[states]`."""
+        """Which observed numbers are integers, `[states]`."""
         return np.zeros(self.states.dimensions, np.bool_)
 
     @abstractmethod
-    def decode(self, actions: Floats, single: bool) -> Any:
-        """Actions `[n, actions]` in the units of `actions` as the environment takes them, one or many."""
-
-    @abstractmethod
     def for_evaluation(self, seed: int) -> Playable:
-        """The same to evaluate on, with random numbers of its own; what is learned on is left alone."""
+        """Return the same problem with random numbers of its own, to evaluate on; close it afterwards."""
 
     def close(self) -> None:
-        """Give back what `fresh` took."""
+        """Release what `for_evaluation` opened."""
         return
 
     def for_agent(self) -> Playable:
-        """The problem for one agent, who shares nothing with others that could be changed."""
+        """Return the problem for one agent, who shares nothing mutable with others."""
         return self
 
     def with_env(self, env: Any) -> Playable:
-        """The same on another environment."""
+        """Return the same problem on another environment."""
         raise ProblemError(f"{self.name!r} is compiled: it has no environment that could be exchanged")
 
     def defer_interrupts(self) -> AbstractContextManager[None]:
-        """Around every call of a kernel that plays."""
+        """Return a context for calls of kernels that play."""
         return nullcontext()
 
 
 class Plain(Playable):
-    """A problem whose observations and actions are what the user has: rows of numbers, or the number of an action."""
+    """A problem whose observations and actions are rows of numbers, or the number of an action."""
 
-    clip: bool  # whether what lies outside `states` is taken for its border
+    clip: bool  # whether observations outside `states` are moved to its border
 
     def encode(self, observation: Any) -> tuple[Floats, bool]:
-        """One observation `[states]` or many `[n, states]` as points of the unit cube, and whether it was one."""
+        """Return one observation `[states]` or many `[n, states]` as points of the unit cube; whether it was one."""
         rows, single = self.states.rows(observation, "observation", clip=self.clip)
         return self.states.to_unit(rows), single
 
     def decode(self, actions: Floats, single: bool) -> Any:
-        """Actions `[n, actions]` as the user takes them: arrays, or whole numbers where actions are finite."""
+        """Return actions `[n, actions]` as arrays, or as integers where they are discrete."""
         if isinstance(self.actions, Discrete):
             numbers = actions[:, 0].astype(np.int64)
             return int(numbers[0]) if single else numbers
@@ -220,7 +220,7 @@ class Problem(Plain):
     Parameters
     ----------
     name
-        How messages and tables call it.
+        For messages and tables.
     step, reset
         The dynamics.
     states, actions
@@ -234,11 +234,11 @@ class Problem(Plain):
     observe, hidden
         What the agent sees of a state, and how many numbers a state has; without `observe` it sees all of it.
     clip
-        Whether what lies outside `states` is taken for its border; else it is a fault.
+        Whether observations outside `states` are moved to its border; else they are a fault.
     rewards
-        The smallest and the largest reward of a step, where you know them; `diagnose` compares.
+        The smallest and the largest reward of a step, where they are known; `diagnose` compares.
     model
-        What is known of it in closed form, for `spaql.optimum` and the heuristics; None where nothing is.
+        Its closed form, for `spaql.optimum` and the heuristics; None where there is none.
 
     Examples
     --------
@@ -269,35 +269,48 @@ class Problem(Plain):
     model: Travel | None = None
 
     def __post_init__(self) -> None:
+        hidden = self.states.dimensions if self.hidden is None and isinstance(self.states, Box) else self.hidden
+        self._check_fields()
+        self._set(
+            horizon=check_whole(self.horizon, "horizon", 1, LONGEST),
+            clip=bool(self.clip),
+            hidden=check_whole(hidden, "hidden", 1, _MOST_HIDDEN),
+            rewards=None if self.rewards is None else _range(self.rewards, self.name),
+            parameters=self._check_parameters(),
+        )
+        self._set(world=self._build())
+        self._set(_pristine=self.world.constants.copy())
+        self._try()
+
+    def _set(self, **fields: Any) -> None:
+        """Set fields of the frozen dataclass while it is being made."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _check_fields(self) -> None:
         if self.model is not None and not isinstance(self.model, Travel):
-            raise ProblemError(f"problem {self.name!r}: model must be a Travel or None, got {self.model!r:.80}")
+            raise self._refusal(f"model must be a Travel or None, got {self.model!r:.80}")
         if not isinstance(self.states, Box):
-            raise ProblemError(f"problem {self.name!r}: states must be a Box, got {self.states!r:.80}")
+            raise self._refusal(f"states must be a Box, got {self.states!r:.80}")
         if not isinstance(self.actions, Box | Discrete):
-            raise ProblemError(f"problem {self.name!r}: actions must be a Box or Discrete, got {self.actions!r:.80}")
-        object.__setattr__(self, "horizon", check_whole(self.horizon, "horizon", 1, LONGEST))
+            raise self._refusal(f"actions must be a Box or Discrete, got {self.actions!r:.80}")
         if self.observe is None and self.hidden not in (None, self.states.dimensions):
-            raise ProblemError(f"problem {self.name!r}: hidden states need an observe function that shows them")
+            raise self._refusal("hidden states need an observe function that shows them")
         if not isinstance(self.clip, bool | np.bool_):
-            raise ProblemError(f"problem {self.name!r}: clip must be True or False, got {self.clip!r:.80}")
-        object.__setattr__(self, "clip", bool(self.clip))
-        hidden = self.states.dimensions if self.hidden is None else self.hidden
-        object.__setattr__(self, "hidden", check_whole(hidden, "hidden", 1, _MOST_HIDDEN))
+            raise self._refusal(f"clip must be True or False, got {self.clip!r:.80}")
+
+    def _refusal(self, reason: str) -> ProblemError:
+        return ProblemError(f"problem {self.name!r}: {reason}")
+
+    def _check_parameters(self) -> Floats:
         try:
             parameters = np.array(self.parameters, dtype=float).reshape(-1)
-        except (TypeError, ValueError):
-            raise ProblemError(
-                f"problem {self.name!r}: parameters must be numbers, got {self.parameters!r:.80}"
-            ) from None
+        except (TypeError, ValueError) as error:
+            raise self._refusal(f"parameters must be numbers, got {self.parameters!r:.80}") from error
         if not np.isfinite(parameters).all():
-            raise ProblemError(f"problem {self.name!r}: parameters must be finite, got {parameters}")
+            raise self._refusal(f"parameters must be finite, got {parameters}")
         parameters.flags.writeable = False
-        if self.rewards is not None:
-            object.__setattr__(self, "rewards", _range(self.rewards, self.name))
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "world", self._build())
-        object.__setattr__(self, "_pristine", self.world.constants.copy())
-        self._try()
+        return parameters
 
     maker: str | None = field(default=None, init=False, repr=False)  # name of the built-in problem that it is
     world: World = field(init=False, repr=False)
@@ -306,16 +319,13 @@ class Problem(Plain):
 
     def _build(self) -> World:
         step, reset = _compile(self.step, STEP, self.name, "step"), _compile(self.reset, RESET, self.name, "reset")
-        object.__setattr__(self, "step", step)
-        object.__setattr__(self, "reset", reset)
         observe = None if self.observe is None else _compile(self.observe, OBSERVE, self.name, "observe")
-        object.__setattr__(self, "observe", observe)
-        finite = isinstance(self.actions, Discrete)
+        discrete = isinstance(self.actions, Discrete)
         unit = self.states.is_unit and (isinstance(self.actions, Discrete) or self.actions.is_unit)
         parameters = np.asarray(self.parameters)
         sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
-        moves = _wrap(step, reset, observe, *sizes, unit, finite, self.clip)
-        object.__setattr__(self, "moves", moves)
+        moves = _wrap(step, reset, observe, *sizes, unit, discrete, self.clip)
+        self._set(step=step, reset=reset, observe=observe, moves=moves)
         bounds = [self.states.low, self.states.high - self.states.low]
         if isinstance(self.actions, Box):
             bounds += [self.actions.low, self.actions.high - self.actions.low]
@@ -396,12 +406,10 @@ class Problem(Plain):
                 if ended or not np.isfinite(rows[-1]).all():
                     break
                 state = following
-        except IndexError:
+        except IndexError as error:
             sizes = f"{self.states.dimensions} states, {self.actions.dimensions} actions, {parameters.size} parameters"
             sizes += "" if self.observe is None else f", {self.hidden} hidden numbers"
-            raise ProblemError(
-                f"problem {self.name!r}: {where} reads or writes past the end of an array; there are {sizes}"
-            ) from None
+            raise self._refusal(f"{where} reads or writes past the end of an array; there are {sizes}") from error
         except Exception as error:  # whatever the user's own code raises
             raise ProblemError(
                 f"problem {self.name!r} raised an exception in its first {where}s: {type(error).__name__} {error}; "
@@ -468,7 +476,7 @@ def _compile(function: Any, signature: Any, name: str, what: str) -> Any:
         reason = next((line for line in lines if not line.startswith(("Failed in", "-"))), lines[0])
         if "No conversion" in reason and what == "step":
             reason = "it must return two things, the reward and whether the episode ended"
-        raise ProblemError(f"problem {name!r}: {what} does not compile: {reason}") from None
+        raise ProblemError(f"problem {name!r}: {what} does not compile: {reason}") from error
 
 
 @lru_cache(maxsize=256)

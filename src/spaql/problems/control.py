@@ -6,7 +6,7 @@ Description
     operations and with the same roundings to float32, so that every step from the same state with the same action
     equals Gymnasium's own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).
 Action space
-    Two or three numbered actions; for `pendulum` and `mountaincar_continuous` a force, an interval.
+    Two or three discrete actions; for `pendulum` and `mountaincar_continuous` a force, an interval.
 Observation space
     What Gymnasium shows, rounded to float32 as there.  The velocities of `cartpole` have no bounds there; here their
     range is `cartpole`'s argument, and what leaves it is taken for its border.
@@ -21,6 +21,7 @@ End
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,32 @@ def _rounded(state, parameters, observation):
 @kernel(inline=True)
 def _between(random, low, high):
     return low + (high - low) * uniform(random)
+
+
+def _make(
+    name: str,
+    physics: tuple[Any, Any, Any],
+    hidden: int,
+    states: Box,
+    actions: Box | Discrete,
+    horizon: int,
+    **more: Any,
+) -> Problem:
+    """Make a problem from its step, reset and observe functions; `more` are further fields of `Problem`."""
+    step, reset, observe = physics
+    arguments = {**more.pop("arguments", {}), "horizon": horizon}
+    return Problem(
+        name=name,
+        step=step,
+        reset=reset,
+        observe=observe,
+        hidden=hidden,
+        states=states,
+        actions=actions,
+        horizon=horizon,
+        arguments=arguments,
+        **more,
+    )
 
 
 # Pendulum ------------------------------------------------------------------------------------------------------------
@@ -101,19 +128,9 @@ def pendulum(*, gravity: float = 10.0, horizon: int = 200) -> Problem:
         Steps of an episode.
     """
     gravity = check_number(gravity, "gravity", least=0.0, most=1000.0)
-    return Problem(
-        name="pendulum",
-        step=_swing,
-        reset=_hang,
-        observe=_angle,
-        hidden=2,
-        states=Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]),
-        actions=Box(-2.0, 2.0),
-        horizon=horizon,
-        parameters=[gravity, 2.0],
-        arguments={"gravity": gravity, "horizon": horizon},
-        rewards=(-(math.pi**2 + 6.404 + 1e-6), 0.0),
-    )
+    states, rewards = Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
+    given = {"parameters": [gravity, 2.0], "arguments": {"gravity": gravity}, "rewards": rewards}
+    return _make("pendulum", (_swing, _hang, _angle), 2, states, Box(-2.0, 2.0), horizon, **given)
 
 
 # Cart and pole -------------------------------------------------------------------------------------------------------
@@ -153,29 +170,18 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
     Parameters
     ----------
     velocities
-        The largest speed of the cart and of the pole's turning that are told apart; Gymnasium names none.
+        Largest speeds of the cart and of the pole's turning that are distinguished; Gymnasium has no bounds.
     horizon
         Steps of an episode.
     """
     try:
         speed, spin = velocities
-    except (TypeError, ValueError):
-        raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from None
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from error
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
-    return Problem(
-        name="cartpole",
-        step=_balance,
-        reset=_stand,
-        observe=_rounded,
-        hidden=4,
-        states=Box(-high, high),
-        actions=Discrete(2),
-        horizon=horizon,
-        arguments={"velocities": (speed, spin), "horizon": horizon},
-        clip=True,
-        rewards=(1.0, 1.0),
-    )
+    given = {"arguments": {"velocities": (speed, spin)}, "clip": True, "rewards": (1.0, 1.0)}
+    return _make("cartpole", (_balance, _stand, _rounded), 4, Box(-high, high), Discrete(2), horizon, **given)
 
 
 # Mountain car --------------------------------------------------------------------------------------------------------
@@ -205,25 +211,9 @@ def _drive(state, action, parameters, random, next_state):
 
 @built_in("mountaincar")
 def mountaincar(*, horizon: int = 200) -> Problem:
-    """Drive a weak car out of a valley, in three gears: MountainCar-v0.
-
-    Parameters
-    ----------
-    horizon
-        Steps of an episode.
-    """
-    return Problem(
-        name="mountaincar",
-        step=_drive,
-        reset=_rest,
-        observe=_rounded,
-        hidden=2,
-        states=_VALLEY,
-        actions=Discrete(3),
-        horizon=horizon,
-        arguments={"horizon": horizon},
-        rewards=(-1.0, -1.0),
-    )
+    """Drive a weak car out of a valley, in three gears: MountainCar-v0; `horizon` steps an episode."""
+    physics = _drive, _rest, _rounded
+    return _make("mountaincar", physics, 2, _VALLEY, Discrete(3), horizon, rewards=(-1.0, -1.0))
 
 
 @kernel(RESET)
@@ -260,25 +250,9 @@ def _drive_smoothly(state, action, parameters, random, next_state):
 
 @built_in("mountaincar-continuous")
 def mountaincar_continuous(*, horizon: int = 999) -> Problem:
-    """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0.
-
-    Parameters
-    ----------
-    horizon
-        Steps of an episode.
-    """
-    return Problem(
-        name="mountaincar-continuous",
-        step=_drive_smoothly,
-        reset=_rest_fresh,
-        observe=_rounded,
-        hidden=3,
-        states=_VALLEY,
-        actions=Box(-1.0, 1.0),
-        horizon=horizon,
-        arguments={"horizon": horizon},
-        rewards=(-0.1, 100.0),
-    )
+    """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0; `horizon` steps an episode."""
+    physics = _drive_smoothly, _rest_fresh, _rounded
+    return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, rewards=(-0.1, 100.0))
 
 
 # Acrobot -------------------------------------------------------------------------------------------------------------
@@ -346,23 +320,7 @@ def _pump(state, action, parameters, random, next_state):
 
 @built_in("acrobot")
 def acrobot(*, horizon: int = 500) -> Problem:
-    """Swing the tip of a double pendulum up, driven at its middle joint: Acrobot-v1.
-
-    Parameters
-    ----------
-    horizon
-        Steps of an episode.
-    """
+    """Swing the tip of a double pendulum up by its middle joint: Acrobot-v1; `horizon` steps an episode."""
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
-    return Problem(
-        name="acrobot",
-        step=_pump,
-        reset=_dangle,
-        observe=_angles,
-        hidden=4,
-        states=Box(-high, high),
-        actions=Discrete(3),
-        horizon=horizon,
-        arguments={"horizon": horizon},
-        rewards=(-1.0, 0.0),
-    )
+    physics = _pump, _dangle, _angles
+    return _make("acrobot", physics, 4, Box(-high, high), Discrete(3), horizon, rewards=(-1.0, 0.0))

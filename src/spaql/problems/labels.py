@@ -1,7 +1,7 @@
-"""How people call the numbers they see and the actions they choose, for policies that are to be read.
+"""Names of observations and actions, for policies that are to be read.
 
-The problems of classic control have the names that Gymnasium's documentation gives them, compiled or not.  Numbers of a
-Dict or Tuple are called by the way to them, others by their place, and whoever knows better says so where it matters.
+The problems of classic control have the names of Gymnasium's documentation, compiled or not.  Numbers of a Dict or
+Tuple are named by their path, others by their index, and callers may give names of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
 from spaql.formatting import numerals
-from spaql.partition.spaces import Box, Discrete, Floats
+from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import Playable
 
 
@@ -22,14 +22,14 @@ class Labels(NamedTuple):
     """Names of a problem's parts."""
 
     states: list[str]  # of the observed numbers
-    actions: list[str]  # of the numbers of an action; for finite actions, one per action
+    actions: list[str]  # of the numbers of an action; for discrete actions, one per action
 
 
-_CARTPOLE = ["position", "velocity", "angle", "angular velocity"], ["push left", "push right"]
-_MOUNTAIN = ["position", "velocity"], ["accelerate left", "do not accelerate", "accelerate right"]
-_MOUNTAIN_CONTINUOUS = ["position", "velocity"], ["force"]
-_PENDULUM = ["cos(angle)", "sin(angle)", "angular velocity"], ["torque"]
-_ACROBOT = (
+_CARTPOLE = Labels(["position", "velocity", "angle", "angular velocity"], ["push left", "push right"])
+_MOUNTAIN = Labels(["position", "velocity"], ["accelerate left", "do not accelerate", "accelerate right"])
+_MOUNTAIN_CONTINUOUS = Labels(["position", "velocity"], ["force"])
+_PENDULUM = Labels(["cos(angle)", "sin(angle)", "angular velocity"], ["torque"])
+_ACROBOT = Labels(
     ["cos(angle 1)", "sin(angle 1)", "cos(angle 2)", "sin(angle 2)", "angular velocity 1", "angular velocity 2"],
     ["torque -1", "no torque", "torque +1"],
 )
@@ -45,47 +45,44 @@ _KNOWN = {
     "Pendulum-v1": _PENDULUM,
     "acrobot": _ACROBOT,
     "Acrobot-v1": _ACROBOT,
-    "oil": (["position"], ["next position"]),
-    "ambulance": (["position"], ["where to wait"]),
+    "oil": Labels(["position"], ["next position"]),
+    "ambulance": Labels(["position"], ["where to wait"]),
 }
 
 
 def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Labels:
-    """The words for a problem; `names` and `actions` are the user's own, one for each number or finite action."""
-    states = problem.states.dimensions
-    moves = problem.actions.count if isinstance(problem.actions, Discrete) else problem.actions.dimensions
-    known = _KNOWN.get(getattr(problem, "maker", None) or problem.name, ([], []))
-    seen, done = known if (len(known[0]), len(known[1])) == (states, moves) else ([], [])
-    if not seen:
-        places = getattr(problem, "names", None) or [str(d) for d in range(states)]
-        seen = [f"observation[{place}]" if place.isdecimal() else place for place in places]
-    if not done:
-        finite = isinstance(problem.actions, Discrete)
-        done = _numbered(problem, moves) if finite else [f"action[{k}]" for k in range(moves)]
-        if isinstance(problem.actions, Box) and moves == 1:
-            done = ["action"]
-    return Labels(_own(names, "names", seen), _own(actions, "actions", done))
-
-
-def label_actions(problem: Playable, called: Labels, middles: Floats, actions: NDArray[Any]) -> list[str]:
-    """Actions in words: `middles` [n, actions] in the problem's units, and `actions` [n, ...] as it takes them."""
+    """Return the labels of a problem; `names` and `actions` replace them, one for each number or discrete action."""
+    states, moves, discrete = problem.states.dimensions, problem.actions.dimensions, False
     if isinstance(problem.actions, Discrete):
-        return [called.actions[int(number)] for number in middles[:, 0]]
+        moves, discrete = problem.actions.count, True
+    known = _KNOWN.get(getattr(problem, "maker", None) or problem.name, Labels([], []))
+    if (len(known.states), len(known.actions)) != (states, moves):
+        places = getattr(problem, "names", None) or [str(d) for d in range(states)]
+        observed = [f"observation[{place}]" if place.isdecimal() else place for place in places]
+        numbered = ["action"] if moves == 1 else [f"action[{k}]" for k in range(moves)]
+        known = Labels(observed, _name_discrete(problem, moves) if discrete else numbered)
+    return Labels(_check(names, "names", known.states), _check(actions, "actions", known.actions))
+
+
+def label_actions(problem: Playable, labels: Labels, middles: Floats, actions: NDArray[Any]) -> list[str]:
+    """Return texts for actions: `middles` [n, actions] in the problem's units, `actions` [n, ...] as it takes them."""
+    if isinstance(problem.actions, Discrete):
+        return [labels.actions[int(number)] for number in middles[:, 0]]
     flat = actions.reshape(len(actions), -1)
     columns = [column.tolist() for column in flat.T]
-    written = [list(map(str, each)) if flat.dtype.kind in "iu" else numerals(each) for each in columns]
-    return [", ".join(map(" ".join, zip(called.actions, row, strict=True))) for row in zip(*written, strict=True)]
+    written = [list(map(str, column)) if flat.dtype.kind in "iu" else numerals(column) for column in columns]
+    return [", ".join(map(" ".join, zip(labels.actions, row, strict=True))) for row in zip(*written, strict=True)]
 
 
-def _numbered(problem: Playable, count: int) -> list[str]:
-    """Discrete actions by what the environment takes for them."""
+def _name_discrete(problem: Playable, count: int) -> list[str]:
+    """Name discrete actions by what the environment takes for them."""
     taken = np.asarray(problem.decode(np.arange(count, dtype=float)[:, None], False)).tolist()
-    return [f"action {tuple(one) if isinstance(one, list) else one}" for one in taken]
+    return [f"action {tuple(action) if isinstance(action, list) else action}" for action in taken]
 
 
-def _own(given: Sequence[str] | None, what: str, usual: list[str]) -> list[str]:
+def _check(given: Sequence[str] | None, what: str, usual: list[str]) -> list[str]:
     if given is None:
         return list(usual)
-    if isinstance(given, str) or len(given) != len(usual) or not all(isinstance(word, str) and word for word in given):
+    if isinstance(given, str) or len(given) != len(usual) or not all(isinstance(name, str) and name for name in given):
         raise ParameterError(f"{what}: expected {len(usual)} words, such as {usual!r:.80}, got {given!r:.80}")
     return list(given)

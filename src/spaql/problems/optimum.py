@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,22 +42,6 @@ _BASE = 3**9  # places in every solution: the policy away from the start is as f
 _MOST_ARRIVAL_CELLS = 2**22
 _MOST_CORRIDOR_NUMBERS = 2**24  # cells times steps held at once by branch and bound: 128 MiB an array
 _MYOPIC_TOLERANCE = 1e-8  # of each myopic step; small as errors in the place, not the reward, add up
-
-
-class Solvable(Protocol):
-    """What `optimum` asks of a problem."""
-
-    @property
-    def name(self) -> str:
-        """How messages call it."""
-
-    @property
-    def horizon(self) -> int:
-        """Steps of an episode, >= 1."""
-
-    @property
-    def model(self) -> Travel | None:
-        """What is known of it; None where nothing is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +79,7 @@ class Optimum:
         return self._greedy(_states(states))
 
 
-def optimum(problem: Solvable, *, tolerance: float = 1e-5) -> Optimum:
+def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
     """Solve a problem exactly, to a certified tolerance.
 
     Parameters
