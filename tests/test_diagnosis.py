@@ -182,7 +182,7 @@ def test_train_says_it(capsys):
     assert "diagnosis: V was at its cap 5 in every update: " in shown.out
     assert cli.main([*command, "--algorithm", "random", "--quiet"]) == 0
     shown = capsys.readouterr()
-    assert "diagnosis: nothing found" in shown.out
+    assert "diagnosis: no problem found" in shown.out
     assert "before training" not in shown.err
     assert cli.main([*command, "--algorithm", "spaql", "--quiet", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["diagnosis"]

@@ -26,7 +26,7 @@ from spaql.validation import check_whole
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
 _WRAPPERS = frozenset(
-    [
+    (
         "ClipAction",
         "ClipReward",
         "DelayObservation",
@@ -47,7 +47,7 @@ _WRAPPERS = frozenset(
         "ResizeObservation",
         "TimeAwareObservation",
         "TimeLimit",
-    ]
+    )
 )
 _RECIPE = ("id", "arguments", "max_episode_steps", "disable_env_checker", "wrappers")
 _TUPLE = "()"  # how a tuple is marked in JSON
