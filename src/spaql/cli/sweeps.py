@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ def _status(options: argparse.Namespace) -> int:
 
     number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
     status = read_status(options.folder, number)
-    print(json.dumps(status.to_dict(), indent=1) if options.json else "\n".join(status.lines()))
+    print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
     return 0
 
 
@@ -178,22 +178,21 @@ def _plot(options: argparse.Namespace) -> int:
     from spaql.studies.sweep.group_values import read_values
     from spaql.studies.sweep.sweep_report import write_figures
 
-    return _print_files(
-        options, write_figures(read_values(options.folder, options.metric), options.out, options.baseline)
-    )
+    study = read_values(options.folder, options.metric)
+    return _print_files(options, *write_figures(study, options.out, options.baseline))
 
 
 def _export(options: argparse.Namespace) -> int:
     from spaql.studies.sweep.dataset import export_runs
 
-    return _print_files(options, [export_runs(options.folder, options.to, options.out)])
+    return _print_files(options, export_runs(options.folder, options.to, options.out))
 
 
 def _report(options: argparse.Namespace) -> int:
     from spaql.studies.sweep.sweep_report import write_report
 
     path = write_report(options.folder, options.out, metric=options.metric, baseline=options.baseline)
-    return _print_files(options, [path])
+    return _print_files(options, path)
 
 
 def _watch(options: argparse.Namespace) -> int:
@@ -208,9 +207,7 @@ def _watch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_files(options: argparse.Namespace, paths: Sequence[Path]) -> int:
-    if options.json:
-        print(json.dumps({"files": [str(path) for path in paths]}))
-    else:
-        print("\n".join(f"wrote {path}" for path in paths))
+def _print_files(options: argparse.Namespace, *paths: Path) -> int:
+    names = [str(path) for path in paths]
+    print(json.dumps({"files": names}) if options.json else "\n".join(f"wrote {name}" for name in names))
     return 0

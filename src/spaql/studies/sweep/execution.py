@@ -7,9 +7,8 @@ from these two.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,9 @@ from spaql.runner import engines
 from spaql.runner.run_many import Tally
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE
-from spaql.studies.study import EngineFor, Results, Stage, Study, run_study
+from spaql.studies.study import EngineFor, run_study
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.status import STUDY
-
-
-class _SweepStudy(Study):
-    keep_failures = True
-
-    def __init__(self, sweep: Sweep) -> None:
-        self.sweep = sweep
-
-    def stages(self, results: Results) -> Iterator[Stage]:
-        data = json.dumps({**self.sweep.data, "name": self.sweep.name}, indent=1, default=str)
-        yield Stage(self.sweep.groups, files={STUDY: f"{data}\n"})
 
 
 def sweep(
@@ -96,14 +84,12 @@ def sweep(
     path = Path(folder) / STUDY
     if path.exists() and not (Path(folder) / STORE).exists():
         raise StudyError(f"{str(path)!r} has no runs beside it and belongs to something else; choose another folder")
-    outcome = run_study(
-        _SweepStudy(loaded), folder, engine=make_engine, retry_failed=retry_failed, progress_bar=progress_bar
-    )
+    outcome = run_study(loaded, folder, engine=make_engine, retry_failed=retry_failed, progress_bar=progress_bar)
     return outcome.tally
 
 
 def choose_engine(runs: Sequence[Run], name: str | None, **options: Any) -> EngineFor:
-    """Return the maker of an engine for runs; raise what is wrong with it or with their problems before they begin."""
+    """Return the maker of an engine; raise what is wrong with it or with the problems before anything is run."""
 
     def make(runs: Sequence[Run]) -> engines.Engine:
         return engines.make_engine(name, runs, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import os
 import string
 from collections import Counter
@@ -21,7 +22,8 @@ from spaql.formatting import with_values
 from spaql.problems import PROBLEMS
 from spaql.runner.execute import make_agent
 from spaql.runner.run_spec import Run, canonical, problem_of, seed_at, seeds_at
-from spaql.studies.study import Group, missing_runs
+from spaql.studies.study import Group, Results, Stage, Study, missing_runs
+from spaql.studies.sweep.status import STUDY
 from spaql.studies.sweep.study_file import (
     MAX_GROUPS,
     MAX_RUNS,
@@ -34,13 +36,14 @@ from spaql.studies.sweep.study_file import (
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
-    """A study from a study file."""
+class Sweep(Study):
+    """A study from a study file, with one stage; it writes no report, since its folder can be read at any moment."""
 
     data: Mapping[str, Any]  # contents of the file as plain Python values
     file: StudyFile  # the same, checked and with defaults
     name: str
     groups: tuple[Group, ...]  # rows of its table
+    keep_failures = True
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Sweep:
@@ -63,6 +66,11 @@ class Sweep:
         if isinstance(study, Sweep):
             return study
         return cls.from_dict(study) if isinstance(study, Mapping) else cls.read(study)
+
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """Yield all groups, and `study.json`, from which tables and figures know them."""
+        data = json.dumps({**self.data, "name": self.name}, indent=1, default=str)
+        yield Stage(self.groups, files={STUDY: f"{data}\n"})
 
     @property
     def runs(self) -> list[Run]:

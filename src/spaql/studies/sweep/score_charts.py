@@ -48,9 +48,6 @@ def make_sheets(study: StudyValues, baseline: str | None = None) -> dict[str, Sh
     return sheets | {f"by-{name}": _parameter_sheet(study, name, optima) for name in _varied_parameters(study)}
 
 
-# Scores --------------------------------------------------------------------------------------------------------------
-
-
 def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, float]) -> Sheet:
     problems = _finished_problems(study)
     chosen = {problem: _best_groups(groups, baseline, MAX_LINES) for problem, groups in problems.items()}
@@ -58,11 +55,17 @@ def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, 
     with open_store(study.folder) as store:
         for problem, groups in chosen.items():
             curves = _read_curves(store, groups) if study.metric == METRIC else {}
+            levels, x_label = (
+                _levels([g for g in groups if curves and g.algorithm not in curves], optima.get(problem)),
+                "",
+            )
             if curves:
-                charts.append(_curve_chart(study, groups, curves, optima.get(problem)))
+                series = [_line(label, x, scores) for label, (x, scores, _) in curves.items()]
+                x_label = next(iter(curves.values()))[2]
             else:
                 chosen[problem] = _best_groups(problems[problem], baseline, _MAX_NAMES)
-                charts.append(_mean_chart(study, chosen[problem], optima.get(problem)))
+                series = [_points("", [group.algorithm], [group], group.algorithm) for group in chosen[problem]]
+            charts.append(_chart(study, problem, x_label, series, levels))
     omitted = max(len(problems[problem]) - len(groups) for problem, groups in chosen.items())
     shown = max(map(len, chosen.values()))
     extra = f"the {shown} of {shown + omitted:,} algorithms with the largest means" if omitted else ""
@@ -117,14 +120,13 @@ def _read_curves(store: Store, groups: Sequence[GroupValues]) -> dict[str, _Curv
     return curves
 
 
-def _curve_chart(
-    study: StudyValues, groups: Sequence[GroupValues], curves: Mapping[str, _Curve], optimum: float | None
-) -> Chart:
-    series = [_line(label, x, scores) for label, (x, scores, _) in curves.items()]
-    levels = [_level(group) for group in groups if group.algorithm not in curves]
-    scale = _choose_scale([x for curve in curves.values() for x in curve[0].tolist()])
-    x_label = next(iter(curves.values()))[2]
-    return Chart(groups[0].problem, x_label, study.metric, tuple(series), (*levels, *_optimum_level(optimum)), scale)
+def _chart(study: StudyValues, label: str, x_label: str, series: Sequence[Series], levels: Sequence[Level]) -> Chart:
+    """Make a panel; its axis is logarithmic where numbers span a wide range."""
+    x: list[Any] = [value for line in series for value in line.x]
+    scale: Literal["linear", "log", "category"] = "category" if isinstance(x[0], str) else "linear"
+    if scale == "linear" and min(x) > 0 and max(x) / min(x) >= _LOG_RATIO:
+        scale = "log"
+    return Chart(label, x_label, study.metric, tuple(series), tuple(levels), scale)
 
 
 def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
@@ -135,14 +137,6 @@ def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
     lines[:, complete] = band.mean, band.low, band.high
     low, high = lines[1:].tolist() if len(scores) > 1 else (None, None)
     return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=_colour(label))
-
-
-def _mean_chart(study: StudyValues, groups: Sequence[GroupValues], optimum: float | None) -> Chart:
-    series = [_points("", [group.algorithm], [group], group.algorithm) for group in groups]
-    return Chart(groups[0].problem, "", study.metric, tuple(series), _optimum_level(optimum), "category")
-
-
-# Parameters ----------------------------------------------------------------------------------------------------------
 
 
 def _varied_parameters(study: StudyValues) -> list[str]:
@@ -177,43 +171,34 @@ def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float])
             for family, members in families.items()
         ]
         if series:
-            levels = [_level(group) for group in groups if not group.group.varied]
-            scale = _choose_scale([float(x) for line in series for x in line.x])
-            levels += _optimum_level(optima.get(problem))
-            charts.append(Chart(problem, name, study.metric, tuple(series), tuple(levels), scale))
+            levels = _levels([group for group in groups if not group.group.varied], optima.get(problem))
+            charts.append(_chart(study, problem, name, series, levels))
     return _make_sheet(study, f"{study.name}: by {name}", charts)
-
-
-# Series and levels ---------------------------------------------------------------------------------------------------
 
 
 def _points(name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str) -> Series:
     """Make the means of groups with their intervals, where these are finite."""
     estimates = [stats.mean_interval(group.sample) for group in groups]
-    ends: tuple[list[float] | None, list[float] | None] = None, None
-    if any(np.isfinite(estimate.low) for estimate in estimates):
-        low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
-        ends = [v if np.isfinite(v) else np.nan for v in low], [v if np.isfinite(v) else np.nan for v in high]
+    low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
+    known = np.isfinite(low)
+    ends = [np.where(known, end, np.nan).tolist() if known.any() else None for end in (low, high)]
     style: Literal["line", "points"] = "line" if len(groups) >= _MANY_VALUES else "points"
-    means = [estimate.mean for estimate in estimates]
-    return Series(name, x, means, *ends, label, style, colour=_colour(label))
+    return Series(
+        name, x, [estimate.mean for estimate in estimates], ends[0], ends[1], label, style, colour=_colour(label)
+    )
 
 
-def _level(group: GroupValues) -> Level:
-    estimate = stats.mean_interval(group.sample)
-    low, high = estimate.interval if np.isfinite(estimate.low) else (None, None)
-    return Level(group.algorithm, estimate.mean, low, high, group.algorithm, colour=_colour(group.algorithm))
-
-
-def _optimum_level(optimum: float | None) -> tuple[Level, ...]:
-    return () if optimum is None else (Level("optimum", optimum, look="optimum"),)
+def _levels(groups: Sequence[GroupValues], optimum: float | None) -> list[Level]:
+    """Make the means of groups, and the optimum, as horizontal lines."""
+    levels = []
+    for group in groups:
+        estimate = stats.mean_interval(group.sample)
+        low, high = estimate.interval if np.isfinite(estimate.low) else (None, None)
+        levels.append(Level(group.algorithm, estimate.mean, low, high, colour=_colour(group.algorithm)))
+    return levels if optimum is None else [*levels, Level("optimum", optimum)]
 
 
 def _colour(label: str) -> str:
     """Return the colour of a registered algorithm; empty for other labels."""
     entry = algorithms().get(label)
     return (entry.colour or "") if entry else ""
-
-
-def _choose_scale(values: Sequence[float]) -> Literal["linear", "log"]:
-    return "log" if min(values) > 0 and max(values) / min(values) >= _LOG_RATIO else "linear"

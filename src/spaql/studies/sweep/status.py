@@ -66,16 +66,11 @@ class Status:
         """Whether all runs are finished."""
         return self.done == self.total
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields, ready for JSON."""
-        return asdict(self)
-
     @property
     def sentence(self) -> str:
         """Return the status in one line."""
-        parts = [
-            f"{self.done:,} of {self.total:,} runs finished" + (f", {self.failed:,} failed" if self.failed else "")
-        ]
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        parts = [f"{self.done:,} of {self.total:,} runs finished{failed}"]
         if self.state == "running":
             parts[0] += f", {self.running:,} running"
             process = f"{self.engine} ({self.workers}) in process {self.process} on {self.host}"

@@ -30,20 +30,8 @@ def watch(
 ) -> Status | None:
     """Show a study until it is finished, and return its last status; None where it has not begun.
 
-    Parameters
-    ----------
-    folder
-        The folder of the study; it need not exist yet.
-    out
-        Where to write.
-    every
-        Seconds between two views; more where a view takes more than half of that.
-    once
-        Whether to return after one view.
-    metric
-        Metric of the table.
-    pause
-        Function that waits for a number of seconds.
+    The folder need not exist yet.  Views follow each other `every` so many seconds, or less often where one takes more
+    than half of that; `once` shows one view only, and `pause` waits for a number of seconds.
     """
     terminal = out.isatty()
     out.write(_CLEAR if terminal else "")

@@ -158,7 +158,7 @@ class TuningResult:
     @property
     def unit(self) -> str:
         """Return the unit of values."""
-        return "score" if len(self.space.problems) == 1 else "standard deviations above the defaults"
+        return "mean score" if len(self.space.problems) == 1 else "standard deviations above the defaults"
 
     def summary(self) -> list[str]:
         """Return the result in a few sentences."""
@@ -211,34 +211,23 @@ class TuningResult:
             "complete": self.complete,
             "summary": self.summary(),
             "algorithm": space.algorithm.algorithm,
-            "fixed": dict(space.algorithm.parameters),
-            "problems": list(space.problems),
+            "fixed": space.algorithm.parameters,
+            "problems": space.problems,
             "unit": self.unit,
             "plan": space.plan.model_dump(),
             "winner": None if self.winner is None else self.winner.number,
             "parameters": self.parameters,
-            "tuning_score": _to_dict(self.tuning_score),
-            "evaluation": _to_dict(self.evaluation),
-            "selection_bias": _to_dict(self.bias),
-            "gains": [
-                {name: _to_dict(value) if isinstance(value, Estimate) else value for name, value in vars(gain).items()}
-                for gain in self.gains
-            ],
-            "evaluation_scores": {name: _to_lists(scores) for name, scores in self.evaluations.items()},
+            "tuning_score": _to_plain(self.tuning_score),
+            "evaluation": _to_plain(self.evaluation),
+            "selection_bias": _to_plain(self.bias),
+            "gains": [_to_plain(vars(gain)) for gain in self.gains],
+            "evaluation_scores": _to_plain(self.evaluations),
             "error": self.error,
             "runs": {"planned": self.planned_runs, "saved": self.saved_runs},
-            "importance": None if self.importance is None else dict(self.importance),
+            "importance": self.importance,
             "importance_note": self.importance_note,
             "trials": [
-                {
-                    "number": trial.number,
-                    "values": dict(trial.values),
-                    "state": trial.state,
-                    "seeds": trial.seeds,
-                    "value": _to_dict(self.values.get(trial.number)),
-                    "note": trial.note,
-                    "scores": _to_lists(trial.scores),
-                }
+                _to_plain({**vars(trial), "seeds": trial.seeds, "value": self.values.get(trial.number)})
                 for trial in self.trials
             ],
         }
@@ -250,12 +239,14 @@ def _improvement(ours: Scores, theirs: Scores) -> float:
     return float(np.mean([probability_of_improvement(mine, other, seed=0).mean for mine, other in pairs]))
 
 
-def _to_lists(scores: Scores) -> list[list[float]]:
-    return [[float(score) for score in sample] for sample in scores]
-
-
-def _to_dict(estimate: Estimate | None) -> dict[str, float | None] | None:
-    if estimate is None:
-        return None
-    ends = {name: getattr(estimate, name) for name in ("mean", "low", "high")}
-    return {name: value if math.isfinite(value) else None for name, value in ends.items()}
+def _to_plain(value: Any) -> Any:
+    """Turn estimates and arrays into plain dictionaries and lists; None for numbers that are not finite."""
+    if isinstance(value, Estimate):
+        return {name: _to_plain(getattr(value, name)) for name in ("mean", "low", "high")}
+    if isinstance(value, Mapping):
+        return {name: _to_plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_to_plain(item) for item in value]
+    if isinstance(value, float):  # np.float64 included
+        return float(value) if math.isfinite(value) else None
+    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from spaql.formatting import Bold, Table
@@ -16,14 +16,15 @@ from spaql.viz.style import GREY, INK, PALETTE
 
 NAME, BEST = "tune", "best.json"
 FIGURES = ("tuning-scores", "tuning-history", "tuning-importance", "tuning-parameters")
-_LABELS = {COMPLETE: "all seeds", STOPPED: "stopped early"}
-_COLOURS = {COMPLETE: PALETTE[0], STOPPED: GREY, "best": INK, "defaults": PALETTE[1], "winner": PALETTE[2]}
+_ALL, _EARLY = "all seeds", "stopped early"
+_STATES = {_EARLY: STOPPED, _ALL: COMPLETE}
+_COLOURS = {_ALL: PALETTE[0], _EARLY: GREY, "best so far": INK, "defaults": PALETTE[1], "winner": PALETTE[2]}
 
 
 def make_report(result: TuningResult) -> Report:
     """Make the report of a finished or unfinished tuning."""
     space = result.space
-    charts = (_score_chart(result), _history_chart(result), _importance_chart(result), _parameter_sheet(result))
+    figures = (_score_chart(result), _history_chart(result), _importance_chart(result), _parameter_sheet(result))
     best = {"algorithm": space.algorithm.algorithm, "parameters": result.parameters, "complete": result.complete}
     return Report(
         NAME,
@@ -31,69 +32,50 @@ def make_report(result: TuningResult) -> Report:
         f"{space.algorithm.algorithm} on {', '.join(space.problems)}",
         result.summary(),
         [_score_table(result), *_gain_tables(result), _trial_table(result)],
-        " ".join([*_describe_method(result), "" if result.importance else result.importance_note]).strip(),
-        {name: chart for name, chart in zip(FIGURES, charts, strict=True) if chart is not None},
+        _describe_method(result) + ("" if result.importance else f" {result.importance_note}"),
+        {name: figure for name, figure in zip(FIGURES, figures, strict=True) if figure is not None},
         result.to_dict(),
         {} if result.winner is None else {BEST: json.dumps(best, indent=1, allow_nan=False) + "\n"},
     )
-
-
-# Charts --------------------------------------------------------------------------------------------------------------
 
 
 def _score_chart(result: TuningResult) -> Chart | None:
     """Chart winner and defaults, in tuning and on evaluation seeds."""
     if result.winner is None or not result.evaluations:
         return None
-    confidence = result.space.plan.confidence
-    series = []
-    for name, trial, scores in (
-        ("winner", result.winner, result.evaluations["winner"]),
-        ("defaults", result.default, result.evaluations["default"]),
-    ):
-        estimates = {
-            "tuning": result.values.get(trial.number),
-            "evaluation": result.objective.value(scores, confidence),
-        }
-        known = {seeds: estimate for seeds, estimate in estimates.items() if estimate is not None}
-        series.append(_points(name, list(known), list(known.values()), name))
+    confidence, series = result.space.plan.confidence, []
+    for name, trial, key in (("winner", result.winner, "winner"), ("defaults", result.default, "default")):
+        estimates = {"evaluation": result.objective.value(result.evaluations[key], confidence)}
+        if trial.number in result.values:
+            estimates = {"tuning": result.values[trial.number], **estimates}
+        series.append(_points(name, list(estimates), list(estimates.values())))
     note = f"Means over agents with {confidence:.0%} intervals; the winner was selected by its score in tuning."
-    return Chart("Tuning and evaluation", "seeds", _axis(result), tuple(series), x_scale="category", note=note)
+    return Chart("Tuning and evaluation", "seeds", result.unit, tuple(series), x_scale="category", note=note)
 
 
 def _history_chart(result: TuningResult) -> Chart | None:
     """Chart the values of trials in order, and the best so far."""
-    series = [
-        _trial_points(result, [trial for trial in result.trials if trial.state == state], _LABELS[state], state)
-        for state in (STOPPED, COMPLETE)
-    ]
-    numbers: list[float] = []
-    best: list[float] = []
+    best: dict[int, float] = {}
     for trial in result.trials:
-        value = result.values.get(trial.number)
-        if trial.state == COMPLETE and value is not None:
-            best.append(max([*best[-1:], value.mean]))
-        elif best:
-            best.append(best[-1])
-        if best:
-            numbers.append(float(trial.number))
-    line = Series("best so far", numbers, best, look="best", colour=_COLOURS["best"])
-    drawn = tuple(one for one in (line, *series) if len(one.x))
-    if not drawn:
-        return None
+        values = [*list(best.values())[-1:]]
+        values += [result.values[trial.number].mean] if trial.state == COMPLETE else []
+        best |= {trial.number: max(values)} if values else {}
+    series = [Series("best so far", list(map(float, best)), list(best.values()), colour=_COLOURS["best so far"])]
+    for label, state in _STATES.items():
+        series.append(_trial_points(result, label, [trial for trial in result.trials if trial.state == state]))
+    drawn = tuple(one for one in series if len(one.x))
     failed = result.count(FAILED)
     note = f"Means over seeds with {result.space.plan.confidence:.0%} intervals; trial 0 is the defaults."
     note += f" Failed trials without a point: {failed}." if failed else ""
-    return Chart("Trials", "trial", _axis(result), drawn, _default_level(result), note=note)
+    return Chart("Trials", "trial", result.unit, drawn, _default_level(result), note=note) if drawn else None
 
 
 def _importance_chart(result: TuningResult) -> Chart | None:
     if result.importance is None:
         return None
-    names, shares = list(result.importance), list(result.importance.values())
-    series = Series("share", names, shares, look="share", style="points", colour=_COLOURS[COMPLETE])
-    levels = (Level("none", 0.0, look="none", colour=GREY),)
-    note = result.importance_note
+    shares = list(result.importance.values())
+    series = Series("share", list(result.importance), shares, style="points", colour=_COLOURS[_ALL])
+    levels, note = (Level("none", 0.0, colour=GREY),), result.importance_note
     return Chart("Importance of parameters", "parameter", "share", (series,), levels, "category", note)
 
 
@@ -101,65 +83,46 @@ def _parameter_sheet(result: TuningResult) -> Sheet | None:
     """Chart the values of trials over each parameter."""
     charts = []
     tuned = [trial for trial in result.trials if trial.number and trial.state != FAILED]
-    winner = [trial for trial in tuned if trial is result.winner]
     for name, span in result.space.algorithm.random.items():
-        groups = {_LABELS[s]: [t for t in tuned if t.state == s and t not in winner] for s in (STOPPED, COMPLETE)}
-        series = [
-            _trial_points(result, trials, label, kind, name)
-            for (label, trials), kind in zip(
-                {**groups, "winner": winner}.items(), (STOPPED, COMPLETE, "winner"), strict=True
-            )
-            if trials
-        ]
-        scale: Literal["linear", "log", "category"] = "log" if span.log else "linear"
+        groups = {label: [t for t in tuned if t.state == s and t is not result.winner] for label, s in _STATES.items()}
+        groups["winner"] = [trial for trial in tuned if trial is result.winner]
+        series = tuple(_trial_points(result, label, trials, name) for label, trials in groups.items() if trials)
+        scale: Literal["linear", "log", "category"] = (
+            "log" if span.log else "linear" if span.low is not None else "category"
+        )
         if series:
-            levels = _default_level(result)
-            scale = scale if span.choices is None else "category"
-            charts.append(Chart(name, name, _axis(result), tuple(series), levels, scale))
+            charts.append(Chart(name, name, result.unit, series, _default_level(result), scale))
     return Sheet("Parameters", charts, "Trials by each parameter; the others differ too.") if charts else None
 
 
-def _trial_points(
-    result: TuningResult, trials: Sequence[Trial], label: str, kind: str, parameter: str | None = None
-) -> Series:
+def _trial_points(result: TuningResult, label: str, trials: Sequence[Trial], parameter: str | None = None) -> Series:
     """Make points of trials over their numbers, or over a parameter."""
     x: list[Any] = [float(trial.number) for trial in trials]
     if parameter is not None:
-        choices = result.space.algorithm.random[parameter].choices
-        convert = float if choices is None else format_choice
+        convert = float if result.space.algorithm.random[parameter].choices is None else format_choice
         x = [convert(trial.values[parameter]) for trial in trials]
-    return _points(label, x, [result.values[trial.number] for trial in trials], kind)
+    return _points(label, x, [result.values[trial.number] for trial in trials])
 
 
-def _points(label: str, x: Sequence[Any], estimates: Sequence[Estimate], kind: str) -> Series:
+def _points(label: str, x: Sequence[Any], estimates: Sequence[Estimate]) -> Series:
     mean, low, high = ([getattr(estimate, name) for estimate in estimates] for name in ("mean", "low", "high"))
-    return Series(label, x, mean, low, high, label, "points", _COLOURS[kind])
+    return Series(label, x, mean, low, high, style="points", colour=_COLOURS[label])
 
 
 def _default_level(result: TuningResult) -> tuple[Level, ...]:
-    value = result.values.get(0)
-    if value is None:
-        return ()
-    return (Level("defaults", value.mean, value.low, value.high, "defaults", _COLOURS["defaults"]),)
-
-
-def _axis(result: TuningResult) -> str:
-    return "mean score" if len(result.space.problems) == 1 else result.unit
-
-
-# Tables --------------------------------------------------------------------------------------------------------------
+    values = [result.values[0]] if 0 in result.values else []
+    return tuple(Level("defaults", v.mean, v.low, v.high, colour=_COLOURS["defaults"]) for v in values)
 
 
 def _score_table(result: TuningResult) -> Table:
     plan = result.space.plan
-    rows = []
+    rows: list[list[str]] = []
     if result.winner is not None:
-        evaluation = "not yet" if result.evaluation is None else str(result.evaluation)
-        cells = (str(result.tuning_score), evaluation, "" if result.bias is None else str(result.bias))
-        rows.append(["winner", *map(Bold, cells)])
+        cells = (result.tuning_score, result.evaluation or "not yet", result.bias or "")
+        rows.append(["winner", *(Bold(cell) for cell in cells)])
     if 0 in result.values and result.winner is not result.default:
         rows.append(
-            ["defaults", str(result.values[0]), str(result.gains[-1].default) if result.gains else "not yet", ""]
+            ["defaults", str(result.values[0]), str(result.gains[-1].default if result.gains else "not yet"), ""]
         )
     header = ["", f"tuning, {plan.seeds} seeds", f"evaluation, {plan.evaluation_seeds} seeds", "selection bias"]
     note = f"{plan.confidence:.0%} intervals in brackets. That of the winner in tuning ignores its selection."
@@ -167,55 +130,40 @@ def _score_table(result: TuningResult) -> Table:
 
 
 def _gain_tables(result: TuningResult) -> list[Table]:
-    if not result.gains:
-        return []
     header = ["problem", "winner", "defaults", "difference", "probability of improvement", "p (Welch)"]
-    rows = [
-        [
-            gain.problem,
-            *map(str, (gain.winner, gain.default, gain.difference)),
-            f"{gain.probability_of_improvement:.2f}",
-            "" if gain.p_value is None else f"{gain.p_value:.2g}",
-        ]
-        for gain in result.gains
-    ]
+    rows = []
+    for gain in result.gains:
+        p_value = "" if gain.p_value is None else f"{gain.p_value:.2g}"
+        estimates = map(str, (gain.winner, gain.default, gain.difference))
+        rows.append([gain.problem, *estimates, f"{gain.probability_of_improvement:.2f}", p_value])
     note = "Probability of improvement: that an agent of the winner scores above one of the defaults."
-    return [Table(header, rows, "Winner against defaults on evaluation seeds", note)]
+    return [Table(header, rows, "Winner against defaults on evaluation seeds", note)] if rows else []
 
 
 def _trial_table(result: TuningResult) -> Table:
-    names = list(result.space.algorithm.random)
-    rows = []
+    names, rows = list(result.space.algorithm.random), []
     for trial in result.trials:
-        values: Mapping[str, Any] = trial.values or result.space.defaults or {}
-        shown = [_format_value(values[name]) if name in values else "default" for name in names]
-        value = str(result.values[trial.number]) if trial.number in result.values else ""
+        values = trial.values or result.space.defaults or dict.fromkeys(names, "default")
+        shown = [f"{v:.4g}" if isinstance(v, float) else format_choice(v) for v in (values[name] for name in names)]
         state = f"{trial.state}: {trial.note}" if trial.note else trial.state
-        cells = [*shown, str(trial.seeds), value, state]
-        number = str(trial.number) if trial.number else "0, defaults"
-        rows.append([number, *(map(Bold, cells) if trial is result.winner else cells)])
+        cells = [*shown, str(trial.seeds), str(result.values.get(trial.number, "")), state]
+        bold = map(Bold, cells) if trial is result.winner else cells
+        rows.append([str(trial.number) if trial.number else "0, defaults", *bold])
     return Table(["trial", *names, "seeds", "value", "state"], rows, "All trials")
 
 
-def _format_value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else format_choice(value)
-
-
-def _describe_method(result: TuningResult) -> list[str]:
+def _describe_method(result: TuningResult) -> str:
     plan = result.space.plan
-    sentences = [
-        f"Optuna's TPE sampler suggested {plan.batch} trials at a time.",
-        f"Each had {min(plan.first_seeds, plan.seeds)} seeds on each problem at first, then twice as many, up to "
-        f"{plan.seeds}; after each stage but the last it was stopped where the interval of its difference to the best "
-        "so far was below zero (Welch).",
-        f"The truly best trial is stopped with a probability of at most {1 - plan.confidence:.0%}, over all stages and "
-        "all opponents, as far as means are normal.",
-        f"The winner has the best mean among trials with all {plan.seeds} seeds; it and the defaults were then "
-        f"evaluated by {plan.evaluation_seeds} agents on each problem, with seeds that no trial used.",
-    ]
-    if len(result.space.problems) > 1:
-        sentences.append(
-            "The value of a trial is the mean over problems of its score minus the mean of the defaults, divided by "
-            "their standard deviation in tuning."
-        )
-    return sentences
+    several = (
+        " The value of a trial is the mean over problems of its score minus the mean of the defaults, divided by their "
+        "standard deviation in tuning."
+    )
+    return (
+        f"Optuna's TPE sampler suggested {plan.batch} trials at a time. Each had {min(plan.first_seeds, plan.seeds)} "
+        f"seeds on each problem at first, then twice as many, up to {plan.seeds}; after each stage but the last it "
+        "was stopped where the interval of its difference to the best so far was below zero (Welch). The truly best "
+        f"trial is stopped with a probability of at most {1 - plan.confidence:.0%}, over all stages and opponents, as "
+        f"far as means are normal. The winner has the best mean among trials with all {plan.seeds} seeds; it and the "
+        f"defaults were then evaluated by {plan.evaluation_seeds} agents on each problem, with seeds that no trial "
+        "used." + (several if len(result.space.problems) > 1 else "")
+    )
