@@ -45,15 +45,9 @@ class DecisionList(NamedTuple):
 def make_decision_list(tree: Tree, step: int, whole: NDArray[np.bool_]) -> DecisionList:
     """Find a short list of boxes that decides as a tree does at a time step.
 
-    Up to 3,000 leaves many strategies are tried, up to 1,000 also the backward search, up to 20,000 a few, and above
-    that one, so that the list is longer than necessary.
-
-    Parameters
-    ----------
-    tree, step
-        The tree and the time step.
-    whole
-        Which dimensions are integers, `[states]`; leaves without any integer may get any choice.
+    `whole` [states] marks integer dimensions; leaves without any integer may get any choice.  Up to 3,000 leaves many
+    strategies are tried, up to 1,000 also the backward search, up to 20,000 a few, and above that one, so that the list
+    is longer than necessary.
     """
     boxes = make_box_tree(tree, step, whole)
     leaves = np.flatnonzero((boxes.children[:, 0] == NONE) & (boxes.open > 0))

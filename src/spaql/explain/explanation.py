@@ -133,9 +133,9 @@ class Explanation:
         return "\n\n".join(["\n".join(lines), *others, self._format_changes()])
 
     def _format_others(self) -> str:
-        if self.relevant == 1:
-            return "All actions share one cell here."
         rest = self.relevant - 1
+        if not rest:
+            return "All actions share one cell here."
         head = "Instead:" if len(self.runners_up) == rest else f"Instead, the best of {rest}:"
         rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
         return f"{head}\n{Table(['action', 'Q', 'behind', 'visits'], rows).text()}"

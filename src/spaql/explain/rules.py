@@ -40,25 +40,13 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """The action where all conditions hold and no earlier rule matches.
+    """The action where all conditions hold and no earlier rule matches."""
 
-    Attributes
-    ----------
-    conditions
-        Empty in the last rule of a list.
-    action, label
-        The action as the environment takes it, and in words.
-    choice
-        Number of the action in `agent.tree()`.
-    share
-        Share of all visits that this rule decides, about; None where nothing was visited.
-    """
-
-    conditions: tuple[Condition, ...]
-    action: Any
-    label: str
-    choice: int
-    share: float | None
+    conditions: tuple[Condition, ...]  # empty in the last rule of a list
+    action: Any  # as the environment takes it
+    label: str  # the same in words
+    choice: int  # number of the action in `agent.tree()`
+    share: float | None  # of all visits, about; None where nothing was visited
 
 
 class Rules(Sequence[Rule]):
@@ -99,10 +87,10 @@ class Rules(Sequence[Rule]):
         self._limits = _make_limits(boxes)
         self._exact = _make_exact(tree, self._limits)
         texts = label_actions(problem, labels, tree.middles, tree.actions)
-        self._rules = [
-            Rule(self._make_conditions(place), tree.actions[choice], texts[choice], int(choice), share)
-            for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True))
-        ]
+        self._rules = []
+        for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True)):
+            conditions = [Condition(c["name"], c["low"], c["high"]) for c in self._make_conditions(place)]
+            self._rules.append(Rule(tuple(conditions), tree.actions[choice], texts[choice], int(choice), share))
 
     def __len__(self) -> int:
         return len(self._rules)
@@ -145,18 +133,13 @@ class Rules(Sequence[Rule]):
         """Return everything, with exact borders, ready for JSON."""
         states, whole = self._tree.states, self.problem.whole
         observation = [
-            {
-                "name": name,
-                "low": float(states.low[d]),
-                "high": float(states.high[d]),
-                "periodic": d in self._tree.periodic,
-                "whole": bool(whole[d]),
-            }
+            {"name": name, "low": float(states.low[d]), "high": float(states.high[d])}
+            | {"periodic": d in self._tree.periodic, "whole": bool(whole[d])}
             for d, name in enumerate(self.names)
         ]
         rules = [
             {
-                "conditions": [self._make_condition(place, d) for d in self._find_bounded(place)],
+                "conditions": self._make_conditions(place),
                 "action": np.asarray(rule.action).tolist(),
                 "label": rule.label,
                 "choice": rule.choice,
@@ -189,16 +172,16 @@ class Rules(Sequence[Rule]):
         low, high = self._limits
         return np.flatnonzero(np.isfinite(low[place]) | np.isfinite(high[place])).tolist()
 
-    def _make_conditions(self, place: int) -> tuple[Condition, ...]:
-        conditions = (self._make_condition(place, d) for d in self._find_bounded(place))
-        return tuple(Condition(each["name"], each["low"], each["high"]) for each in conditions)
-
-    def _make_condition(self, place: int, d: int) -> dict[str, Any]:
-        limits = np.array([side[place, d] for side in self._exact])
-        periodic = d in self._tree.periodic
-        low, high = _to_json(self._tree.nominal(d, limits) if periodic else limits)
-        condition = {"name": self.names[d], "number": d, "low": low, "high": high}
-        return condition | {"fractions": _to_json(limits)} if periodic else condition
+    def _make_conditions(self, place: int) -> list[dict[str, Any]]:
+        """Return the conditions of a rule, ready for JSON."""
+        conditions = []
+        for d in self._find_bounded(place):
+            limits = np.array([side[place, d] for side in self._exact])
+            periodic = d in self._tree.periodic
+            low, high = _to_json(self._tree.nominal(d, limits) if periodic else limits)
+            condition = {"name": self.names[d], "number": d, "low": low, "high": high}
+            conditions.append(condition | ({"fractions": _to_json(limits)} if periodic else {}))
+        return conditions
 
     def _format_rules(self) -> Iterator[tuple[str, Rule]]:
         """Yield the conditions of every rule as text, and the rule."""
@@ -226,18 +209,9 @@ def make_rules(
     names: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
 ) -> Rules:
-    """Make the rules of a partition's policy.
+    """Make the rules of a partition's policy; see `Agent.rules`.
 
-    Parameters
-    ----------
-    problem, partition, tree
-        The policy.
-    step
-        Time step of a time-variant policy, else None.
-    inherits
-        Whether the children of a cell start with all its visits, as in the paper.
-    names, actions
-        Labels that replace the usual ones.
+    `inherits` says that the children of a cell start with all its visits, as in the paper.
     """
     cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
     visits = count_visits(partition, step or 0, inherits)

@@ -1,5 +1,0 @@
-"""`python -m spaql.cli`."""
-
-from spaql.cli import main
-
-raise SystemExit(main())
