@@ -92,11 +92,9 @@ def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequ
         reason = first if isinstance(error, SpaqlError) else f"{type(error).__name__}: {first}"
         note = f"The environment could not be played ({reason}), so that the diagnosis may be incomplete and there is "
         note += "no episode."
-    entry, history = algorithms().get(name_of(agent)), agent.history
-    score, evaluation = agent.selection_score, _describe_evaluation(agent)
+    history, score, evaluation = agent.history, agent.selection_score, _describe_evaluation(agent)
     return Subject(
         view=view,
-        colour=(entry and entry.colour) or "",
         steps=agent.training_steps + agent.selection_steps,
         evaluation=evaluation,
         facts={

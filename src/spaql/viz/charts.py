@@ -26,32 +26,16 @@ _CROWDED = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line, or one set of points, with its intervals.
+    """One line, or one set of points, with its intervals; all columns are `[n]`."""
 
-    Attributes
-    ----------
-    name
-        Text of the legend.
-    x, y
-        Points, both `[n]`; `x` holds category names where the chart's scale is "category".
-    low, high
-        Ends of the interval at each point, `[n]`: a band around a line, error bars on points; None for neither.
-    look
-        Key of the colour: series and levels with one key share it.  The name, unless given.
-    style
-        A solid, dashed or thin line, or points that nothing joins.
-    colour
-        Of everything with this look, such as "#0072B2"; chosen by a hash of the look unless given.
-    """
-
-    name: str
-    x: Sequence[float] | Sequence[str]
+    name: str  # in the legend
+    x: Sequence[float] | Sequence[str]  # names where the chart's scale is "category"
     y: Sequence[float]
-    low: Sequence[float] | None = None
+    low: Sequence[float] | None = None  # ends of the intervals: a band around a line, error bars on points
     high: Sequence[float] | None = None
-    look: str = ""
+    look: str = ""  # series and levels of one look share a colour; the name, unless given
     style: Literal["line", "dashed", "thin", "points"] = "line"
-    colour: str = ""
+    colour: str = ""  # of everything with this look, such as "#0072B2"; by a hash of the look unless given
 
     def __post_init__(self) -> None:
         lengths = {len(values) for values in (self.x, self.y, self.low, self.high) if values is not None}
@@ -75,46 +59,20 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Series and levels over one x axis.
-
-    Attributes
-    ----------
-    title
-        Heading.
-    x_label, y_label
-        Names of the axes.
-    series, levels
-        The data; later ones are drawn above earlier ones.
-    x_scale
-        "linear", "log", or "category": `x` are names, in the order of their first appearance.
-    note
-        In small type under the title: what the points are, what the bands are.
-    """
+    """Series and levels over one x axis; later ones are drawn above earlier ones."""
 
     title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
     levels: tuple[Level, ...] = ()
-    x_scale: Literal["linear", "log", "category"] = "linear"
-    note: str = ""
+    x_scale: Literal["linear", "log", "category"] = "linear"  # categories stand in the order of first appearance
+    note: str = ""  # under the title, in small type: what the points are, what the bands are
 
     @property
     def parts(self) -> list[Series | Level]:
         """Series and levels."""
         return [*self.series, *self.levels]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists and numbers, ready for JSON; a number that is not finite becomes None."""
-        keys = ("name", "look", "style", "x", "y", "low", "high")
-        return {
-            **{key: getattr(self, key) for key in ("title", "note", "x_label", "y_label", "x_scale")},
-            "series": [{key: to_plain(getattr(series, key)) for key in keys} for series in self.series],
-            "levels": [
-                {key: to_plain(getattr(level, key)) for key in keys if key not in ("style", "x")}
-                for level in self.levels
-            ],
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,11 +95,8 @@ def look_key(part: Series | Level) -> str:
 def looks_of(charts: Iterable[Chart]) -> dict[str, Look]:
     """Choose the looks of all series and levels of some charts."""
     parts = [part for chart in charts for part in chart.parts]
-    names = {look_key(part): "" for part in parts} | {look_key(part): part.colour for part in parts if part.colour}
-    for name in names:
-        if name.casefold() == "optimum":
-            names[name] = names[name] or INK
-    return make_looks(names)
+    names = {look_key(part): INK if look_key(part).casefold() == "optimum" else "" for part in parts}
+    return make_looks(names | {look_key(part): part.colour for part in parts if part.colour})
 
 
 def categories_of(chart: Chart) -> tuple[str, ...]:
@@ -152,13 +107,7 @@ def categories_of(chart: Chart) -> tuple[str, ...]:
 
 
 def place(chart: Chart) -> list[Trace]:
-    """Check a chart and place its points.
-
-    Raises
-    ------
-    ValueError
-        When there is nothing to draw, or when an axis or an interval makes no sense.
-    """
+    """Place the points of a chart; ValueError where there is nothing to draw, or an axis or interval makes no sense."""
     if chart.x_scale not in ("linear", "log", "category"):
         raise ValueError(f"chart '{chart.title}' has the x scale '{chart.x_scale}', not linear, log or category.")
     if not any(len(series.x) for series in chart.series):

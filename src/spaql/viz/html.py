@@ -19,18 +19,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from spaql.viz.charts import Chart, Mosaic, looks_of
-from spaql.viz.plotly_figure import make_template, to_plotly
+from spaql.viz.plotly_figure import to_plotly
 from spaql.viz.style import Look, darken
 
-_THEMES = {
-    "light": make_template("#ffffff", "#1d1f21", "#565b61", "#e4e4e1", "#85898e"),
-    "dark": make_template("#16181b", "#e8e6e3", "#a9adb3", "#30343a", "#7d828a"),
-}
 # Inside a script element these would end it, or begin a comment in it; in JSON they may always be written like this.
 _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -58,50 +55,24 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of a page, under a heading of its own.
+    """A part of a page; every text is plain.
 
-    Attributes
-    ----------
-    title
-        The heading.
-    paragraphs
-        Plain text, below it.
-    tables
-        Mappings of caption, note, columns and rows.  A row is ``{"section": text}`` or has "head" and "cells"; a cell
-        is a text, or has "text", "bold" and "title", a tooltip.  The first column may be that of the heads, or that of
-        the first cells.
-    charts
-        Side by side in pairs.
-    notes
-        Plain text in small type, at its end.
-    id
-        For links; a slug of the title unless given.
-    highlight
-        A number in large type, and its meaning.
-    parts
-        Sections below this one.
-    cases
-        Problems to go through one at a time.
-    items
-        Plain text, as a list.
-    style
-        A class of the style sheets: "lead" for large type, "warnings".
-    mount
-        Id of an empty element that a script of the page fills.
+    A table is a mapping of caption, note, columns and rows, as `formatting.Table.html` returns it.  A row is
+    ``{"section": text}`` or has "head" and "cells"; a cell is a text, or has "text", "bold" and "title", a tooltip.
     """
 
     title: str
     paragraphs: Sequence[str] = ()
     tables: Sequence[Mapping[str, Any]] = ()
-    charts: Sequence[Chart] = ()
-    notes: Sequence[str] = ()
-    id: str = ""
-    highlight: tuple[str, str] | None = None
-    parts: Sequence[Section] = ()
+    charts: Sequence[Chart] = ()  # side by side in pairs
+    notes: Sequence[str] = ()  # in small type, at its end
+    id: str = ""  # for links; a slug of the title unless given
+    highlight: tuple[str, str] | None = None  # a number in large type, and its meaning
+    parts: Sequence[Section] = ()  # below this one
     cases: Sequence[Case] = ()
-    items: Sequence[str] = ()
-    style: str = ""
-    mount: str = ""
+    items: Sequence[str] = ()  # a list
+    style: str = ""  # a class of the style sheets: "lead" for large type, "warnings"
+    mount: str = ""  # id of an empty element that a script of the page fills
 
     @property
     def slug(self) -> str:
@@ -140,7 +111,7 @@ def render_page(
     Raises
     ------
     ValueError
-        When a row of a table does not fit its columns, a chart cannot be drawn, or a number is not finite.
+        When a chart cannot be drawn, or a number is not finite.
 
     Examples
     --------
@@ -149,33 +120,25 @@ def render_page(
     >>> "<p>It works.</p>" in page
     True
     """
-    for table in (table for section in _flatten(sections) for table in section.tables):
-        _check_table(table)
     cases = [case for section in sections for case in section.cases]
     charts = [chart for section in _flatten(sections) for chart in section.charts]
     looks = looks_of([*charts, *(chart for case in cases for group in case.charts.values() for chart in group)])
     drawing = bool(charts or cases) and scripts is None
     names = scripts or ["base.js", "charts.js", *(["partitions.js", "cases.js"] if cases else []), "page.js"]
-    sources = [*([_plotly()] if drawing else []), _program(names)]
+    sources = [*([_plotly()] if drawing else []), _join_scripts(names)]
     content = {
         "charts": [to_plotly(chart, looks) for chart in charts],
         "cases": [_case_data(case, looks) for case in cases],
-        "themes": _THEMES,
         "dark": {look.colour: darken(look.colour) for look in looks.values()},
     }
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=title,
-            subtitle=subtitle,
-            sections=sections,
-            policy=_policy(sources),
-            style="\n".join(_asset(name) for name in styles),
-            data=_to_json({**(content if scripts is None else {}), **(data or {})}),
-            scripts=sources,
-            width_of=_width,
-        )
+    return _template().render(
+        title=title,
+        subtitle=subtitle,
+        sections=sections,
+        policy=_make_policy(sources),
+        style="\n".join(_read(name) for name in styles),
+        data=_to_json({**(content if scripts is None else {}), **(data or {})}),
+        scripts=sources,
     )
 
 
@@ -187,51 +150,27 @@ def _flatten(sections: Iterable[Section]) -> Iterator[Section]:
 
 
 def _case_data(case: Case, looks: Mapping[str, Look]) -> dict[str, Any]:
-    return {
-        "id": case.id,
-        "title": case.title,
-        "summary": case.summary,
-        "charts": {unit: [to_plotly(chart, looks) for chart in charts] for unit, charts in case.charts.items()},
-        "growth": [
-            {
-                "label": growth.label,
-                "note": growth.note,
-                "iterations": list(growth.iterations),
-                "frames": [frame.to_dict() for frame in growth.frames],
-            }
-            for growth in case.growth
-        ],
-    }
-
-
-def _width(table: Mapping[str, Any]) -> int:
-    """Return the number of columns of a table, that of the heads included."""
-    return 1 + max((len(row["cells"]) for row in table["rows"] if "cells" in row), default=len(table["columns"]))
-
-
-def _check_table(table: Mapping[str, Any]) -> None:
-    columns = len(table["columns"])
-    cells = {len(row["cells"]) for row in table["rows"] if "cells" in row}
-    if not cells <= {columns} and not cells <= {columns - 1}:
-        raise ValueError(f"table {table['caption']!r}: {columns} columns, but rows of {sorted(cells)} cells")
+    charts = {unit: [to_plotly(chart, looks) for chart in charts] for unit, charts in case.charts.items()}
+    growth = [
+        vars(part) | {"iterations": list(part.iterations), "frames": [frame.to_dict() for frame in part.frames]}
+        for part in case.growth
+    ]
+    return vars(case) | {"charts": charts, "growth": growth}
 
 
 # Files of the package ------------------------------------------------------------------------------------------------
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+def _template() -> jinja2.Template:
+    strict: dict[str, Any] = {"autoescape": True, "undefined": jinja2.StrictUndefined}
+    loader = jinja2.FunctionLoader(_read)
+    return jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, **strict).get_template("page.html")
 
 
 @cache
-def _asset(name: str) -> str:
+def _read(name: str) -> str:
+    """Return the text of a file in ``assets``."""
     return (importlib.resources.files("spaql.viz") / "assets" / name).read_text("utf-8")
 
 
@@ -239,15 +178,14 @@ def _asset(name: str) -> str:
 def _plotly() -> str:
     """Read plotly.js beside the package without running it: importing plotly takes longer than the whole page."""
     spec = importlib.util.find_spec("plotly")
-    if spec is None:
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("a page with charts needs the package plotly, for the plotly.js in it", name="plotly")
-    package = importlib.resources.files(importlib.util.module_from_spec(spec))
-    return to_script((package / "package_data" / "plotly.min.js").read_text("utf-8"))
+    return to_script(Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text("utf-8"))
 
 
-def _program(names: Iterable[str]) -> str:
+def _join_scripts(names: Iterable[str]) -> str:
     """Join our own scripts inside one function, so that none of their names is global."""
-    parts = "\n".join(_asset(name) for name in names)
+    parts = "\n".join(_read(name) for name in names)
     return to_script(f'(() => {{\n"use strict";\n{parts}}})();\n')
 
 
@@ -256,7 +194,7 @@ def to_script(source: str) -> str:
     return re.sub(r"<(?=/script|!--)", r"<\\", source, flags=re.IGNORECASE)
 
 
-def _policy(scripts: Iterable[str]) -> str:
+def _make_policy(scripts: Iterable[str]) -> str:
     """Return a content security policy that allows these very scripts, and no request at all."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError
 from spaql.partition.spaces import Box, Floats
-from spaql.viz.charts import Chart, Series, look_key, looks_of, to_plain
+from spaql.viz.charts import to_plain
 from spaql.viz.html import Section, render_page
 from spaql.viz.policy_view import PolicyView
 from spaql.viz.style import PALETTE, darken
@@ -45,40 +45,17 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A trained agent, as the page shows it.
-
-    Attributes
-    ----------
-    view
-        Its policy.
-    colour
-        Of its curves, or nothing.
-    steps
-        Environment steps it learned from.
-    evaluation
-        Its recorded evaluation in words, or nothing.
-    facts, parameters
-        Rows of the summary, and its hyperparameters.
-    history
-        Columns `score`, `cells` and `splits`, a row for each iteration.
-    warnings
-        Of its diagnosis.
-    episode
-        To be replayed, or None.
-    note
-        Why there is no episode or no diagnosis, or nothing.
-    """
+    """A trained agent, as the page shows it; a text may be empty."""
 
     view: PolicyView
-    colour: str
-    steps: int
-    evaluation: str
-    facts: Mapping[str, str]
+    steps: int  # of the environment that it learned from
+    evaluation: str  # the recorded one, in words
+    facts: Mapping[str, str]  # rows of the summary
     parameters: Mapping[str, Any]
-    history: Mapping[str, NDArray[Any]]
-    warnings: Sequence[str] = ()
-    episode: Episode | None = None
-    note: str = ""
+    history: Mapping[str, NDArray[Any]]  # columns score, cells and splits, a row for each iteration
+    warnings: Sequence[str] = ()  # of its diagnosis
+    episode: Episode | None = None  # to be replayed
+    note: str = ""  # why there is no episode or no diagnosis
 
 
 def render_inspector(subjects: Sequence[Subject]) -> str:
@@ -100,7 +77,7 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
         "agents": [_pack_subject(subject) for subject in subjects],
         "scale": [mpl.colors.to_hex(mpl.colormaps["viridis"](i / (_STOPS - 1))) for i in range(_STOPS)],
         "palette": [{"light": colour, "dark": darken(colour)} for colour in PALETTE],
-        "growth": [_line_chart(chart) for chart in _chart_growth(subjects)],
+        "growth": _chart_growth(subjects),
     }
     title = " beside ".join(subject.view.title for subject in subjects)
     subtitle = "Two readable policies, side by side" if len(subjects) > 1 else "A readable policy"
@@ -139,35 +116,21 @@ def _explain_view(subjects: Sequence[Subject]) -> str:
 
 
 def _summarise(subjects: Sequence[Subject]) -> dict[str, Any]:
-    def rows(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def rows(columns: Sequence[Mapping[str, Any]], heading: str = "") -> list[dict[str, Any]]:
         names = dict.fromkeys(name for column in columns for name in column)
         lines = {name: [_to_text(column.get(name)) for column in columns] for name in names}
-        return [{"head": name, "cells": cells} for name, cells in lines.items() if any(cells)]
+        body: list[dict[str, Any]] = [{"head": name, "cells": cells} for name, cells in lines.items() if any(cells)]
+        return [{"section": heading}, *body] if heading and body else body
 
     views = [subject.view for subject in subjects]
-    facts: list[dict[str, Any]] = [
-        {
-            "algorithm": view.algorithm,
-            "problem": view.problem.name,
-            "cells": len(view.partition),
-            **subject.facts,
-            "steps of an episode at most": view.problem.horizon,
-        }
-        for view, subject in zip(views, subjects, strict=True)
-    ]
-    arguments = rows([view.problem.arguments for view in views])
-    return {
-        "caption": "Summary",
-        "note": "",
-        "columns": [view.title for view in views],
-        "rows": [
-            *rows(facts),
-            {"section": "Parameters"},
-            *rows([subject.parameters for subject in subjects]),
-            *([{"section": "Arguments of the problem"}] if arguments else []),
-            *arguments,
-        ],
-    }
+    facts = []
+    for view, subject in zip(views, subjects, strict=True):
+        fixed = {"algorithm": view.algorithm, "problem": view.problem.name, "cells": len(view.partition)}
+        facts.append({**fixed, **subject.facts, "steps of an episode at most": view.problem.horizon})
+    parameters = rows([subject.parameters for subject in subjects], "Parameters")
+    arguments = rows([view.problem.arguments for view in views], "Arguments of the problem")
+    columns = ["", *(view.title for view in views)]
+    return {"caption": "Summary", "note": "", "columns": columns, "rows": [*rows(facts), *parameters, *arguments]}
 
 
 def _to_text(value: Any) -> str:
@@ -184,6 +147,7 @@ def _to_text(value: Any) -> str:
 def _tabulate_dims(subject: Subject) -> dict[str, Any]:
     view, problem = subject.view, subject.view.problem
     clipped = getattr(problem, "clipped", None)
+    columns = ["dimension", "from", "to", "influence", "", *([] if clipped is None else ["times outside"])]
     rows: list[dict[str, Any]] = []
     for d, name in enumerate(view.labels.states):
         cells = [_to_text(float(problem.states.low[d])), _to_text(float(problem.states.high[d]))]
@@ -191,56 +155,39 @@ def _tabulate_dims(subject: Subject) -> dict[str, Any]:
         rows.append({"head": name, "cells": cells + ([] if clipped is None else [f"{int(clipped[d]):,}"])})
     if isinstance(problem.actions, Box):
         for name, low, high in zip(view.labels.actions, problem.actions.low, problem.actions.high, strict=True):
-            cells = [_to_text(float(low)), _to_text(float(high)), "", "action"]
-            rows.append({"head": name, "cells": cells + ([] if clipped is None else [""])})
+            cells = [_to_text(float(low)), _to_text(float(high)), "", "action", ""]
+            rows.append({"head": name, "cells": cells[: len(columns) - 1]})
     change = "the share of decisions that differ" if view.discrete else "the mean change as a share of the range"
-    return {
-        "caption": f"Observations and actions: {view.title}",
-        "note": "Influence: how much actions change where this dimension is exchanged for that of another visited "
-        f"state; {change}.",
-        "columns": ["dimension", "from", "to", "influence", "", *([] if clipped is None else ["times outside"])],
-        "rows": rows,
-    }
+    note = (
+        f"Influence: change of actions where this dimension is exchanged for that of another visited state; {change}."
+    )
+    return {"caption": f"Observations and actions: {view.title}", "note": note, "columns": columns, "rows": rows}
 
 
 # Charts and data -----------------------------------------------------------------------------------------------------
 
 
-def _chart_growth(subjects: Sequence[Subject]) -> list[Chart]:
-    """Make charts of score, cells and splits over the iterations."""
+def _chart_growth(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
+    """Return line charts of score, cells and splits over the iterations."""
     kinds = (
         ("score", "Score", "return", np.mean, "Of the training episode, or of selection rollouts; a mean over"),
         ("cells", "Cells", "cells", np.max, "Of the partition; the most within"),
         ("splits", "Splits", "cells split per iteration", np.mean, "A mean over"),
     )
-    names = [subject.view.algorithm for subject in subjects]
-    if len(set(names)) < len(names):
-        names = [f"{name} {i + 1}" for i, name in enumerate(names)]
     charts = []
     for column, title, y_label, fold, note in kinds:
         series, widest = [], 1
-        for subject, name in zip(subjects, names, strict=True):
+        for subject in subjects:
             values = subject.history[column]
             size = -(-len(values) // _MOST_POINTS)
             widest = max(widest, size)
             starts = range(0, len(values), size)
-            x = [float(min(start + size, len(values))) for start in starts]
-            y = [float(fold(values[start : start + size])) for start in starts]
-            series.append(Series(name, x, y, colour=subject.colour if len(set(names)) == len(names) else ""))
+            x = [min(start + size, len(values)) for start in starts]
+            y = to_plain([fold(values[start : start + size]) for start in starts])
+            series.append({"name": subject.view.algorithm, "x": x, "y": y})
         note = f"{note} {widest:,} iterations each." if widest > 1 else ""
-        charts.append(Chart(title, "iteration", y_label, tuple(series), note=note))
+        charts.append({"title": title, "note": note, "x_label": "iteration", "y_label": y_label, "series": series})
     return charts
-
-
-def _line_chart(chart: Chart) -> dict[str, Any]:
-    """Return a chart as the page's own line charts take it."""
-    looks = looks_of([chart])
-    series = []
-    for part in chart.series:
-        look = looks[look_key(part)]
-        colours = {"light": look.colour, "dark": darken(look.colour), "dash": look.dash}
-        series.append({"name": part.name, "x": to_plain(part.x), "y": to_plain(part.y), "look": colours})
-    return {**{key: getattr(chart, key) for key in ("title", "note", "x_label", "y_label")}, "series": series}
 
 
 def pack(values: ArrayLike) -> dict[str, Any]:
@@ -267,18 +214,18 @@ def _pack_subject(subject: Subject) -> dict[str, Any]:
     played = np.asarray(problem.decode(middles, False), np.float64).reshape(len(boxes), -1)
     space = problem.actions
     bounds = {"low": space.low.tolist(), "high": space.high.tolist()} if isinstance(space, Box) else {}
+    states = []
+    for d, name in enumerate(view.labels.states):
+        ends = {"low": float(problem.states.low[d]), "high": float(problem.states.high[d])}
+        periodic = d in getattr(problem, "periodic", ())
+        states.append({"name": name, **ends, "periodic": periodic, "whole": bool(problem.whole[d])})
+    replay = None
+    if episode is not None:
+        arrays = {"points": pack(episode.points), "rewards": pack(episode.rewards)}
+        replay = {**arrays, "terminated": episode.terminated}
     return {
         "name": view.title,
-        "states": [
-            {
-                "name": name,
-                "low": float(problem.states.low[d]),
-                "high": float(problem.states.high[d]),
-                "periodic": d in getattr(problem, "periodic", ()),
-                "whole": bool(problem.whole[d]),
-            }
-            for d, name in enumerate(view.labels.states)
-        ],
+        "states": states,
         "actions": {"discrete": view.discrete, "names": view.labels.actions, "low": [], "high": [], **bounds},
         "bonus": view.scaling,
         "steps": partition.steps,
@@ -286,6 +233,5 @@ def _pack_subject(subject: Subject) -> dict[str, Any]:
         "nodes": {name: pack(node[name]) for name in ("dim", "cut", "child", "head", "top")},
         "cells": {name: pack(cell[name]) for name in ("q", "visits", "next", "depth")} | {"choice": pack(choice)},
         "choices": {"boxes": pack(boxes), "middles": pack(middles), "played": pack(played)},
-        "episode": episode
-        and {"points": pack(episode.points), "rewards": pack(episode.rewards), "terminated": episode.terminated},
+        "episode": replay,
     }

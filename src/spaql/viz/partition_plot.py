@@ -68,7 +68,7 @@ def draw_cells(
         edgecolors=(1.0, 1.0, 1.0, 0.55) if borders else "face",
         linewidths=thin if borders else 0.2,
         rasterized=len(low) > _MOST_VECTORS,
-        label="cells",
+        label="_cells",
         **colours,
     )
     axes.add_collection(drawn, autolim=False)

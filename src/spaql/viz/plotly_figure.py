@@ -1,8 +1,7 @@
 """Charts as plotly figures: plain dictionaries, which plotly.js draws on a page.
 
 Plotly itself is not imported, because that takes longer than writing the page.  Colours are those of the light page;
-a script exchanges them on the dark one (`spaql.viz.style.darken`).  Plotly reads tags in every text, so texts are
-escaped here.
+a script exchanges them on the dark one (`spaql.viz.style.darken`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from spaql.viz.style import Look
 
 _DASHED = "5px,3px"
 _NUMBER = ",.4~r"  # four significant digits, as d3 writes them
-_CLEAR = "rgba(0,0,0,0)"
 _BAND, _RANGE = "33", "26"  # opacity, behind the colour
 
 
@@ -26,20 +24,15 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
     """Turn a chart into a plotly figure, with its title, note and column names for the page.
 
     The `customdata` of a trace are the label of x and the ends of the interval, from which the page makes its table.
-
-    Raises
-    ------
-    ValueError
-        When there is nothing to draw, or when an axis or an interval makes no sense.
     """
     traces = place(chart)
     unified = chart.x_scale != "category" and any(trace.series.style != "points" for trace in traces)
     data: list[dict[str, Any]] = []
     for trace in traces:
-        first = trace.series.name not in [drawn["name"] for drawn in data]
+        first = trace.series.name not in [drawn["name"] for drawn in data if drawn["showlegend"]]
         data += _draw_trace(chart, trace, looks[look_key(trace.series)], unified, first)
     for drawn in data:
-        drawn["name"] = escape(drawn["name"], quote=False)
+        drawn["name"] = _plain(drawn["name"])
     levels = [level for level in chart.levels if np.isfinite(level.y)]
     shapes = [shape for level in levels for shape in _draw_level(level, looks[look_key(level)])]
     return {
@@ -50,14 +43,16 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
         "data": data,
         "layout": {
             "xaxis": _x_axis(chart, traces),
-            "yaxis": {
-                "title": {"text": escape(chart.y_label, quote=False)},
-                "range": to_plain(y_limits(chart, traces)),
-            },
+            "yaxis": {"title": {"text": _plain(chart.y_label)}, "range": to_plain(y_limits(chart, traces))},
             "shapes": shapes,
             "hovermode": "x unified" if unified else "closest",
         },
     }
+
+
+def _plain(text: str) -> str:
+    """Return text for plotly, which reads tags in every text."""
+    return escape(text, quote=False)
 
 
 def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bool) -> list[dict[str, Any]]:
@@ -101,8 +96,8 @@ def _hover_text(chart: Chart, name: str, interval: bool, unified: bool) -> str:
         return value
     where = "%{customdata[0]}"
     if chart.x_scale != "category":
-        where = f"{escape(chart.x_label, quote=False)} %{{customdata[0]:,.6~r}}"
-    return f"{where}<br>{escape(name, quote=False)}: {value}<extra></extra>"
+        where = f"{_plain(chart.x_label)} %{{customdata[0]:,.6~r}}"
+    return f"{where}<br>{_plain(name)}: {value}<extra></extra>"
 
 
 def _outline(trace: Trace) -> dict[str, Any]:
@@ -126,7 +121,7 @@ def _draw_level(level: Level, look: Look) -> list[dict[str, Any]]:
         **across,
         **{"type": "line", "y0": to_plain(level.y), "y1": to_plain(level.y), "layer": "above", "showlegend": True},
         "line": {"color": look.colour, "width": 1.4, "dash": _DASHED},
-        "name": escape(name, quote=False),
+        "name": _plain(name),
     }
     if level.low is None or level.high is None or not np.isfinite([level.low, level.high]).all():
         return [line]
@@ -139,7 +134,7 @@ def _x_axis(chart: Chart, traces: Sequence[Trace]) -> dict[str, Any]:
     low, high = x_limits(chart, traces)
     log = chart.x_scale == "log"
     axis: dict[str, Any] = {
-        "title": {"text": escape(chart.x_label, quote=False)},
+        "title": {"text": _plain(chart.x_label)},
         "type": "log" if log else "linear",
         "range": [float(np.log10(low)), float(np.log10(high))] if log else [low, high],
         "showgrid": log,
@@ -147,25 +142,5 @@ def _x_axis(chart: Chart, traces: Sequence[Trace]) -> dict[str, Any]:
     }
     names = categories_of(chart)
     if names:
-        axis |= {"tickvals": list(range(len(names))), "ticktext": [escape(name, quote=False) for name in names]}
+        axis |= {"tickvals": list(range(len(names))), "ticktext": [_plain(name) for name in names]}
     return axis
-
-
-def make_template(paper: str, ink: str, quiet: str, line: str, edge: str) -> dict[str, Any]:
-    """Return a plotly template in these colours: what all charts of a page have in common."""
-    axis = {
-        **{"automargin": True, "color": quiet, "gridcolor": line, "linecolor": edge, "zeroline": False},
-        **{"exponentformat": "none", "separatethousands": True, "tickfont": {"size": 12}},
-        "title": {"font": {"size": 13, "color": quiet}, "standoff": 8},
-    }
-    legend = {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"}
-    return {
-        "layout": {
-            **{"paper_bgcolor": paper, "plot_bgcolor": paper, "font": {"size": 13, "color": ink}, "showlegend": True},
-            "xaxis": {**axis, "showline": True, "ticks": "outside", "ticklen": 4},
-            "yaxis": axis,
-            "legend": {**legend, "font": {"size": 12.5}, "bgcolor": _CLEAR},
-            "hoverlabel": {"bgcolor": paper, "bordercolor": edge, "namelength": -1, "align": "left"},
-            "modebar": {"bgcolor": _CLEAR, "color": quiet, "activecolor": ink},
-        }
-    }

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from spaql.errors import ParameterError
 from spaql.partition.spaces import Box, Floats
 from spaql.validation import check_number, check_whole
-from spaql.viz.figures import draw_title, make_figure, settle
+from spaql.viz.figures import draw_legend, draw_title, make_figure, settle
 from spaql.viz.partition_plot import check_cells, draw_cells, draw_policy, make_colours
 from spaql.viz.policy_view import LAYERS, PolicyView, Tiles
 from spaql.viz.style import EMPTY, LINES
@@ -88,39 +88,28 @@ def plot_cells(
     lines: Mapping[str, tuple[Any, Any]] | None = None,
     borders: bool = True,
 ) -> Figure:
-    """Draw coloured boxes of a plane.
+    """Draw coloured boxes of a plane, smaller ones over larger ones, as a figure of 7 by 5.2 inches.
 
     Parameters
     ----------
-    low, high
-        Corners, `[n, 2]`.  Smaller boxes are drawn over larger ones.
-    values
-        Of every box, `[n]`; NaN is grey.
+    low, high, values
+        Corners `[n, 2]` and values `[n]`; NaN is grey.
     title, note
         Heading, and the line below it in small type.
-    labels
-        Names of the axes.
-    value_label
-        Name of the colours.
-    limits
-        Ends of the colour scale; None takes them from the values.
+    labels, value_label
+        Names of the axes and of the colours.
+    limits, log
+        Ends of the colour scale, None for those of the values; and whether it is logarithmic.
     names
-        Where values are numbers of names: the names, each with a colour of its own.
-    log
-        Whether the colour scale is logarithmic.
+        Where values are indices of names: the names, each with a colour of its own.
     rows
-        Names along y, each from half below to half above its number.
+        Names along y, each from half below to half above its index.
     policy
         ``(edges, low, high)`` of the greedy actions, outlined: `edges` [m + 1] increasing, `low` and `high` [m].
     lines
         Name to ``(x, y)``, each `[k]`: lines to compare with, such as the optimal policy.
     borders
         Whether to draw the borders of the boxes.
-
-    Returns
-    -------
-    Figure
-        Of 7 by 5.2 inches.
     """
     low, high, values = (np.asarray(array, dtype=np.float64) for array in (low, high, values))
     check_cells(low, high, values, "a picture of cells")
@@ -132,18 +121,16 @@ def plot_cells(
         draw_policy(axes, "greedy action", *policy)
     for index, (name, line) in enumerate((lines or {}).items()):
         axes.plot(*line, color="black", linestyle=LINES[(index + 1) % len(LINES)], linewidth=1.4, zorder=4, label=name)
-    handles: list[Any] = axes.get_legend_handles_labels()[0][1:]
+    handles: list[Any] = []
     if names is None:
         bar: Any = figure.colorbar(cells, ax=axes, pad=0.02, fraction=0.05, label=value_label)
         bar.outline.set_visible(False)
     else:
         present = [k for k in range(len(names)) if (values == k).any()][:_MOST_NAMES]
-        handles += [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
+        handles = [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
     if np.isnan(values).any():
         handles.append(Patch(color=EMPTY, label="never visited"))
-    if handles:
-        heading = value_label if names is not None else None
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, title=heading)
+    draw_legend(figure, 9.5, more=handles, title=value_label if names is not None else "")
     if rows is not None:
         stride = -(-len(rows) // _MOST_NAMES)
         axes.set_yticks(range(0, len(rows), stride), rows[::stride])

@@ -76,35 +76,19 @@ class PolicyView:
         self.discrete = isinstance(problem.actions, Discrete)
         nodes, cells, _ = (int(n) for n in partition.forest.used)
         self._nodes, self._cells = partition.forest.nodes[:nodes], partition.forest.cells[:cells]
-        self._parents = partition.forest.links["parent"][:nodes]
-        self._levels = by_level(self._nodes["level"])
         self._low, self._high = partition.node_boxes()
+        #: visits per volume of the unit cube at each leaf, of all cells that are relevant there, `[nodes]`
+        volumes = np.prod(self._high - self._low, axis=1)
+        self.density: Floats = np.bincount(self._cells["node"], self._cells["visits"], nodes) / volumes
+        self._roots = np.arange(nodes)  # the time step of each node
+        parents = partition.forest.links["parent"][:nodes]
+        for here in by_level(self._nodes["level"])[1:]:
+            self.density[here] += self.density[parents[here]]
+            self._roots[here] = self._roots[parents[here]]
         #: the cell that decides at each node, `[nodes]`
         self.chosen = chosen_cells(partition)
         self._leaves = np.flatnonzero(self._nodes["child"] == NONE)
-
-    @cached_property
-    def density(self) -> Floats:
-        """Visits per volume of the unit cube at each leaf, of all cells that are relevant there, `[nodes]`."""
-        own = np.bincount(self._cells["node"], self._cells["visits"], len(self._nodes))
-        density: Floats = own / np.prod(self._high - self._low, axis=1)
-        for here in self._levels[1:]:
-            density[here] += density[self._parents[here]]
-        return density
-
-    @cached_property
-    def _roots(self) -> NDArray[np.int64]:
-        """Time step of each node, `[nodes]`."""
-        roots = np.arange(len(self._nodes))
-        for here in self._levels[1:]:
-            roots[here] = roots[self._parents[here]]
-        return roots
-
-    @cached_property
-    def _mass(self) -> Floats:
-        """Visits inside each leaf, `[leaves]`."""
-        mass: Floats = self.density[self._leaves] * np.prod(self._high - self._low, axis=1)[self._leaves]
-        return mass
+        self._mass = (self.density * volumes)[self._leaves]  # visits in each leaf
 
     @cached_property
     def influence(self) -> Floats:
@@ -170,8 +154,7 @@ class PolicyView:
         leaves = self._leaves[self._roots[self._leaves] == step]
         hidden = [d for d in range(len(at)) if d not in dims]
         low, high = self._low[leaves][:, hidden], self._high[leaves][:, hidden]
-        there = ((low <= at[hidden]) & ((at[hidden] < high) | (high == 1.0))).all(axis=1)
-        leaves = leaves[there]
+        leaves = leaves[((low <= at[hidden]) & ((at[hidden] < high) | (high == 1.0))).all(axis=1)]
         if layer == "visits":
             values = self._relative(self.density[leaves], step)
         else:
@@ -194,19 +177,15 @@ class PolicyView:
         if layer == "visits":
             values = self._relative(total, step)
         elif layer == "policy" and self.discrete:
-            most, values = np.zeros_like(total), np.full(total.shape, np.nan)
             actions = self.cell_values("policy", self.chosen[leaves])
-            for action in np.unique(actions):
-                mine = actions == action
-                weight = _spread(low[mine], high[mine], behind[mine])
-                values = np.where(weight > most, action, values)
-                most = np.maximum(most, weight)
+            present = np.unique(actions)
+            weights = [_spread(low[actions == a], high[actions == a], behind[actions == a]) for a in present]
+            values = np.where(total > 0.0, present[np.argmax(weights, axis=0)], np.nan)
         else:
-            known_values = self.cell_values(layer, self.chosen[leaves], action_dim)
-            known = ~np.isnan(known_values)
-            weight = _spread(low[known], high[known], behind[known])
+            cells = self.cell_values(layer, self.chosen[leaves], action_dim)
+            weight = _spread(low, high, np.where(np.isnan(cells), 0.0, behind))
             with np.errstate(invalid="ignore", divide="ignore"):
-                values = _spread(low[known], high[known], (behind * known_values)[known]) / weight
+                values = _spread(low, high, behind * np.nan_to_num(cells)) / weight
         x, y = np.meshgrid(np.arange(BINS), np.arange(BINS), indexing="ij")
         corners = np.stack([x.ravel(), y.ravel()], axis=1) / BINS
         return Tiles(corners, corners + 1 / BINS, values.ravel())
@@ -219,24 +198,20 @@ class PolicyView:
         """
         mine = np.flatnonzero(self._cells["root"] == step)
         if self.partition.forest.boxes.shape[2] > 1:
-            mine = np.zeros(0, np.int64)
+            mine = mine[:0]
         nodes = self._cells["node"][mine]
-        values = (
-            np.zeros(0)
-            if layer == "visits"
-            else self.cell_values("q" if layer == "policy" else layer, mine, action_dim)
-        )
         if layer == "visits":
             boxes = self.partition.forest.boxes[mine, :, 0]
             thick = np.ones(len(mine)) if self.discrete else boxes[:, 1] - boxes[:, 0]
             density = self._cells["visits"][mine] / ((self._high - self._low)[nodes, 0] * thick)
             values = self._relative(density, step)
+        else:
+            values = self.cell_values("q" if layer == "policy" else layer, mine, action_dim)
         leaves = self._leaves[self._roots[self._leaves] == step]
         leaves = leaves[np.argsort(self._low[leaves, 0])]
         played = self.cell_values("q" if layer in ("policy", "visits") else layer, self.chosen[leaves], action_dim)
-        return self._tiles(nodes, mine, values, action_dim), self._tiles(
-            leaves, self.chosen[leaves], played, action_dim
-        )
+        policy = self._tiles(leaves, self.chosen[leaves], played, action_dim)
+        return self._tiles(nodes, mine, values, action_dim), policy
 
     def _tiles(self, nodes: NDArray[np.integer], cells: NDArray[np.integer], values: Floats, action_dim: int) -> Tiles:
         boxes = self.partition.forest.boxes[cells, :, action_dim]
@@ -256,14 +231,8 @@ def _median(low: Floats, high: Floats, mass: Floats) -> float:
 
 def _spread(low: Floats, high: Floats, density: Floats) -> Floats:
     """Add boxes [n, 2] of given density up on a grid: the mean density of each tile, `[BINS, BINS]`."""
-    grid = np.zeros((BINS, BINS))
-    first = np.minimum((low * BINS).astype(np.int64), BINS - 1)
-    count = np.maximum(np.ceil(high * BINS).astype(np.int64) - first, 1)
-    for size in np.unique(count, axis=0):
-        mine = (count == size).all(axis=1)
-        for i in range(size[0]):
-            for j in range(size[1]):
-                at = first[mine] + np.array([i, j])
-                share = np.minimum(high[mine] * BINS, at + 1) - np.maximum(low[mine] * BINS, at)
-                np.add.at(grid, (at[:, 0], at[:, 1]), density[mine] * share.clip(0.0).prod(axis=1))
+    bins = np.arange(BINS)
+    share = np.minimum(high[..., None] * BINS, bins + 1) - np.maximum(low[..., None] * BINS, bins)  # [n, 2, BINS]
+    share = share.clip(0.0)
+    grid: Floats = (density[:, None] * share[:, 0]).T @ share[:, 1]
     return grid

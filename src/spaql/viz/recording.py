@@ -57,7 +57,7 @@ def record(agent: Player, target: str | os.PathLike[str], *, seed: int = 0) -> t
         frames.append(np.asarray(environment.render(), dtype=np.uint8))
     rate = int(environment.metadata.get("render_fps") or _FRAMES_PER_SECOND)
     environment.close()
-    (_write_gif if path.suffix.lower() == ".gif" else _write_mp4)(path, frames, rate)
+    _write(path, frames, rate)
     return path, total, step
 
 
@@ -110,25 +110,22 @@ def _counterpart(problem: Any) -> tuple[str | None, dict[str, Any]]:
     return made, arguments
 
 
-def _write_gif(path: Path, frames: list[Any], rate: int) -> None:
-    from PIL import Image  # comes with matplotlib
-
-    pictures = [Image.fromarray(frame).quantize(64) for frame in frames]
-    pause = max(20, round(1000 / rate))  # ms; browsers show no shorter one
+def _write(path: Path, frames: list[Any], rate: int) -> None:
+    """Write frames as .gif or .mp4, by the suffix."""
     try:
-        pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=pause, loop=0)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        if path.suffix.lower() == ".gif":
+            from PIL import Image  # comes with matplotlib
 
-
-def _write_mp4(path: Path, frames: list[Any], rate: int) -> None:
-    try:
+            first, *others = (Image.fromarray(frame).quantize(64) for frame in frames)
+            pause = max(20, round(1000 / rate))  # ms; browsers show no shorter one
+            first.save(path, save_all=True, append_images=others, duration=pause, loop=0)
+            return
         import imageio.v2 as imageio
+
+        imageio.mimsave(path, frames, fps=rate, macro_block_size=1)
     except ModuleNotFoundError:
         raise ParameterError(
             f"{path}: writing .mp4 needs another package; install spaql[record], or choose .gif"
         ) from None
-    try:
-        imageio.mimsave(path, frames, fps=rate, macro_block_size=1)
     except (OSError, ValueError) as error:
-        raise OutputError(f"{path}: cannot be written as .mp4: {error}") from None
+        raise OutputError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -68,11 +68,6 @@ function extent(values) {
   return low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
-function fade(colour, alpha) {
-  const channel = (at) => parseInt(colour.slice(at, at + 2), 16);
-  return `rgba(${channel(1)},${channel(3)},${channel(5)},${alpha})`;
-}
-
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
 /** What `compute` returns for an object, computed once. */

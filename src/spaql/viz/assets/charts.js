@@ -3,7 +3,6 @@
  * Part of one program; see base.js.
  */
 
-const { themes, dark } = page;
 const CONFIG = {
   displaylogo: false,
   responsive: true,
@@ -20,19 +19,40 @@ const PRINT_WIDTH = 640; // pixels: what A4 and Letter both have room for
 function recolour(value, key = "") {
   if (currentTheme().name === "light") return value;
   if (typeof value === "string" && (key === "color" || key === "fillcolor")) {
-    return (dark[value.slice(0, 7)] ?? value.slice(0, 7)) + value.slice(7);
+    return (page.dark[value.slice(0, 7)] ?? value.slice(0, 7)) + value.slice(7);
   }
   if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => recolour(item)) : value;
   if (value === null || typeof value !== "object") return value;
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, recolour(item, name)]));
 }
 
+/** What all charts have in common, in the colours of the theme. */
+function templateOf({ paper, ink, quiet, line, edge }) {
+  const axis = {
+    automargin: true, color: quiet, gridcolor: line, linecolor: edge, zeroline: false, exponentformat: "none",
+    separatethousands: true, tickfont: { size: 12 }, title: { font: { size: 13, color: quiet }, standoff: 8 },
+  };
+  const font = { family: FONT, size: 13, color: ink };
+  return {
+    layout: {
+      paper_bgcolor: paper, plot_bgcolor: paper, font, showlegend: true,
+      xaxis: { ...axis, showline: true, ticks: "outside", ticklen: 4 },
+      yaxis: axis,
+      legend: {
+        orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
+        font: { size: 12.5 }, bgcolor: "rgba(0,0,0,0)",
+      },
+      hoverlabel: { bgcolor: paper, bordercolor: edge, font, namelength: -1, align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
+    },
+  };
+}
+
 /** What every layout gets that depends on the reader's screen. */
 function screenLayout(revision) {
-  const { layout } = themes[currentTheme().name];
   const fixedrange = coarsePointer.matches;
   return {
-    template: { layout: { ...layout, font: { ...layout.font, family: FONT } } },
+    template: templateOf(currentTheme()),
     autosize: true,
     margin: MARGIN,
     dragmode: fixedrange ? false : "zoom", // on a touch screen a drag scrolls the page

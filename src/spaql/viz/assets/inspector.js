@@ -26,7 +26,8 @@ function start() {
   for (const chart of page.growth) {
     const view = linesView(make("figure", "chart"));
     byId("charts").append(view.figure);
-    view.show(chart);
+    const series = chart.series.map((part, i) => ({ ...part, look: { ...page.palette[i], dash: "solid" } }));
+    view.show({ ...chart, series });
     view.draw();
   }
   root.dataset.ready = "true";
