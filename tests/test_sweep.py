@@ -169,7 +169,7 @@ def test_the_example_of_the_paper_is_the_paper():
         ("iterations = 20", "iterations = 2.5", "iterations: expected an integer"),
         ("episodes = 10", "episodes = 1", "episodes: expected an integer from 2"),
         ('"oil"', '"gas"', r"problems\[1\]: unknown problem 'gas'; choose a built-in problem \(.*oil"),
-        ('"oil"', '"oil"\nbounds = { a = [0, 1] }', "bounds is for Gymnasium environments; use arguments for oil"),
+        ('"oil"', '"oil"\nbounds = { a = [0, 1] }', "bounds is for Gymnasium environments; oil takes arguments"),
         ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\].arguments of oil: unknown 'depth'"),
         ('"oil"', '"oil"\narguments = { survey = "deep" }', r"problems\[1\]: survey: expected one of laplace"),
         (
@@ -218,7 +218,7 @@ def test_the_example_of_the_paper_is_the_paper():
         ),
         ('"oil"', '"oil"\nlabel = "a\\nb"', r"problems\[1\].label: expected a string of one line"),
         ('"aql"', '"aql"\nlabel = ""', r"algorithms\[1\].label: expected a string of one line"),
-        ('"oil"', '"oil"\narguments = { sharpness = 3 }', "sharpness is given twice; set it in arguments or in grid"),
+        ('"oil"', '"oil"\narguments = { sharpness = 3 }', "sharpness is given twice; set it in one of arguments, grid"),
         ('algorithm = "random"', 'algorithm = "spaql-ts"', r"algorithms\[2\]: spaql-ts needs the parameter reference"),
         ('"oil"', '"Tank-v0"\nbounds = 3', r"problems\[1\].bounds: expected a table of \[low, high\]"),
         ('"oil"', '"Tank-v0"\nperiodic = "angle"', r"problems\[1\].periodic: expected a list"),

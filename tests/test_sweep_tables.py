@@ -1,14 +1,11 @@
-"""What is told of a study's folder: status, table, figures, export, watching and the report, from made-up runs."""
+"""Groups, table, figures, export and report of a study's folder, from made-up runs."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
-import socket
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -17,8 +14,7 @@ from benchmarks.stores import fill_folder
 import browsers
 from spaql import stats
 from spaql.cli import main
-from spaql.errors import NothingYetError, OutputError, StudyError
-from spaql.runner.record import Failure, Record
+from spaql.errors import OutputError, StudyError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.comparison import FORMATS, compare, compute_optima
@@ -26,65 +22,10 @@ from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.score_charts import make_sheets
-from spaql.studies.sweep.status import is_locked, read_status
+from spaql.studies.sweep.status import read_status
 from spaql.studies.sweep.sweep_report import write_figures, write_report
-from spaql.studies.sweep.terminal import watch
 from spaql.viz.html import Section, render_page
-
-NASTY = "</script><b>&|\"_'"
-TOLD = {
-    "name": "a study",
-    "seeds": 6,
-    "iterations": 100,
-    "episodes": 10,
-    "points": 5,
-    "baseline": "random",
-    "problems": [{"problem": "oil", "grid": {"sharpness": [1, 10]}}],
-    "algorithms": [
-        {"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": [0.1, 0.5, 2.0]}},
-        {"algorithm": "random"},
-    ],
-}
-
-
-def scored(run: Run, at: int) -> Record:
-    """Numbers that depend on the run only."""
-    scaling = float(run.parameters.get("scaling", 0.0))
-    random = np.random.default_rng(run.seed)
-    fresh = 2.0 + 0.5 * scaling + 0.1 * float(random.normal())
-    scalars = {"evaluation": fresh, "training_score": None, "cells": at, "training_steps": 500, "selection_steps": 0}
-    curve = {"moment": np.array([1, 10, 100], np.int32), "evaluation": fresh - np.array([1.0, 0.5, 0.0])}
-    return Record(scalars, curve if run.iterations else {}, seconds=0.5 + at)
-
-
-def said(total, done, failed=0, **other):
-    return {
-        "state": "finished", "engine": "threads", "workers": 2, "process": os.getpid(), "host": socket.gethostname(),
-        "began": time.time() - 10.0, "updated": time.time(), "total": total, "done": done, "failed": failed, "running": 0,
-        "done_now": done, "seconds_left": 0.0, **other,
-    }  # fmt: skip
-
-
-def fill(folder, told=TOLD, *, missing=(), failing=(), **progress):
-    """A folder of the study; `missing` and `failing` are (group, number) of runs that are not done."""
-    study = Sweep.from_dict(told)
-    folder.mkdir(exist_ok=True)
-    (folder / "study.json").write_text(json.dumps(told))
-    with Store(folder / STORE, code="test") as store:
-        fill_with(store, study, missing=missing, failing=failing, **progress)
-    return study
-
-
-def fill_with(store, study=None, *, missing=(), failing=(), **progress):
-    study = study or Sweep.from_dict(TOLD)
-    for number, group in enumerate(study.groups):
-        for at, run in enumerate(group.runs):
-            key = run.id, run.specification
-            if (number, at) in failing:
-                store.add((), failed=[(*key, Failure("error", f"ValueError: {NASTY}"))])
-            elif (number, at) not in missing:
-                store.add([(*key, scored(run, at))])
-    store.add((), progress=said(len(study.ids), len(store), len(failing), **progress))
+from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_part, make_record, read_csv
 
 
 @pytest.fixture(scope="module")
@@ -96,152 +37,33 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory):
-    """Of the last group one run is done, one failed, and four are missing; of the one before nothing is done."""
-    folder = tmp_path_factory.mktemp("sweeps") / "part"
-    fill(
-        folder,
-        missing=[(6, at) for at in range(6)] + [(7, at) for at in (2, 3, 4, 5)],
-        failing=[(7, 1)],
-        state="stopped",
-        seconds_left=None,
-    )
-    return folder
-
-
-def read(path):
-    return list(csv.DictReader(io.StringIO(path.read_text())))
-
-
-# How far it is -------------------------------------------------------------------------------------------------------
-
-
-def test_status_of_a_study_that_is_over(whole):
-    now = read_status(whole)
-    assert (now.total, now.done, now.failed, now.running, now.state) == (48, 48, 0, 0, "finished")
-    assert now.complete
-    assert now.rate == pytest.approx(4.8, rel=0.1)
-    assert now.lines() == ["48 of 48 runs finished"]
-
-
-def test_status_tells_failures_with_their_seeds(part):
-    now = read_status(part)
-    assert (now.done, now.failed, now.state, now.kinds) == (37, 1, "stopped", {"error": 1})
-    (failed,) = now.failures
-    assert failed.seed == Sweep.from_dict(TOLD).groups[7].runs[1].seed
-    assert failed.message == f"ValueError: {NASTY}"
-    assert now.lines()[0] == "37 of 48 runs finished, 1 failed; not running; run the same command again to resume"
-    assert f"random on oil, sharpness=10, seed {failed.seed}: error: ValueError" in now.lines()[2]
-    assert read_status(part, 0).lines()[-1].endswith("and 1 earlier ones")
-
-
-@pytest.mark.parametrize(
-    ("ago", "host", "said_state", "held", "state"),
-    [
-        (1000.0, None, "running", True, "running"),  # it said nothing for long, but has the lock
-        (1000.0, "elsewhere", "running", True, "running"),
-        (0.0, None, "starting", True, "running"),
-        (0.0, None, "running", False, "stopped"),  # it was killed: its process may have a successor of the same number
-        (-1.0, None, "starting", False, "running"),  # it took the lock after that was asked
-        (0.0, "elsewhere", "running", False, "running"),  # locks are not always seen from another computer
-        (1000.0, "elsewhere", "running", False, "stopped"),
-        (-100.0, "elsewhere", "running", False, "stopped"),  # a clock that is wrong is nobody at work
-        (-100.0, None, "running", False, "stopped"),
-        (0.0, None, "stopped", False, "stopped"),
-        (0.0, None, "running", None, "running"),  # the lock cannot be asked
-        (1000.0, None, "starting", None, "stopped"),
-    ],
-)
-def test_who_is_at_work(tmp_path, ago, host, said_state, held, state):
-    given = {"state": said_state, "running": 2, "seconds_left": 30.0, "updated": time.time() - ago}
-    given |= {} if host is None else {"host": host}
-    (tmp_path / "study.json").write_text("{}")
-    with Store(tmp_path / STORE, code="test") as store:
-        store.add((), progress=said(10, 4, 1, **given))
-        if held:
-            now = read_status(tmp_path)
-    if held is None:
-        (tmp_path / f"{STORE}.lock").unlink(missing_ok=True)
-    if not held:
-        now = read_status(tmp_path)
-    assert now.state == state
-    assert now.running == (2 if state == "running" else 0)
-    if state == "running":
-        assert "4 of 10 runs finished, 1 failed, 2 running; threads (2)" in now.sentence
-        assert now.seconds_left is not None
-
-
-def test_who_begins_anew_is_at_work(tmp_path):
-    fill(tmp_path)
-    with Store(tmp_path / STORE, code="test"):
-        now = read_status(tmp_path)
-    assert now.state == "running"
-    assert now.lines() == ["48 of 48 runs finished, 0 running; starting"]
-    assert now.engine is now.process is now.rate is None
-    assert read_status(tmp_path).state == "finished"
-
-
-def test_asking_for_the_lock_does_not_keep_it(tmp_path):
-    path = tmp_path / STORE
-    assert is_locked(path) is None
-    with Store(path, code="test"):
-        assert is_locked(path) is True
-        assert is_locked(path) is True
-    assert is_locked(path) is False
-    with open(f"{path}.lock") as other:  # who asks at the same moment is nobody at work
-        fcntl = pytest.importorskip("fcntl")
-        fcntl.flock(other, fcntl.LOCK_SH)
-        assert is_locked(path) is False
-    with Store(path, code="test"):
-        assert is_locked(path) is True
-
-
-def test_without_locks_the_lock_cannot_be_asked(tmp_path, monkeypatch):
-    with Store(tmp_path / STORE, code="test"):
-        monkeypatch.setitem(sys.modules, "fcntl", None)
-        assert is_locked(tmp_path / STORE) is None
-
-
-def test_a_store_of_which_nothing_was_said_is_not_over(tmp_path):
-    (tmp_path / "study.json").write_text(json.dumps(TOLD))
-    begun = pytest.raises(NothingYetError, match="has no runs yet; wait until its study has begun")
-    with Store(tmp_path / STORE, code="test"), begun:
-        read_status(tmp_path)
-    with pytest.raises(NothingYetError, match="has no runs yet"):
-        read_status(tmp_path)
-
-
-def test_a_folder_without_a_store_is_a_sentence(tmp_path):
-    with pytest.raises(NothingYetError, match="has no runs; give the folder"):
-        read_status(tmp_path)
-    (tmp_path / STORE).touch()
-    with pytest.raises(NothingYetError, match="has no runs yet"):
-        read_values(tmp_path)
+    return fill_part(tmp_path_factory.mktemp("sweeps") / "part")
 
 
 # Groups --------------------------------------------------------------------------------------------------------------
 
 
 def test_groups_are_those_of_the_study(part):
-    study, gathered = Sweep.from_dict(TOLD), read_values(part)
+    study, gathered = Sweep.from_dict(STUDY_DATA), read_values(part)
     assert [(g.problem, g.algorithm) for g in gathered.groups] == [(g.problem, g.algorithm) for g in study.groups]
-    assert [(len(g.ids), len(g.group.seeds), g.failed) for g in gathered.groups] == [(6, 6, 0)] * 6 + [
+    assert [(len(g.finished), len(g.seeds), g.failed) for g in gathered.groups] == [(6, 6, 0)] * 6 + [
         (0, 6, 0),
         (1, 6, 1),
     ]
     first = study.groups[0]
     assert gathered.groups[0].family == "aql"
-    assert gathered.groups[0].ids == [run.id for run in first.runs]
+    assert gathered.groups[0].finished == [run.id for run in first.runs]
     np.testing.assert_array_equal(
-        gathered.groups[0].values, [scored(run, at).scalars["evaluation"] for at, run in enumerate(first.runs)]
+        gathered.groups[0].values, [make_record(run, at).scalars["evaluation"] for at, run in enumerate(first.runs)]
     )
 
 
 def test_only_runs_of_the_study_count(whole, tmp_path):
-    smaller = {**TOLD, "seeds": 4, "problems": [{"problem": "oil", "grid": {"sharpness": [10]}}]}
+    smaller = {**STUDY_DATA, "seeds": 4, "problems": [{"problem": "oil", "grid": {"sharpness": [10]}}]}
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
     (tmp_path / "study.json").write_text(json.dumps(smaller))
     gathered = read_values(tmp_path)
-    assert [(g.problem, len(g.ids)) for g in gathered.groups] == [("oil, sharpness=10", 4)] * 4
+    assert [(g.problem, len(g.finished)) for g in gathered.groups] == [("oil, sharpness=10", 4)] * 4
     assert len(list(csv.reader(io.StringIO(export_runs(tmp_path).read_text())))) == 1 + 16
 
 
@@ -249,7 +71,7 @@ def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
     (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
     gathered = read_values(tmp_path)
     assert gathered.baseline is None
-    labels = [(g.problem, g.algorithm, len(g.ids), g.failed) for g in gathered.groups]
+    labels = [(g.problem, g.algorithm, len(g.finished), g.failed) for g in gathered.groups]
     assert labels[:4] == [
         ("oil, sharpness=1", "aql, rollouts=0, scaling=0.1", 6, 0),
         ("oil, sharpness=1", "aql, rollouts=0, scaling=0.5", 6, 0),
@@ -257,11 +79,11 @@ def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
         ("oil, sharpness=1", "random", 6, 0),
     ]
     assert labels[-1] == ("oil, sharpness=10", "random", 1, 1)
-    assert gathered.groups[1].group.varied == {"scaling": 0.5}
-    found = {group.ids[0]: sorted(group.values) for group in gathered.groups}
+    assert gathered.groups[1].varied == {"scaling": 0.5}
+    found = {group.finished[0]: sorted(group.values) for group in gathered.groups}
     for group in read_values(part).groups:
-        if len(group.ids) == 6:
-            (same,) = (values for key, values in found.items() if key in group.ids)
+        if len(group.finished) == 6:
+            (same,) = (values for key, values in found.items() if key in group.finished)
             np.testing.assert_array_equal(same, sorted(group.values))
     assert read_status(tmp_path).total == read_status(tmp_path).done + read_status(tmp_path).failed + 10
 
@@ -269,7 +91,7 @@ def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
 def test_kinds_that_differ_in_their_sizes_have_labels_of_their_own(tmp_path):
     runs = [Run("oil", {}, "aql", {}, seed, iterations, 10) for seed in (1, 2) for iterations in (100, 200)]
     with Store(tmp_path / STORE, code="test") as store:
-        store.add([(run.id, run.specification, scored(run, 0)) for run in runs])
+        store.add([(run.id, run.specification, make_record(run, 0)) for run in runs])
     assert [group.algorithm for group in read_values(tmp_path).groups] == ["aql, iterations=100", "aql, iterations=200"]
 
 
@@ -330,7 +152,7 @@ def test_what_is_missing_is_visible(part):
 
 
 def test_rows_of_equal_values_have_no_deviation(tmp_path):
-    told = {**TOLD, "seeds": 3, "baseline": "aql", "problems": [{"problem": "oil"}]}
+    told = {**STUDY_DATA, "seeds": 3, "baseline": "aql", "problems": [{"problem": "oil"}]}
     fill(tmp_path, {**told, "algorithms": [{"algorithm": "aql"}]})
     gathered = read_values(tmp_path, "cells")
     gathered.groups[0].values[:] = 0.1  # numpy's deviation of it is not 0
@@ -344,7 +166,7 @@ def test_optima_do_not_depend_on_the_order_of_problems(tmp_path):
     short = [{"problem": "oil", "label": f"short {x}", "arguments": {"sharpness": x}} for x in (1, 10)]
     found = []
     for name, problems in (("first", [long, *short]), ("last", [*short, long])):
-        fill(tmp_path / name, {**TOLD, "seeds": 2, "problems": problems})
+        fill(tmp_path / name, {**STUDY_DATA, "seeds": 2, "problems": problems})
         found.append(compute_optima(read_values(tmp_path / name)))
     assert found[0] == found[1]
     assert sorted(found[0]) == ["short 1", "short 10"]
@@ -378,7 +200,7 @@ def test_every_format_says_the_same(whole):
 
 def test_labels_are_escaped(whole, tmp_path):
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
-    told = {**TOLD, "problems": [{"problem": "oil", "label": "a|b_c", "arguments": {"sharpness": 1}}]}
+    told = {**STUDY_DATA, "problems": [{"problem": "oil", "label": "a|b_c", "arguments": {"sharpness": 1}}]}
     (tmp_path / "study.json").write_text(json.dumps(told))
     table = compare(read_values(tmp_path))
     assert table.rows[0].n == 6
@@ -441,7 +263,7 @@ def test_without_curves_there_are_means(whole):
 
 
 def test_many_algorithms_are_the_best_and_the_baseline(tmp_path):
-    told = {**TOLD, "seeds": 3, "problems": [{"problem": "oil"}]}
+    told = {**STUDY_DATA, "seeds": 3, "problems": [{"problem": "oil"}]}
     grid = {"algorithm": "aql", "grid": {"scaling": [round(0.1 * (at + 1), 1) for at in range(20)]}}
     fill(tmp_path, {**told, "algorithms": [grid], "baseline": "aql, scaling=0.1"})
     scores, by_scaling = make_sheets(read_values(tmp_path)).values()
@@ -480,7 +302,7 @@ def test_nothing_done_is_a_sentence(tmp_path):
 
 def test_every_run_is_a_row(part, tmp_path):
     path = export_runs(part, "csv", tmp_path / "all.csv")
-    rows = read(path)
+    rows = read_csv(path)
     assert [row["status"] for row in rows] == ["done"] * 37 + ["failed"]
     assert {row["parameter_scaling"] for row in rows} == {"0.1", "0.5", "2.0", ""}
     assert {row["argument_sharpness"] for row in rows} == {"1", "10"}
@@ -488,17 +310,17 @@ def test_every_run_is_a_row(part, tmp_path):
     groups = {group.algorithm: group for group in read_values(part).problems["oil, sharpness=1"]}
     exported = {row["id"]: float(row["evaluation"]) for row in rows if row["status"] == "done"}
     for group in groups.values():
-        assert [exported[key] for key in group.ids] == group.values.tolist()
+        assert [exported[key] for key in group.finished] == group.values.tolist()
     with pytest.raises(OutputError, match="'xls' is not one of"):
         export_runs(part, "xls")
 
 
 def test_labels_of_the_same_runs_export_each_once(tmp_path):
     problems = [{"problem": "oil", "label": f"{seeds}", "seeds": seeds} for seeds in ([1, 2], [2, 3], [4])]
-    told = {**TOLD, "problems": problems, "algorithms": [{"algorithm": "random"}]}
+    told = {**STUDY_DATA, "problems": problems, "algorithms": [{"algorithm": "random"}]}
     study = fill(tmp_path, told, failing=[(1, 1)])
     assert len({group.run.kind for group in study.groups}) == 1
-    rows = read(export_runs(tmp_path))
+    rows = read_csv(export_runs(tmp_path))
     found = {(row["seed"], row["problem_label"], row["status"]) for row in rows}
     assert len(rows) == len(study.ids) == 4
     assert found == {("1", "[1, 2]", "done"), ("2", "[1, 2]", "done"), ("3", "[2, 3]", "failed"), ("4", "[4]", "done")}
@@ -507,7 +329,7 @@ def test_labels_of_the_same_runs_export_each_once(tmp_path):
 def test_parquet_holds_the_same(part, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(export_runs(part, "parquet", tmp_path / "all.parquet"))
-    rows = read(export_runs(part, "csv", tmp_path / "all.csv"))
+    rows = read_csv(export_runs(part, "csv", tmp_path / "all.csv"))
     assert table.column_names == list(rows[0])
     assert [str(table.schema.field(name).type) for name in ("seed", "evaluation", "cells", "training_score")] == [
         "uint64", "double", "int64", "double"
@@ -523,88 +345,12 @@ def test_without_pyarrow_parquet_is_a_sentence(part, monkeypatch):
         export_runs(part, "parquet")
 
 
-# Watching ------------------------------------------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("LINES", "50")
-    out, waits = Terminal(), []
-    folder = tmp_path / "later"
-    kept = []
-
-    def say(state):
-        kept[0].add((), progress=said(48, 0, state=state, seconds_left=None))
-
-    def end():
-        kept.pop().close()
-        fill(folder)
-
-    stages = iter(
-        [
-            folder.mkdir,
-            lambda: (folder / STORE).touch(),
-            lambda: kept.append(Store(folder / STORE, code="test")),
-            lambda: (folder / "study.json").write_text(json.dumps(TOLD)),
-            lambda: say("starting"),
-            lambda: say("running"),
-            lambda: fill_with(kept[0], missing=[(0, 0)], state="running", running=1, seconds_left=9.0),
-            end,
-        ]
-    )
-
-    def pause(seconds):
-        waits.append(seconds)
-        next(stages)()
-
-    now = watch(folder, out, every=0.5, pause=pause)
-    views = out.getvalue().split("\x1b[H")[1:]
-    assert len(views) == 9
-    assert all(view.startswith("waiting ") for view in views[:5])
-    assert all("0 of 48 runs finished, 0 running; threads (2)" in view for view in views[5:7])
-    assert "47 of 48 runs finished, 1 running; threads (2)" in views[7]
-    assert "5 of 6" in views[7]
-    assert "48 of 48 runs finished\x1b[K\n[####" in views[8]
-    assert all(view.endswith("\x1b[J") for view in views)
-    monkeypatch.setenv("LINES", "5")
-    watch(folder, out := Terminal())
-    assert out.getvalue().count("\n") == 4
-    assert "... and 11 more lines" in out.getvalue()
-    assert now.complete
-    assert len(waits) == 8
-
-
-def test_without_a_terminal_views_are_plain(part):
-    out = io.StringIO()
-    watch(part, out, once=True)
-    assert "\x1b" not in out.getvalue()
-    assert "1 of 6, 1 failed" in out.getvalue()
-    assert out.getvalue().rstrip().endswith(f"ValueError: {NASTY}")
-
-
-def test_it_can_be_read_while_it_is_written(tmp_path):
-    study = fill(tmp_path, missing=[(0, 5)])
-    with Store(tmp_path / STORE, code="test") as store:
-        run = study.groups[0].runs[5]
-        assert compare(read_values(tmp_path)).rows[0].n == 5
-        with Store.open_readonly(tmp_path / STORE) as other, other.snapshot():
-            before = len(other)
-            store.add([(run.id, run.specification, scored(run, 5))])
-            assert len(other) == before == 47
-        assert compare(read_values(tmp_path)).rows[0].n == 6
-
-
 # The page ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_report_can_be_read_without_scripts(part):
     text = write_report(part).read_text()
-    assert "37 of 48 runs finished, 1 failed, 10 missing." in text
+    assert "37 of 48 runs finished, 1 failed." in text
     assert text.count("<td>1 of 6, 1 failed</td>") == 1
     assert "&lt;/script&gt;&lt;b&gt;&amp;|" in text
     assert "<b>" not in text
@@ -668,13 +414,3 @@ def test_bad_requests_are_one_sentence(part, words, sentence, capsys):
     told = capsys.readouterr().err
     assert sentence in told
     assert told.count("\n") == 1
-
-
-def test_watching_ends_by_ctrl_c(part, monkeypatch):
-    from spaql.studies.sweep import terminal
-
-    def interrupted(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(terminal, "watch", interrupted)
-    assert main(["sweep", "watch", str(part)]) == 0

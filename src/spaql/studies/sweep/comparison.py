@@ -165,7 +165,7 @@ def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = Fa
             if value is not None and numbers.get("mean") is not None:
                 numbers |= {"optimum": value, "regret": value - numbers["mean"]}
     rows = [
-        Row(group.problem, group.algorithm, len(group.sample), len(group.group.seeds), group.failed, **numbers)
+        Row(group.problem, group.algorithm, len(group.sample), len(group.seeds), group.failed, **numbers)
         for group, numbers in zip(study.groups, columns, strict=True)
     ]
     return Comparison(study.name, study.metric, baseline, tuple(rows), brief)
@@ -178,7 +178,7 @@ def compute_optima(study: StudyValues) -> dict[str, float]:
     labels: dict[str, list[str]] = defaultdict(list)  # by the problem itself
     problems: dict[str, Any] = {}
     for label, groups in study.problems.items():
-        run = groups[0].group.run
+        run = groups[0].run
         if run.compiled:
             key = json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
             labels[key].append(label)

@@ -47,9 +47,9 @@ def export_runs(
     arrow = _import_arrow() if form == "parquet" else None
     path = Path(folder) / f"runs.{form}" if target is None else Path(target)
     shared: dict[str, dict[str, Any]] = {}
-    for values in read_values(folder, "seconds").groups:
-        columns = _shared_columns(values.group)
-        for run_id, seed in zip(values.group.ids, values.group.seeds, strict=True):
+    for group in read_values(folder, "seconds").groups:
+        columns = _shared_columns(group)
+        for run_id, seed in zip(group.ids, group.seeds, strict=True):
             shared.setdefault(run_id, {**columns, "id": run_id, "seed": seed})  # several labels: the first one
     with open_store(folder) as store, store.snapshot(), draft_file(path) as draft:
         types = _column_types(store, shared)

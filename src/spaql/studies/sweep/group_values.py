@@ -12,7 +12,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,29 +33,18 @@ _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_epis
 
 
 @dataclass(frozen=True, eq=False)
-class GroupValues:
+class GroupValues(Group):
     """A group and the values of its finished runs."""
 
-    group: Group
-    ids: Sequence[str]  # of the finished runs, in the order of the seeds
-    values: NDArray[np.float64]  # [n], NaN where a run has no such number
-    failed: int
-
-    @property
-    def problem(self) -> str:
-        """Label of the problem."""
-        return self.group.problem
-
-    @property
-    def algorithm(self) -> str:
-        """Label of the algorithm."""
-        return self.group.algorithm
+    finished: Sequence[str] = ()  # ids, in the order of the seeds
+    values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # [n], NaN without such a number
+    failed: int = 0
 
     @property
     def family(self) -> str:
         """Label of the algorithm without its varied parameters."""
-        label = self.algorithm.removesuffix(with_values("", self.group.varied))
-        return self.group.run.algorithm if self.group.varied and label == self.algorithm else label
+        label = self.algorithm.removesuffix(with_values("", self.varied))
+        return self.run.algorithm if self.varied and label == self.algorithm else label
 
     @cached_property
     def sample(self) -> NDArray[np.float64]:
@@ -123,7 +112,8 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
 def _select(group: Group, values: Mapping[str, float], failures: Collection[str]) -> GroupValues:
     ids = [run_id for run_id in group.ids if run_id in values]
     failed = sum(run_id in failures for run_id in group.ids) if failures else 0
-    return GroupValues(group, ids, np.array([values[run_id] for run_id in ids], np.float64), failed)
+    fields = group.problem, group.algorithm, group.run, group.seeds, group.varied
+    return GroupValues(*fields, ids, np.array([values[run_id] for run_id in ids], np.float64), failed)
 
 
 def _read_study(folder: Path) -> Sweep | None:

@@ -182,7 +182,7 @@ class _Expansion:
                 place = self.file.seeding.format(**{name: values.get(name, "") for name in seeding})
             seeds = seeds_at(seeds, self.file.seed, place)
         label = with_values(variant.label, variant.varied)
-        return Group(problem.label, label, run.with_seed(seeds[0]), seeds, dict(variant.varied))
+        return Group(problem.label, label, run, seeds, dict(variant.varied))
 
     def _parse_seeding(self) -> list[str]:
         """Return the names in `seeding`."""

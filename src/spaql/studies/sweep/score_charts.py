@@ -99,9 +99,9 @@ def _read_curves(store: Store, groups: Sequence[GroupValues]) -> dict[str, _Curv
     curves: dict[str, _Curve] = {}
     steps: dict[str, float] = {}  # per iteration, where it is the same for all agents of a group
     for group in groups:
-        run = group.group.run
+        run = group.run
         axis = "budget" if run.budgets else "moment"
-        rows = [store.arrays(run_id, (axis, "evaluation")) for run_id in group.ids]
+        rows = [store.arrays(run_id, (axis, "evaluation")) for run_id in group.finished]
         rows = [row for row in rows if len(row) == 2]
         if not rows or len(rows[0][axis]) < 2:
             continue
@@ -111,7 +111,7 @@ def _read_curves(store: Store, groups: Sequence[GroupValues]) -> dict[str, _Curv
         if not run.budgets:
             totals = {
                 scalars.get("training_steps", 0) + scalars.get("selection_steps", 0)
-                for scalars in store.scalars(group.ids).values()
+                for scalars in store.scalars(group.finished).values()
             }
             if len(totals) == 1:
                 steps[group.algorithm] = totals.pop() / run.iterations
@@ -145,15 +145,15 @@ def _varied_parameters(study: StudyValues) -> list[str]:
     for group in study.groups:
         name = _single_parameter(group)
         if name is not None and len(group.sample):
-            values[group.family, name].add(float(group.group.varied[name]))
+            values[group.family, name].add(float(group.varied[name]))
     return list(dict.fromkeys(name for (_, name), some in values.items() if len(some) >= _MIN_VALUES))
 
 
 def _single_parameter(group: GroupValues) -> str | None:
     """Return the parameter in which a variant differs from the others, where it is one number."""
-    if len(group.group.varied) != 1:
+    if len(group.varied) != 1:
         return None
-    name, value = next(iter(group.group.varied.items()))
+    name, value = next(iter(group.varied.items()))
     return name if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -165,13 +165,13 @@ def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float])
             if _single_parameter(group) == name:
                 families[group.family].append(group)
         for members in families.values():
-            members.sort(key=lambda group: float(group.group.varied[name]))
+            members.sort(key=lambda group: float(group.varied[name]))
         series = [
-            _points(family, [float(group.group.varied[name]) for group in members], members, family)
+            _points(family, [float(group.varied[name]) for group in members], members, family)
             for family, members in families.items()
         ]
         if series:
-            levels = _levels([group for group in groups if not group.group.varied], optima.get(problem))
+            levels = _levels([group for group in groups if not group.varied], optima.get(problem))
             charts.append(_chart(study, problem, name, series, levels))
     return _make_sheet(study, f"{study.name}: by {name}", charts)
 

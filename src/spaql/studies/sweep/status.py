@@ -67,10 +67,15 @@ class Status:
         return self.done == self.total
 
     @property
+    def counts(self) -> str:
+        """Return the numbers of runs as text."""
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{self.done:,} of {self.total:,} runs finished{failed}"
+
+    @property
     def sentence(self) -> str:
         """Return the status in one line."""
-        failed = f", {self.failed:,} failed" if self.failed else ""
-        parts = [f"{self.done:,} of {self.total:,} runs finished{failed}"]
+        parts = [self.counts]
         if self.state == "running":
             parts[0] += f", {self.running:,} running"
             process = f"{self.engine} ({self.workers}) in process {self.process} on {self.host}"

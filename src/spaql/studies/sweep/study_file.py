@@ -78,22 +78,10 @@ def _check_seeds(seeds: Any) -> int | list[int]:
     return [_integer(0, LARGEST_SEED).func(seed) for seed in seeds]
 
 
-def _check_label(label: Any) -> str:
-    if not isinstance(label, str) or not label.strip() or not label.isprintable():
-        raise ValueError(f"expected a string of one line, got {label!r:.80}")
-    return label
-
-
-def _check_bounds(bounds: Any) -> dict[Any, Any]:
-    if not isinstance(bounds, Mapping) or not all(isinstance(b, list) and len(b) == 2 for b in bounds.values()):
-        raise ValueError("expected a table of [low, high] such as { level = [0, 2] }")
-    return {name: _check_value(bound) for name, bound in bounds.items()}
-
-
 Value = Annotated[Any, PlainValidator(_check_value)]
 Values = Annotated[list[Any], PlainValidator(_check_values)]
-Label = Annotated[str | None, PlainValidator(_check_label)]
-Name = Annotated[str, Field(min_length=1)]
+Bounds = Annotated[list[Value], Field(min_length=2, max_length=2)]
+Name = Annotated[str, Field(pattern=r"^\P{C}*[^\p{C}\s]\P{C}*$")]  # printable, and not blank
 Size = Annotated[int | None, _integer(1, 10**12)]
 
 
@@ -121,10 +109,10 @@ class ProblemTable(_Sized):
     """One of `[[problems]]`."""
 
     problem: Name
-    label: Label = None
+    label: Name | None = None
     arguments: dict[str, Value] = {}
     grid: dict[str, Values] = {}
-    bounds: Annotated[dict[Any, Any] | None, PlainValidator(_check_bounds)] = None
+    bounds: dict[Any, Bounds] | None = None
     periodic: list[Value] | None = None
     horizon: Annotated[int | None, _integer(1, 10**9)] = None
     warm_up: Annotated[int | None, _integer(1, 10**9)] = None
@@ -185,7 +173,7 @@ class AlgorithmTable(_Table):
     """One of `[[algorithms]]`."""
 
     algorithm: Name
-    label: Label = None
+    label: Name | None = None
     parameters: dict[str, Value] = {}
     grid: dict[str, Values] = {}
     variants: list[dict[str, Value]] = Field(default=[{}], min_length=1, alias="list")
@@ -270,12 +258,14 @@ def validate(data: Mapping[str, Any]) -> StudyFile:
 
 _TABLES: dict[Any, type[_Table]] = dict(problems=ProblemTable, algorithms=AlgorithmTable, random=Range, tune=TuneTable)
 _EXPECTED = {
-    "dict_type": "a table such as {{ scaling = ... }}",
+    "bounds": "a table of [low, high] such as {{ level = [0, 2] }}",
+    "dict_type": "a table such as {{ name = ... }}",
     "model_type": "a table",
     "list_type": "a list",
-    "too_short": "at least one entry",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
     "string_type": "a string",
-    "string_too_short": "a string",
+    "string_pattern_mismatch": "a string of one line",
     "bool_type": "true or false",
     "float_type": "a number",
     "greater_than_equal": "a number of at least {ge}",
@@ -296,8 +286,9 @@ def _describe(error: ValidationError) -> str:
         table = next((_TABLES[part] for part in reversed(place[:-1]) if part in _TABLES), StudyFile)
         known = ", ".join(field.alias or name for name, field in table.model_fields.items())
         return f"{_format_place(place[:-1])}: unknown key {place[-1]!r}; choose from {known}"
-    expected = f"expected {_EXPECTED[kind].format(**context)}" if kind in _EXPECTED else mistake["msg"]
-    return f"{_format_place(place)}: {expected}, got {mistake['input']!r:.80}"
+    expected = _EXPECTED.get(str(place[-1])) or _EXPECTED.get(kind)
+    sentence = mistake["msg"] if expected is None else f"expected {expected.format(**context)}"
+    return f"{_format_place(place)}: {sentence}, got {mistake['input']!r:.80}"
 
 
 def _format_place(place: tuple[int | str, ...]) -> str:

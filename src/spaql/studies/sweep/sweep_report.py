@@ -39,7 +39,7 @@ def write_report(
     report = Report(
         "sweep",
         study.name,
-        f"{_format_counts(status)}. spaql {__version__}.",
+        f"{status.counts}. spaql {__version__}.",
         tables=[comparison.table, *_failure_tables(status)],
         note=_METHOD,
         figures=make_sheets(study, baseline) if has_values else {},
@@ -72,12 +72,6 @@ def write_figures(
     names = {sheet: path.name if sheet == "scores" else f"{path.stem}-{sheet}{path.suffix}" for sheet in sheets}
     files = {name: contents[f"{FIGURES}/{sheet}{path.suffix.lower()}"] for sheet, name in names.items()}
     return write_files(check_folder(path.parent), files)
-
-
-def _format_counts(status: Status) -> str:
-    missing = status.total - status.done - status.failed
-    failed = f", {status.failed:,} failed" if status.failed else ""
-    return f"{status.done:,} of {status.total:,} runs finished{failed}" + (f", {missing:,} missing" if missing else "")
 
 
 def _failure_tables(status: Status) -> list[Table]:
