@@ -45,8 +45,8 @@ def make_record(run: Run, at: int) -> Record:
 def make_progress(total, done, failed=0, **other):
     return {
         "state": "finished", "engine": "threads", "workers": 2, "process": os.getpid(), "host": socket.gethostname(),
-        "began": time.time() - 10.0, "updated": time.time(), "total": total, "done": done, "failed": failed, "running": 0,
-        "done_now": done, "seconds_left": 0.0, **other,
+        "began": time.time() - 10.0, "updated": time.time(), "total": total, "done": done, "failed": failed,
+        "running": 0, "done_now": done, "seconds_left": 0.0, **other,
     }  # fmt: skip
 
 
