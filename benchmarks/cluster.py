@@ -52,14 +52,19 @@ def cluster(report: Report) -> dict[str, Any]:
     return {"cluster": {**ratio, "costs": costs, "limits": find_limits(costs)}}
 
 
-def _make_run(seed: int, points: int = 0) -> Run:
-    """Return a run of about 5 ms."""
-    return Run("oil", {"survey": "laplace", "sharpness": 10}, _ALGORITHM, {"scaling": 0.5}, seed, 2000, 10, points)
+_SEEDS = count()
 
 
-def _make_empty(seed: int) -> Run:
-    """Return a run that does hardly anything."""
-    return Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, seed, 0, 0)
+def _make_runs(number: int, points: int = 0) -> list[Run]:
+    """Return runs of about 5 ms."""
+    run = Run("oil", {"survey": "laplace", "sharpness": 10}, _ALGORITHM, {"scaling": 0.5}, 0, 2000, 10, points)
+    return [run.with_seed(next(_SEEDS)) for _ in range(number)]
+
+
+def _make_chunks(number: int) -> list[list[Run]]:
+    """Return chunks of one run that does hardly anything."""
+    run = Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, 0, 0, 0)
+    return [[run.with_seed(next(_SEEDS))] for _ in range(number)]
 
 
 class _Counter(Dask):
@@ -90,16 +95,12 @@ def _time_runs(runs: Sequence[Run], engine: Engine) -> float:
 def compare_with_processes(report: Report) -> dict[str, Any]:
     """Return the throughput of Dask with two local workers over that of two processes."""
     report("Dask and processes start")
-    seeds = count()
     with closing(Processes(2, algorithms=[_ALGORITHM])) as processes, closing(_make_dask()) as dask:
         processes.keep_open = True
-        kept = [processes, dask]
-        for each in kept:
-            _time_runs([_make_run(next(seeds)) for _ in range(_PER_CHUNK)], each)
-        pairs = []
-        for _ in range(timing.REPEATS):
-            report("Dask against processes")
-            pairs.append([_time_runs([_make_run(next(seeds)) for _ in range(RUNS)], each) for each in kept])
+        for engine in (processes, dask):
+            _time_runs(_make_runs(_PER_CHUNK), engine)
+        report("Dask against processes")
+        pairs = [[_time_runs(_make_runs(RUNS), each) for each in (processes, dask)] for _ in range(timing.REPEATS)]
     return {
         "ratio_dask_to_processes": statistics.median(first / second for first, second in pairs),
         "runs": RUNS,
@@ -111,15 +112,10 @@ def compare_with_processes(report: Report) -> dict[str, Any]:
 def measure_costs(report: Report) -> dict[str, Any]:
     """Return what chunks and runs cost, in seconds and bytes."""
     report("messages of Dask")
-    seeds = count()
     with _start_cluster() as (address, scheduler), closing(_make_dask(address)) as dask, dask:
-        _perform(dask, [[_make_empty(next(seeds))] for _ in range(_PER_CHUNK)])
-        trips = []
-        for _ in range(_TRIPS):
-            start = time.perf_counter()
-            _perform(dask, [[_make_empty(next(seeds))]])
-            trips.append(time.perf_counter() - start)
-        chunks = [[_make_empty(next(seeds))] for _ in range(CHUNKS)]
+        _perform(dask, _make_chunks(_PER_CHUNK))
+        trips = [timing.measure_seconds(lambda: _perform(dask, _make_chunks(1))) for _ in range(_TRIPS)]
+        chunks = _make_chunks(CHUNKS)
         before = time.process_time(), _read_cpu(scheduler), time.perf_counter()
         _perform(dask, chunks)
         after = time.process_time(), _read_cpu(scheduler), time.perf_counter()
@@ -127,13 +123,13 @@ def measure_costs(report: Report) -> dict[str, Any]:
         report("runs from Dask to the store")
         per_run = []
         for points in (0, _CURVE):
-            runs = [_make_run(next(seeds), points) for _ in range(RUNS)]
+            runs = _make_runs(RUNS, points)
             dask.chunks, start = 0, time.process_time()
             _time_runs(runs, dask)
             per_run.append((time.process_time() - start - dask.chunks * client) / RUNS)
     report("runs as bytes, and in a store")
     orders = Orders(code_version(), (os.getcwd(),), (_ALGORITHM,), None, False)
-    plain, curves = ([_make_run(next(seeds), points) for _ in range(_PER_CHUNK)] for points in (0, _CURVE))
+    plain, curves = (_make_runs(_PER_CHUNK, points) for points in (0, _CURVE))
     return {
         "client_seconds_per_chunk": client,
         "scheduler_seconds_per_chunk": of_scheduler,

@@ -9,10 +9,10 @@ textbook answer is a *base-stock* rule: order up to forecast + z * error, with z
 distribution at the critical ratio 3 / (3 + 1).  It is as good as can be, save for the rare slow day whose leftovers
 exceed what tomorrow needs.  It knows the costs and the error of the forecast; the agents know neither.
 
-The learners have the same number of steps.  AQL keeps a partition for every day of the week and so learns the same
-thing seven times, with many cells.  Published SPAQL learns the reward of the step at hand and nothing of what comes
-after, and spends twenty of twenty-one steps on choosing between snapshots of itself.  SPAQL remembers every day it has
-seen, and its policy is small enough to read.
+All agents have the same number of steps.  AQL keeps a partition for every day of the week and so learns the same thing
+seven times, with many cells.  SPAQL learns the reward of the current step and nothing of later ones, and spends twenty
+of twenty-one steps on selecting between snapshots of itself.  Tessera keeps every day in its replay buffer, and its
+policy is small enough to read.
 """
 
 import sys
@@ -22,8 +22,7 @@ import numpy as np
 
 import spaql
 from spaql.gym.environments import ProblemEnvironment
-from spaql.partition.rng import normal, uniform
-from spaql.problems import Box, Problem
+from spaql.problems import Box, Problem, normal, uniform
 from spaql.stats import mean_interval
 
 SHELF, LOWEST, HIGHEST, ERROR = 100.0, 20.0, 60.0, 5.0
@@ -34,7 +33,7 @@ QUANTILE = 0.6745  # of the standard normal at SENT_AWAY / (SENT_AWAY + LEFT_OVE
 
 
 def step(state, action, parameters, random, next_state):
-    """One day: the order arrives, customers come, the evening's costs are booked, a new forecast is made."""
+    """Simulate a day: the order arrives, customers come, costs are added up, a new forecast is made."""
     shelf, lowest, highest, error, left_over, sent_away = parameters
     stock = min(shelf, state[0] + action[0])
     demand = max(0.0, state[1] + error * normal(random))
@@ -45,14 +44,14 @@ def step(state, action, parameters, random, next_state):
 
 
 def reset(parameters, random, state):
-    """Monday morning: the shelf may be anything up to half full."""
+    """Start on Monday morning: the shelf is anything up to half full."""
     shelf, lowest, highest = parameters[:3]
     state[0] = 0.5 * shelf * uniform(random)
     state[1] = lowest + (highest - lowest) * uniform(random)
 
 
 def shop():
-    """A week of seven days."""
+    """Make the problem: a week of seven days."""
     return Problem(
         name="shop",
         step=step,
@@ -64,11 +63,11 @@ def shop():
     )
 
 
-# --- Three agents on it, and the textbook rule ------------------------------------------------------------------------
+# --- Four agents on it, and the textbook rule -------------------------------------------------------------------------
 
 
 def base_stock(problem, episodes, seed=0):
-    """Returns of the textbook rule, played on the same problem as a Gymnasium environment, `[episodes]`."""
+    """Play the textbook rule on the same problem as a Gymnasium environment; its returns, `[episodes]`."""
     environment = ProblemEnvironment(problem)
     returns = np.zeros(episodes)
     for i in range(episodes):
@@ -83,27 +82,27 @@ def base_stock(problem, episodes, seed=0):
 
 
 def show(name, agent, budget):
-    """Train an agent and print one row: its score on fresh random numbers, its cells and its speed."""
+    """Train an agent and print one row: its evaluation on new random numbers, its cells and its speed."""
     start = time.perf_counter()
     agent.learn(total_timesteps=budget)  # training and selection together
     seconds = time.perf_counter() - start
     steps = agent.training_steps + agent.selection_steps
-    fresh = agent.evaluate(episodes=2000, deterministic=True)
-    low, high = fresh.interval
+    evaluation = agent.evaluate(episodes=2000, deterministic=True)
+    low, high = evaluation.interval
     speed = f"{steps / seconds:14,.0f}" if steps else f"{'-':>14}"
-    print(f"{name:<16}{fresh.mean:8.3f}   {low:.3f} to {high:.3f}{len(agent.cells()):8}{steps:14,}{speed}")
-    return fresh.mean
+    print(f"{name:<16}{evaluation.mean:8.3f}   {low:.3f} to {high:.3f}{len(agent.cells()):8}{steps:14,}{speed}")
+    return evaluation.mean
 
 
 def main(budget=200_000):
-    """Print the table; returns the fresh score by name."""
+    """Print the table; returns the mean return by name."""
     problem = shop()
-    # AQL needs no rollouts (they only draw its learning curve); published SPAQL keeps its own, it lives by them.
+    # AQL needs no rollouts (they only draw its learning curve); SPAQL selects its policy by them.
     agents = {
         "Random": spaql.Random(problem, seed=0),
         "AQL": spaql.AQL(problem, rollouts=0, seed=0),
-        "SPAQL published": spaql.SPAQL(problem, seed=0),
-        "SPAQL": spaql.Tessera(problem, seed=0),
+        "SPAQL": spaql.SPAQL(problem, seed=0),
+        "Tessera": spaql.Tessera(problem, seed=0),
     }
     for agent in agents.values():
         type(agent)(problem).learn(iterations=1)  # compile first, so that the speeds below are those of the code

@@ -13,10 +13,10 @@ def test_own_problem(capsys):
     main = runpy.run_path(str(EXAMPLES / "own_problem.py"))["main"]
     scores = main(50_000)
     printed = capsys.readouterr().out
-    assert all(name in printed for name in ("Random", "SPAQL", "AQL", "base stock"))
+    assert all(name in printed for name in ("Random", "SPAQL", "Tessera", "AQL", "base stock"))
     gained = {
         name: (score - scores["Random"]) / (scores["base stock"] - scores["Random"]) for name, score in scores.items()
     }
-    assert gained["SPAQL"] > 0.75
+    assert gained["Tessera"] > 0.75
     assert gained["AQL"] > 0.75
     assert max(scores.values()) == scores["base stock"]

@@ -213,12 +213,13 @@ class Readable:
 
     def to_policy(self, *, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
         """Return what `export` writes: the decision tree, its labels and where it comes from."""
+        from spaql.agents.registry import name_of
         from spaql.export.policy import make_policy
 
         return make_policy(
             self.problem,
             self.tree(),
-            algorithm=type(self).__name__,
+            algorithm=name_of(self),  # type: ignore[arg-type]
             origin=self._origin(),
             time_variant=self.time_variant,
             names=names,

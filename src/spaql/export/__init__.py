@@ -45,22 +45,12 @@ SUFFIXES = tuple(_TARGETS)
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A written file.
-
-    Attributes
-    ----------
-    path, bytes
-        The file and its size.
-    policy
-        The policy in it.
-    table_bytes
-        Memory of the constant tables of C; None for other targets.
-    """
+    """A written file."""
 
     path: Path
     bytes: int
     policy: Policy
-    table_bytes: int | None
+    table_bytes: int | None  # memory of the constant tables of C; None for other targets
 
     def measure(self) -> dict[str, Any]:
         """Return sizes, and for C the time per decision on this machine (None for others or without a compiler)."""

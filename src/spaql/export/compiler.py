@@ -32,19 +32,8 @@ def find_compiler() -> str | None:
 def compile_policy(policy: Policy, *flags: str, header: bool = False) -> Decide:
     """Compile a policy: a function of observations `[n, numbers]` and time steps `[n]` that returns actions `[n, ...]`.
 
-    Parameters
-    ----------
-    policy
-        The policy to compile.
-    flags
-        For the compiler, after `-std=c99 -O2`.
-    header
-        Whether to compile the .h instead of the .c.
-
-    Raises
-    ------
-    OSError, subprocess.SubprocessError
-        If there is no compiler, it fails, or its output cannot be loaded.
+    `flags` follow `-std=c99 -O2`; `header` compiles the .h instead of the .c.  Raises OSError or SubprocessError if
+    there is no compiler, it fails, or its output cannot be loaded.
     """
     compiler = find_compiler()
     if compiler is None:

@@ -48,34 +48,16 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A policy to export.
-
-    Attributes
-    ----------
-    algorithm, problem
-        Names of the algorithm and of the problem it learned on.
-    origin
-        Length of training, and the seed.
-    tree
-        The decision tree.
-    labels
-        Names of the observed numbers and of the actions, unescaped; see `to_comment`.
-    discrete
-        For discrete actions: the number of the action of each choice of the tree; else None.
-    box
-        Range of the actions otherwise.
-    time_variant
-        Whether it changes with the time step.
-    """
+    """A policy to export."""
 
     algorithm: str
-    problem: str
-    origin: str
+    problem: str  # name of the problem it learned on
+    origin: str  # length of training, and the seed
     tree: Tree
-    labels: Labels
-    discrete: list[int] | None
-    box: Box | None
-    time_variant: bool
+    labels: Labels  # unescaped; see `to_comment`
+    discrete: list[int] | None  # for discrete actions: the number of the action of each choice of the tree
+    box: Box | None  # range of the actions otherwise
+    time_variant: bool  # whether it changes with the time step
 
     version = __version__
 
