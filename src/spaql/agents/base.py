@@ -141,6 +141,13 @@ class Agent(Readable):
         progress_bar
             None shows it on a terminal.
         """
+        self._learn(total_timesteps, iterations, callback, progress_bar)
+        return self
+
+    def _learn(
+        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
+    ) -> None:
+        """Do what `learn` says."""
         raise NotImplementedError
 
     def prepare(self, progress_bar: bool | None = None) -> Self:

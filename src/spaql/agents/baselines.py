@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +25,15 @@ class Baseline(Agent):
     learns = False
     _evaluation_kernel = "evaluation of baselines"
 
-    def learn(
-        self,
-        total_timesteps: int | None = None,
-        *,
-        iterations: int | None = None,
-        callback: Callbacks | None = None,
-        progress_bar: bool | None = None,
-    ) -> Self:
-        """Check the arguments like any agent, begin and end the callbacks, and learn nothing."""
+    def _learn(
+        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
+    ) -> None:
+        """Check the arguments, begin and end the callbacks, and learn nothing."""
         for name, value in (("iterations", iterations), ("total_timesteps", total_timesteps)):
             if value is not None:
                 check_whole(value, name, 1)
         with Watch(callback, self):
-            return self
+            pass
 
 
 @register("random", label="Random", colour="#7F7F7F")

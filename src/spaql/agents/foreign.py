@@ -90,7 +90,9 @@ class ForeignAgent(Agent):
         self._steps_taken = 0
         self._after_episode: Callable[[], None] | None = None
         signature, given = Signature(cls), dict(parameters)
-        given[signature.environment] = _Counter(self._open(self.problem, Purpose.TRAINING_ENVIRONMENT), self)
+        given[signature.environment] = _Counter(
+            open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self
+        )
         if signature.seeded:
             given["seed"] = self.seed % 2**31  # other libraries take no larger ones
         self.agent = cls(**given)
@@ -113,9 +115,6 @@ class ForeignAgent(Agent):
         self.__init__(problem, **how, **environment)  # type: ignore[misc]
         return self
 
-    def _open(self, problem: Playable, purpose: Purpose, seed: int | None = None) -> gymnasium.Env[Any, Any]:
-        return open_environment(problem, self.seed if seed is None else seed, purpose)
-
     # Learning -------------------------------------------------------------------------------------------------
 
     @property
@@ -130,14 +129,9 @@ class ForeignAgent(Agent):
             return check_whole(total_timesteps, "total_timesteps", 1, training.MOST_STEPS)
         return check_whole(iterations, "iterations", 1) * self.problem.horizon
 
-    def learn(
-        self,
-        total_timesteps: int | None = None,
-        *,
-        iterations: int | None = None,
-        callback: Callbacks | None = None,
-        progress_bar: bool | None = None,
-    ) -> Self:
+    def _learn(
+        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
+    ) -> None:
         """Let the foreign class learn; an iteration counts as one episode of full length.
 
         Callbacks are called after episodes.  One that stops learning does so by an exception through the foreign
@@ -172,16 +166,12 @@ class ForeignAgent(Agent):
                 pass
             finally:
                 self._after_episode = None
-        return self
-
-    def _count_step(self) -> None:
-        self._steps_taken += 1
 
     def _finish_episode(self, total: float) -> None:
         """Add a row to the history, and call the callbacks."""
         row = records(1, training.ROW)
-        row["score"], row["training_steps"] = total, self._steps_taken
-        row["best"] = total
+        row["score"] = row["best"] = total
+        row["training_steps"] = self._steps_taken
         self._history.append(row)
         if self._after_episode is not None:
             self._after_episode()
@@ -195,7 +185,7 @@ class ForeignAgent(Agent):
     def _returns(
         self, problem: Playable, episodes: int, seed: int, middle: bool, progress_bar: bool | None
     ) -> tuple[Floats, int]:
-        env = self._open(problem, Purpose.EVALUATION_ENVIRONMENT, seed)
+        env = open_environment(problem, seed, Purpose.EVALUATION_ENVIRONMENT)
         choose, returns, steps = self._chooser(middle), np.zeros(episodes), 0
         for episode in range(episodes):
             observation, _ = env.reset()
@@ -249,7 +239,7 @@ class _Counter(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
         self._total += float(reward)
-        self._agent._count_step()
+        self._agent._steps_taken += 1
         if terminated or truncated:
             self._agent._finish_episode(self._total)
         return observation, reward, terminated, truncated, info

@@ -91,15 +91,9 @@ class PartitionAgent(Agent):
             self._run(rows, budget)
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self._finished + 1}")
 
-    def learn(
-        self,
-        total_timesteps: int | None = None,
-        *,
-        iterations: int | None = None,
-        callback: Callbacks | None = None,
-        progress_bar: bool | None = None,
-    ) -> Self:
-        """Learn for a number of environment steps or of iterations; see `Agent.learn`."""
+    def _learn(
+        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
+    ) -> None:
         training.learn(
             self,
             iterations=iterations,
@@ -108,7 +102,6 @@ class PartitionAgent(Agent):
             progress_bar=progress_bar,
             history=self._history,
         )
-        return self
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""

@@ -75,6 +75,8 @@ def add_signature(
     group = parser.add_argument_group(title)
     texts = _read_help(docstring or "")
     for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
         flag = f"--{name.replace('_', '-')}"
         flag = f"--{title}{flag[1:]}" if flag in parser._option_string_actions else flag
         has_default = parameter.default is not inspect.Parameter.empty
