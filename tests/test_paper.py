@@ -161,14 +161,15 @@ def test_the_portrait_is_the_best_agent_and_its_partition_grows_to_what_it_retur
         agents = [by_hand(run) for run in group.runs]
         best = max(agents, key=lambda agent: agent.selection_score)
         growths = small.growth(setting, algorithm)
-        assert [growth.step for growth in growths] == ([0] if algorithm == "spaql" else [0, 2, 4])
-        for growth in growths:
-            last, cells = growth.frames[-1], best.cells().at(growth.step)
+        steps = [0] if algorithm == "spaql" else [0, 2, 4]
+        for growth, step in zip(growths, steps, strict=True):
+            assert growth.label.endswith(")" if algorithm == "spaql" else f", time step {step + 1}")
+            last, cells = growth.frames[-1], best.cells().at(step)
             np.testing.assert_array_equal(last.q, cells.q)
             np.testing.assert_array_equal(last.low, np.hstack([cells.state_low, cells.action_low]))
             assert len(growth.frames[0].q) <= len(last.q)
             states = np.random.default_rng(0).random((50, 1))
-            low, high = best.greedy_boxes(states, growth.step)
+            low, high = best.greedy_boxes(states, step)
             played = last.played[np.searchsorted(last.edges, states[:, 0], side="right") - 1]
             np.testing.assert_array_equal(last.low[played, 1], low[:, 0])
             np.testing.assert_array_equal(last.high[played, 1], high[:, 0])

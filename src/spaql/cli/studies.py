@@ -148,7 +148,7 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
     if options.json:
         print_json(report.data)
         return 0
-    print(f"{report.text()}\n\n{textwrap.fill(report.note, 120)}\n\n{outcome.cost}")
+    print("\n\n".join(filter(None, (report.text(), textwrap.fill(report.note, 120), str(outcome.cost)))))
     page = os.path.join(options.out, "report.html")
     print(f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; open {page}")
     return 0

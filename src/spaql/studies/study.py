@@ -56,18 +56,9 @@ EngineFor = Callable[[Sequence[Run]], Engine]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ in their seeds only.
+    """Runs that differ in their seeds only, with labels of their problem and algorithm.
 
-    Attributes
-    ----------
-    problem, algorithm
-        Labels, for tables and charts.
-    run
-        One of its runs; its seed does not matter.
-    seeds
-        Of all its runs.
-    varied
-        Parameters in which the variants of one algorithm differ.
+    The seed of `run` does not matter; `varied` are the parameters in which the variants of one algorithm differ.
     """
 
     problem: str
@@ -101,13 +92,7 @@ class Group:
 
 
 class Results:
-    """Values and arrays of finished runs.
-
-    Parameters
-    ----------
-    store
-        The store, open for as long as this object is used.
-    """
+    """Values and arrays of finished runs, from a store that is open for as long as this object is used."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -146,16 +131,10 @@ class Results:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Groups whose runs are performed together.
+    """Groups whose runs are performed together, each run once.
 
-    Attributes
-    ----------
-    groups
-        What to run; a run that several groups share is performed once.
-    later
-        About how many environment steps later stages will take, for the progress bar.
-    files
-        Files to write into the folder before the runs begin.
+    `later` is about how many environment steps later stages will take, for the progress bar; `files` are written into
+    the folder before the runs begin.
     """
 
     groups: Sequence[Group]
@@ -254,13 +233,9 @@ def make_series(
 class Study(ABC):
     """Runs, in stages, and a report of them.
 
-    Attributes
-    ----------
-    known_files
-        Names that its files may have; those that a report does not write are removed from the folder, so that a folder
-        always shows one result.
-    keep_failures
-        Whether a run that fails is recorded and the others go on.  Otherwise the first failure stops the study.
+    `known_files` are names that its files may have; those that a report does not write are removed, so that a folder
+    always shows one result.  With `keep_failures` a run that fails is recorded and the others go on; otherwise the
+    first failure stops the study.
     """
 
     known_files: Sequence[str] = ()

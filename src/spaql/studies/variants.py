@@ -196,7 +196,6 @@ class Comparison:
 
     seed: int
     scalings: tuple[float, ...] = SCALINGS
-    _groups: dict[tuple[Any, ...], Group] = field(default_factory=dict, repr=False)
 
     def groups(self, variant: Variant, columns: Iterable[Column], part: float = 1.0) -> list[Group]:
         """All groups that score a variant with this part of the budget."""
@@ -227,19 +226,11 @@ class Comparison:
         return self.scalings if variant.tuned else (None,)
 
     def _group(self, variant: Variant, task: Task, scaling: float | None, part: float) -> Group:
-        arguments = tuple(task.arguments.values())
-        key = variant.name, task.problem, arguments, scaling, part
-        if key not in self._groups:
-            parameters = dict(variant.parameters) | ({} if scaling is None else {"scaling": scaling})
-            iterations = variant.iterations(task, part)
-            words = [SEED_WORDS.get(name, name) for name in (variant.algorithm, task.problem)]
-            self._groups[key] = Group(
-                task.problem,
-                variant.label,
-                _as_given(variant, task).run(variant.algorithm, parameters, iterations),
-                seeds_at(task.agents, self.seed, STUDY_WORD, *words, *arguments),
-            )
-        return self._groups[key]
+        parameters = dict(variant.parameters) | ({} if scaling is None else {"scaling": scaling})
+        run = _as_given(variant, task).run(variant.algorithm, parameters, variant.iterations(task, part))
+        words = [SEED_WORDS.get(name, name) for name in (variant.algorithm, task.problem)]
+        seeds = seeds_at(task.agents, self.seed, STUDY_WORD, *words, *task.arguments.values())
+        return Group(task.problem, variant.label, run, seeds)
 
 
 def _as_given(variant: Variant, task: Task) -> Task:

@@ -190,7 +190,7 @@ def above_optimum(measurements: Measurements, rows: Sequence[TableRow]) -> Findi
     return Finding("above-optimum", "Printed scores above the optimum", sentence, real_excess(largest), meaning, chart)
 
 
-def uniform(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def uniform_is_beta(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
     """Find which arrivals reproduce the rows printed as Uniform."""
     arrivals = find_arrivals(rows)
     if arrivals is None:
@@ -513,20 +513,11 @@ def _standing(measurements: Measurements, setting: Setting, rival: str) -> int:
     return 0 if test.p_value >= SIGNIFICANT else 1 if test.difference > 0 else -1
 
 
-#: by the id of the finding
-FINDINGS: dict[str, Callable[[Measurements, Sequence[TableRow]], Finding | None]] = {
-    "reproduction": reproduction,
-    "above-optimum": above_optimum,
-    "uniform-is-beta": uniform,
-    "running-maximum": running_maximum,
-    "myopic": myopic,
-    "ranking": ranking,
-    "cells": cells,
-    "sensitivity": sensitivity,
-    "all-steps": all_steps,
-    "long-episodes": long_episodes,
-    "tessera": tessera,
-}
+_MAKERS: Sequence[Callable[[Measurements, Sequence[TableRow]], Finding | None]] = (
+    *(reproduction, above_optimum, uniform_is_beta, running_maximum, myopic, ranking),
+    *(cells, sensitivity, all_steps, long_episodes, tessera),
+)
+FINDINGS = {make.__name__.replace("_", "-"): make for make in _MAKERS}
 
 
 def make_findings(measurements: Measurements, rows: Sequence[TableRow]) -> list[Finding]:

@@ -14,11 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql.agents.registry import resolve
 from spaql.problems.optimum import Optimum, optimum
 from spaql.runner.run_spec import Run
 from spaql.studies.paper.plan import LEARNERS, LONG, Plan, Setting
 from spaql.studies.study import Floats, Group, Results
 from spaql.viz.charts import Mosaic
+from spaql.viz.html import Growth
+
+_PORTRAITS = {
+    "aql": "of the agent with the best training score",
+    "spaql": "of the agent with the best training score, the partition it would return",
+    "tessera": "of the first agent, the partition it would return",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +51,6 @@ class Curves:
         return self.moment if axis == "iterations" else self.moment_steps
 
 
-@dataclass(frozen=True, eq=False)
-class GrowingPartition:
-    """The partition of one agent at one time step, at several moments of training."""
-
-    algorithm: str
-    scaling: float | None
-    step: int
-    iterations: list[int]
-    frames: list[Mosaic]
-
-
 class Choice(NamedTuple):
     """Scalings of one algorithm on one problem: as the paper chooses, and chosen on other agents."""
 
@@ -70,7 +67,7 @@ class Measurements:
     def __init__(self, plan: Plan, results: Results) -> None:
         self.plan, self.results = plan, results
         self._curves: dict[tuple[str, str, float | None], Curves] = {}
-        self._growths: dict[tuple[str, str], list[GrowingPartition]] = {}
+        self._growths: dict[tuple[str, str], list[Growth]] = {}
 
     def values(self, group: Group, metric: str = "evaluation") -> Floats:
         """One number per agent, `[agents]`."""
@@ -139,7 +136,7 @@ class Measurements:
         best = 0 if scaling is None else int(np.argmax(self.as_in_paper(setting, algorithm)))
         return self.plan.portrait(setting, algorithm, scaling, best)
 
-    def growth(self, setting: Setting, algorithm: str) -> list[GrowingPartition]:
+    def growth(self, setting: Setting, algorithm: str) -> list[Growth]:
         """Partitions of the portrayed agent, by time step; read once."""
         key = setting.id, algorithm
         if key not in self._growths:
@@ -149,21 +146,15 @@ class Measurements:
         return self._growths[key]
 
 
-def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> GrowingPartition:
-    cells = arrays["frames"][arrays["frames"]["step"] == step]
-    policies = arrays["policies"][arrays["policies"]["step"] == step]
+def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
+    cells, policies = (arrays[name][arrays[name]["step"] == step] for name in ("frames", "policies"))
     iterations = np.unique(cells["iteration"]).tolist()
     frames = []
     for iteration in iterations:
-        now, policy = cells[cells["iteration"] == iteration], policies[policies["iteration"] == iteration]
-        frames.append(
-            Mosaic(
-                np.stack([now["state_low"], now["action_low"]], axis=1),
-                np.stack([now["state_high"], now["action_high"]], axis=1),
-                now["q"],
-                now["visits"],
-                now["depth"],
-                (np.append(policy["from"], now["state_high"].max()), policy["cell"]),
-            )
-        )
-    return GrowingPartition(run.algorithm, run.parameters.get("scaling"), step, iterations, frames)
+        now, policy = (rows[rows["iteration"] == iteration] for rows in (cells, policies))
+        low, high = (np.stack([now[f"state_{end}"], now[f"action_{end}"]], axis=1) for end in ("low", "high"))
+        greedy = np.append(policy["from"], now["state_high"].max()), policy["cell"]
+        frames.append(Mosaic(low, high, now["q"], now["visits"], now["depth"], greedy))
+    scaling = f" (ξ = {run.parameters['scaling']:g})" if "scaling" in run.parameters else ""
+    place = f", time step {step + 1}" if run.algorithm == "aql" else ""
+    return Growth(f"{resolve(run.algorithm).label}{scaling}{place}", _PORTRAITS[run.algorithm], iterations, frames)

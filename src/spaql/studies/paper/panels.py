@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spaql.agents.registry import resolve
 from spaql.stats import mean_band, mean_interval
-from spaql.studies.paper.measurements import Curves, GrowingPartition, Measurements
+from spaql.studies.paper.measurements import Curves, Measurements
 from spaql.studies.paper.plan import COMPARED, LEARNERS, Setting
 from spaql.studies.study import Floats, Sheet, make_series
 from spaql.viz.charts import Chart, Level, Mosaic, Series
@@ -117,13 +117,6 @@ def scaling_chart(measurements: Measurements, setting: Setting, metric: str, tit
     )
 
 
-def partition_title(growth: GrowingPartition) -> str:
-    """Algorithm, scaling, and time step where there are several."""
-    scaling = "" if growth.scaling is None else f" (ξ = {growth.scaling:g})"
-    step = f", time step {growth.step + 1}" if growth.algorithm == "aql" else ""
-    return f"{resolve(growth.algorithm).label}{scaling}{step}"
-
-
 def make_sheets(measurements: Measurements) -> dict[str, Sheet]:
     """The paper's figures by name: one of six panels for each problem, evaluations over steps, and scalings."""
     sheets: dict[str, Sheet] = {}
@@ -134,7 +127,7 @@ def make_sheets(measurements: Measurements) -> dict[str, Sheet]:
             cells_chart(measurements, setting, "iterations", LEARNERS),
         ]
         for name in LEARNERS[::-1]:
-            panels += [(partition_title(growth), growth.frames[-1]) for growth in measurements.growth(setting, name)]
+            panels += [(growth.label, growth.frames[-1]) for growth in measurements.growth(setting, name)]
         note = f"means of {plan.agents[setting.problem]} agents, scored as in the paper; partitions of the best of them"
         sheets[setting.id] = Sheet(setting.name, panels, note)
     for problem in ("oil", "ambulance"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from textwrap import fill
 
 from spaql._version import __version__
 from spaql.atomic_io import FIGURES
@@ -12,27 +13,17 @@ from spaql.formatting import Table
 from spaql.runner.code_version import code_version
 from spaql.studies.paper.findings import FINDINGS, Finding, make_findings
 from spaql.studies.paper.measurements import Measurements
-from spaql.studies.paper.panels import (
-    cells_chart,
-    make_sheets,
-    partition_title,
-    reward_chart,
-    scaling_chart,
-)
+from spaql.studies.paper.panels import cells_chart, make_sheets, reward_chart, scaling_chart
 from spaql.studies.paper.plan import BIAS_SCALING, COMPARED, LEARNERS, SETTINGS, Plan, Setting, full
 from spaql.studies.paper.printed import ROLLOUTS
 from spaql.studies.paper.rows import TableRow, by_problem, make_rows
 from spaql.studies.paper.tables import TERMINAL, make_brief_table, make_tables
 from spaql.studies.study import Report, Results, Stage, Study
-from spaql.viz.html import Case, Growth, Section, render_page
+from spaql.viz.charts import Chart
+from spaql.viz.html import Case, Section, render_page
 
 TITLE = "Single-partition adaptive Q-learning: the paper's tables, and what is true"
 _VERDICT = ("reproduction", "running-maximum", "ranking", "cells", "all-steps", "tessera")
-_PORTRAITS = {
-    "aql": "of the agent with the best training score",
-    "spaql": "of the agent with the best training score, the partition it would return",
-    "tessera": "of the first agent, the partition it would return",
-}
 
 
 class Paper(Study):
@@ -136,7 +127,9 @@ def terminal_text(tables: Sequence[Table], findings: Sequence[Finding]) -> str:
     """The main columns of all tables, and the findings."""
     rows = [row for table in tables for row in table.select(*TERMINAL).rows]
     parts = [Table(TERMINAL, rows, left=2, sections=True).text()]
-    return "\n\n".join(parts + [f"{finding.title}: {finding.number}\n{finding.sentence}" for finding in findings])
+    return "\n\n".join(
+        parts + [f"{finding.title}: {finding.number}\n{fill(finding.sentence, 120)}" for finding in findings]
+    )
 
 
 def findings_markdown(plan: Plan, findings: Sequence[Finding]) -> str:
@@ -179,22 +172,12 @@ def make_sections(measurements: Measurements, rows: Sequence[TableRow], findings
 
 
 def _case(measurements: Measurements, setting: Setting, rows: Sequence[TableRow]) -> Case:
-    scaling = []
-    if setting in measurements.plan.short:
-        scaling = [scaling_chart(measurements, setting, "evaluation")]
-    charts = {
-        axis: [
-            reward_chart(measurements, setting, axis),
-            cells_chart(measurements, setting, axis, COMPARED),
-            *scaling,
-        ]
-        for axis in ("iterations", "steps")
-    }
-    growth = [
-        Growth(partition_title(each), _PORTRAITS[name], each.iterations, each.frames)
-        for name in ("spaql", "aql", "tessera")
-        for each in measurements.growth(setting, name)
-    ]
+    charts: dict[str, list[Chart]] = {}
+    for axis in ("iterations", "steps"):
+        charts[axis] = [reward_chart(measurements, setting, axis), cells_chart(measurements, setting, axis, COMPARED)]
+        if setting in measurements.plan.short:
+            charts[axis].append(scaling_chart(measurements, setting, "evaluation"))
+    growth = [each for name in ("spaql", "aql", "tessera") for each in measurements.growth(setting, name)]
     return Case(setting.id, setting.name, _summary(setting, rows), charts, growth)
 
 
@@ -210,6 +193,6 @@ def _summary(setting: Setting, rows: Sequence[TableRow]) -> str:
             f"(ξ = {row.choice.paper:g})."
         )
     tessera = ours["tessera"]
-    parts.append("The curves are those of the training scores' agents.")
+    parts.append("The curves show the agents behind the training scores.")
     parts.append(f"Tessera earns {tessera.evaluation.mean:.3f} ({100 * tessera.share:.1f}%).")
     return " ".join(parts)

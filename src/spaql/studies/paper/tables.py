@@ -29,21 +29,9 @@ UNIFORM_NOTE = (
     "The rows printed as Uniform are reproduced by Beta arrivals, not by Uniform ones: the training score under Beta "
     "arrivals is in brackets."
 )
-HEADER = (
-    "problem",
-    "agent",
-    "printed",
-    "training score",
-    "evaluation",
-    "optimum",
-    "% of optimum",
-    "cells printed",
-    "cells",
-    "training steps",
-    "selection steps",
-    "scaling",
-)
-TERMINAL = (*HEADER[:7], "cells", "selection steps")
+_SCORES = ("problem", "agent", "printed", "training score", "evaluation", "optimum", "% of optimum")
+HEADER = (*_SCORES, "cells printed", "cells", "training steps", "selection steps", "scaling")
+TERMINAL = (*_SCORES, "cells", "selection steps")
 
 
 def make_tables(rows: Sequence[TableRow]) -> list[Table]:
