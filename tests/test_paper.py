@@ -12,32 +12,20 @@ import pytest
 import scipy.stats
 
 import spaql
-from paper_for_tests import SLOW, small_plan
+from paper_for_tests import POSSIBLE, SLOW, small_plan
 from spaql.errors import ParameterError
 from spaql.formatting import Table
 from spaql.runner.run_spec import seed_at
 from spaql.runner.store import STORE, Store
 from spaql.stats import Estimate, mean_interval, welch
-from spaql.studies import study as studies
 from spaql.studies.paper import plan as plans
 from spaql.studies.paper import tables
-from spaql.studies.paper.findings import FINDINGS, make_findings
+from spaql.studies.paper.findings import make_findings
 from spaql.studies.paper.measurements import Measurements
 from spaql.studies.paper.printed import ROWS, Printed
 from spaql.studies.paper.reproduction import Paper
 from spaql.studies.paper.rows import make_rows
 from spaql.studies.study import Results, run_study
-
-# SPAQL's first iteration takes more steps than AQL has in all where there are very few.
-POSSIBLE = [key for key in FINDINGS if not (SLOW and key == "all-steps")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short_yardstick():
-    with pytest.MonkeyPatch.context() as patch:
-        if SLOW:
-            patch.setattr(studies, "_YARDSTICK", 400)
-        yield
 
 
 class Runs(Paper):

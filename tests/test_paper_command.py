@@ -13,18 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from paper_for_tests import SLOW, SMALL, small_plan
+from paper_for_tests import POSSIBLE, SLOW, SMALL, small_plan
 from spaql import cli
 from spaql.runner.store import STORE
 from spaql.studies import study as studies
 from spaql.studies.paper import plan as plans
-from spaql.studies.paper.findings import FINDINGS
 from spaql.studies.paper.reproduction import Paper
 from spaql.studies.study import run_study
 
 DRIVER = Path(__file__).with_name("paper_for_tests.py")
-# SPAQL's first iteration takes more steps than AQL has in all where there are very few.
-POSSIBLE = [key for key in FINDINGS if not (SLOW and key == "all-steps")]
 
 
 @pytest.fixture(scope="module", autouse=True)
