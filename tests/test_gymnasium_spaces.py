@@ -170,7 +170,7 @@ def test_observations_of_another_shape_are_refused():
         (spaces.Tuple([]), r"observations: Tuple\(\) has no numbers to see"),
         (spaces.Dict({"a": spaces.Tuple([])}), "observations: .* has no numbers to see"),
         (spaces.Box(2**60, 2**60 + 9, (1,), np.int64), f"observations: whole numbers beyond {2**52} cannot be told"),
-        (spaces.Discrete(4, start=-(2**60)), f"observations: whole numbers beyond {2**52} cannot be told from"),
+        (spaces.Discrete(4, start=-(2**60)), f"observations: integers beyond {2**52} cannot be distinguished"),
         (spaces.MultiDiscrete([3, 4], start=[0, 2**53]), f"observations: whole numbers beyond {2**52} cannot be told"),
         (spaces.Box(1.7e308, 1.7e308, (1,), F64), "bounds: bounds must be finite with low below high"),
     ],

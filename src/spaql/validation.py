@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the value it was given, converted, or raises a `ParameterError` in one sentence."""
+"""Checks of what users give: each returns the value, converted, or raises an error in one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spaql.errors import ParameterError
 
 
 def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
-    """A whole number from `least` to `most`, or a sentence about it."""
+    """Return a whole number from `least` to `most`; a `ParameterError` if it is not one."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
         upper = "" if most is None else f" and at most {most}"
@@ -23,7 +23,7 @@ def check_whole(value: Any, name: str, least: int, most: int | None = None) -> i
 def check_number(
     value: Any, name: str, *, least: float = -np.inf, most: float = np.inf, above: bool = False, below: bool = False
 ) -> float:
-    """A finite number within bounds (`above`/`below`: the bound itself is excluded), or a sentence about it."""
+    """Return a finite number within bounds, which `above` and `below` exclude; a `ParameterError` if it is not one."""
     try:
         number = np.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):

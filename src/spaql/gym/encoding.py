@@ -1,12 +1,12 @@
-"""Gymnasium's spaces as the flat boxes that partitions are made of, and back.
+"""Gymnasium's spaces as the flat boxes of partitions, and back.
 
 Observations: a Box of any shape, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these become one row of
-numbers.  Whole numbers, those of a Box too, keep their order, each in the middle of an interval of width 1, so that n
-values fill a side of length n.  Every number has a name: its place in the row for a plain space, else the way to it,
-such as "wind[0]" for the first number of the part `wind` of a Dict.
+numbers.  Integers, those of a Box too, keep their order, each in the middle of an interval of width 1, so that n values
+fill a side of length n.  Every number has a name: its index in the row for a plain space, else its path, such as
+"wind[0]" for the first number of the part `wind` of a Dict.
 
 Actions: Discrete, and MultiDiscrete and MultiBinary with few combinations, are numbered; more combinations, and a Box,
-become a box, of which whole numbers take the interval that an action falls into.
+become a box, in which an integer is the interval around it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _HALVES = 2.0**52  # floating-point numbers have halves up to here
 
 
 class Misfit(Exception):
-    """What an environment gave does not fit: what it did, and what must be; becomes an `EnvironmentFault`."""
+    """An environment returned something invalid: what it did, and what must be; becomes an `EnvironmentFault`."""
 
 
 def one_number(value: Any) -> float:
-    """A reward that is a single number in any wrapping, such as `array([1.0])`."""
+    """Return a reward that is a single number in any wrapping, such as `array([1.0])`."""
     try:
         array = np.asarray(value)
         if array.size == 1 and array.dtype.kind in "biufO" and not isinstance(array.item(), str | bytes):
@@ -45,26 +45,26 @@ def one_number(value: Any) -> float:
 
 
 def line(value: Any) -> str:
-    """Something on one short line."""
+    """Return a representation on one short line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _halves(low: Any, high: Any, what: str) -> tuple[Floats, Floats]:
-    """Bounds of whole numbers `[d]` with half a step on either side."""
+    """Return bounds of integers `[d]` with half a step on either side."""
     lower, upper = (np.asarray(end, dtype=float).reshape(-1) for end in (low, high))
     far = np.maximum(np.abs(lower), np.abs(upper)) >= _HALVES
     if (far & (upper - lower < WIDEST)).any():
         raise ParameterError(
-            f"{what}: whole numbers beyond {_HALVES:.0f} cannot be told from their neighbours; wrap the environment so "
-            "that they begin at 0"
+            f"{what}: integers beyond {_HALVES:.0f} cannot be distinguished as floats; wrap the environment so that "
+            "they begin at 0"
         )
     return lower - 0.5, upper + 0.5
 
 
 @dataclass(frozen=True)
 class Part:
-    """One simple space within an observation: where its numbers stand in the row, and between which bounds."""
+    """One simple space within an observation: the places and bounds of its numbers in the row."""
 
     path: tuple[str | int, ...]  # keys and indices that lead to it
     space: Any
@@ -75,12 +75,12 @@ class Part:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of its numbers."""
         return int(self.low.size)
 
     @property
     def names(self) -> list[str]:
-        """Of its numbers."""
+        """Names of its numbers."""
         if not self.path:
             return [str(i) for i in range(self.size)]
         name = self.title
@@ -88,22 +88,22 @@ class Part:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of its value."""
+        """Shape of its value."""
         return tuple(self.space.shape)
 
     @property
     def title(self) -> str:
-        """The way to it in words, or nothing for a plain space."""
+        """Its path, or an empty string for a plain space."""
         return ".".join(str(step) for step in self.path)
 
     def find(self, observation: Any) -> Any:
-        """Its value within an observation."""
+        """Return its value within an observation."""
         for step in self.path:
             observation = observation[step]
         return observation
 
     def filler(self, row: Floats) -> Callable[[Any], None]:
-        """A function that writes its value into its places of a row `[d]`; called at every step."""
+        """Return a function that writes its value into its places of a row `[d]`; called at every step."""
         shape, size = self.shape, self.size
         place = row[self.first : self.first + size].reshape(shape)
         if len(shape) == 1 and size > 1:
@@ -134,7 +134,7 @@ class Part:
         return fill
 
     def misfit(self, value: Any) -> Misfit:
-        """For a value that is not of its shape, or no numbers."""
+        """Return the fault of a value that has another shape, or is not made of numbers."""
         try:
             given = np.shape(value)
         except ValueError:  # rows of several lengths
@@ -169,7 +169,7 @@ def _parts(space: Any, path: tuple[str | int, ...], first: int) -> Iterator[Part
 
 
 def _whole_ends(space: Any) -> tuple[Any, Any] | None:
-    """First and last of the whole numbers that a space has, or None for other spaces."""
+    """Return the first and last integer of a space, or None for other spaces."""
     if isinstance(space, spaces.Discrete):
         return int(space.start), int(space.start) + int(space.n) - 1
     if isinstance(space, spaces.MultiDiscrete):
@@ -214,14 +214,14 @@ class Observations:
         return len(self.names)
 
     def called(self, at: int) -> str:
-        """How sentences call a number: by its name, or as a number or part of the observation where it has none."""
+        """Return the name of a number for messages, or "number i of the observation" where it has none."""
         path = next(part.path for part in reversed(self.parts) if part.first <= at)
         if path and isinstance(path[0], str):
             return self.names[at]
         return f"{'part' if path else 'number'} {self.names[at]} of the observation"
 
     def writer(self, row: Floats) -> Callable[[Any], None]:
-        """A function that writes an observation into a row `[d]`, called at every step; `Misfit` if it does not fit."""
+        """Return a function that writes an observation into a row `[d]`; called at every step, may raise `Misfit`."""
         if len(self.parts) == 1 and not self.parts[0].path:
             return self.parts[0].filler(row)
         fillers = [(part, part.filler(row)) for part in self.parts]
@@ -230,15 +230,15 @@ class Observations:
             for part, fill in fillers:
                 try:
                     value = part.find(observation)
-                except (KeyError, IndexError, TypeError):
+                except (KeyError, IndexError, TypeError) as error:
                     must = f"observations must be members of {line(self.space)}"
-                    raise Misfit(f"showed {line(observation)}", must) from None
+                    raise Misfit(f"showed {line(observation)}", must) from error
                 fill(value)
 
         return write_parts
 
     def unflatten(self, row: Floats) -> Any:
-        """An observation with the numbers of a row `[d]`, for `rows`; parts of a Tuple are found by their place."""
+        """Return an observation with the numbers of a row `[d]`, for `rows`; parts of a Tuple have indices as keys."""
         nested: dict[str | int, Any] = {}
         for part in self.parts:
             value = row[part.first : part.first + part.size].reshape(part.shape)
@@ -251,16 +251,16 @@ class Observations:
         return nested
 
     def rows(self, observation: Any) -> tuple[Floats, bool]:
-        """One observation, or many stacked along the first axis of every part, as rows `[n, d]`; whether it was one."""
+        """Return one observation, or many stacked along the first axis of every part, as rows; whether it was one."""
         columns: list[Floats] = []
         sizes: set[int | None] = set()
         for part in self.parts:
             try:
                 values = np.asarray(part.find(observation), dtype=float)
-            except (KeyError, IndexError, TypeError, ValueError):
+            except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise ParameterError(
                     f"observation: expected a member of {line(self.space)}, got {line(observation)}"
-                ) from None
+                ) from error
             shape = part.shape
             if values.shape == shape:
                 sizes.add(None)
@@ -284,7 +284,7 @@ class Observations:
 
 
 class Moves:
-    """The actions of an action space, as what a partition can hold.
+    """The actions of an action space, for a partition.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class Moves:
         self._start: Any = 0
         if isinstance(space, spaces.Discrete):
             self._start = int(space.start)
-            self.actions = self._numbered(int(space.n)) or self._ranged()
+            self.actions = Discrete(int(space.n)) if int(space.n) <= MOST_NUMBERED else self._ranged()
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             if isinstance(space, spaces.MultiBinary):
                 sizes, self._start = np.full(space.shape, 2), np.zeros(space.shape, int)
@@ -326,11 +326,8 @@ class Moves:
                 "MultiBinary are"
             )
 
-    def _numbered(self, count: int) -> Discrete | None:
-        return Discrete(count) if count <= MOST_NUMBERED else None
-
     def _ranged(self) -> Box:
-        """A box for whole numbers."""
+        """Return a box for integers."""
         self._whole = True
         first, last = _whole_ends(self.space) or (0, 0)
         box = Box(*_halves(first, last, "actions"), "actions")
@@ -342,9 +339,9 @@ class Moves:
         return box
 
     def reader(self, action: Floats) -> Callable[[int], Any]:
-        """A function that tells an action as the environment takes it; called at every step.
+        """Return a function that returns an action as the environment takes it; called at every step.
 
-        It is told the number of a finite action; others stand in `action` [actions], within their bounds.
+        Its argument is the number of a discrete action; others are in `action` [actions], within their bounds.
         """
         if isinstance(self.actions, Discrete):
             if self._digits is not None:
@@ -360,12 +357,12 @@ class Moves:
         return lambda number: self.one(action[None])
 
     def one(self, actions: Floats) -> Any:
-        """The first of the actions `[n, actions]`; of a Box it is an array even without dimensions, as it must be."""
+        """Return the first of the actions `[n, actions]`; of a Box it is an array even without dimensions."""
         many = self.many(actions)
         return many[0, ...] if isinstance(self.space, spaces.Box) else many[0]
 
     def many(self, actions: Floats) -> Any:
-        """Actions `[n, actions]` as the environment takes them, stacked along a first axis."""
+        """Return actions `[n, actions]` as the environment takes them, stacked along a first axis."""
         if isinstance(self.actions, Discrete):
             numbers = actions[:, 0].astype(np.int64)
             if self._digits is None:

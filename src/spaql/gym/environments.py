@@ -121,11 +121,11 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         """
         if self._state is None:
             raise ParameterError("step: no episode is under way; call reset() first")
-        played, state, before = self._checked(action), self._blank(), self._state
+        numbers, state, before = self._check_action(action), self._blank(), self._state
         self._state = None
         self._elapsed += 1
         try:
-            reward, ended = self.problem.step(before, played, self._parameters, self._random, state)
+            reward, ended = self.problem.step(before, numbers, self._parameters, self._random, state)
             reward, terminated = float(reward), bool(ended)
         except Exception as error:
             self._refuse(0, error)
@@ -138,13 +138,13 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         return observation, reward, terminated, truncated, {}
 
     def _blank(self) -> Floats:
-        """Memory for a state, filled so that a value the problem forgets to set is noticed."""
+        """Return memory for a state, filled so that a value that the problem does not set is noticed."""
         return np.full(self.problem.hidden or 0, np.nan)
 
     def _arrive(self, state: Floats, ended: bool = False) -> Floats:
-        """Take up a new state and return what is seen of it, `[states]`; a last state may lie outside the space."""
+        """Store a new state and return its observation, `[states]`; a last state may lie outside the space."""
         low, high = self.problem.states.low, self.problem.states.high
-        seen = self._seen(state)
+        seen = self._observe(state)
         observation = np.minimum(np.maximum(seen, low), high)
         if np.isnan(seen).any():
             self._refuse(RAN | BAD_STATE | NO_STATE)
@@ -154,8 +154,8 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self._state = state
         return observation
 
-    def _seen(self, state: Floats) -> Floats:
-        """What the problem shows of a state, `[states]`."""
+    def _observe(self, state: Floats) -> Floats:
+        """Return what the problem shows of a state, `[states]`."""
         if self.problem.observe is None:
             return state
         seen = np.full(self.problem.states.dimensions, np.nan)
@@ -172,8 +172,8 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         except ValueError as error:
             raise error from cause
 
-    def _checked(self, action: Any) -> Floats:
-        """The action as the problem's step takes it, `[actions]`, in memory of its own."""
+    def _check_action(self, action: Any) -> Floats:
+        """Return the action as the problem's step takes it, `[actions]`, in memory of its own."""
         actions = self.problem.actions
         if isinstance(actions, Discrete):
             if not self.action_space.contains(action):
@@ -183,8 +183,8 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
             return np.array([float(action)])
         try:
             played = np.array(action, dtype=float, ndmin=0)
-        except (TypeError, ValueError):
-            raise ParameterError(f"action: expected numbers, got {action!r:.80}") from None
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"action: expected numbers, got {action!r:.80}") from error
         if played.shape != actions.low.shape:
             raise ParameterError(f"action: expected shape {actions.low.shape}, got {played.shape}")
         if not ((played >= actions.low) & (played <= actions.high)).all():

@@ -7,15 +7,15 @@ the place of the observation in the unit cube, is compiled.
 *Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
 none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
 to the 99th percentile, and half as much again on both sides.  Whole numbers have half a step more on either side, so
-that each is in the middle of a part of its own.  `bounds` names ranges instead, `periodic` numbers that
-come round again, such as angles.  Observations outside are taken for the border, and counted.
+that each is in the middle of its own part.  `bounds` gives ranges instead, `periodic` names numbers that wrap around,
+such as angles.  Observations outside are moved to the border, and counted.
 
 *Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
 the last state still counts.
 
-*Faults.*  An exception of the environment reaches the caller as it is; what is not a finite number, an observation of
-another shape than the space's, or not what Gymnasium's `reset` and `step` return, is an `EnvironmentFault` that names
-the step.  Ctrl-C is heard after the step under way, and again at once.
+*Faults.*  An exception of the environment reaches the caller as it is; a number that is not finite, another shape than
+the space's, or other values than `reset` and `step` must return, is an `EnvironmentFault` that names the step.  Ctrl-C
+takes effect after the current step, and a second one at once.
 """
 
 from __future__ import annotations
@@ -188,15 +188,15 @@ class GymnasiumProblem(Playable):
 
     @property
     def env(self) -> Any:
-        """The environment, made now where it was only remembered."""
+        """The environment, made now where it was only described."""
         if self._env is None and self._make is not None:
             made = self._make()
             names = Observations(get_space(made, "observation_space")).names
             actions = Moves(get_space(made, "action_space")).actions
             if names != self.names or not _same_actions(actions, self.actions):
                 raise ParameterError(
-                    f"environment: {self.name!r} has other observations or actions now than when it was learned on; "
-                    "give the one that was: load(path, env=...)"
+                    f"environment: {self.name!r} has other observations or actions now than when the agent learned; "
+                    "give the one it learned on: load(path, env=...)"
                 )
             self._env = made
         return self._env
@@ -211,7 +211,7 @@ class GymnasiumProblem(Playable):
     # Ranges ----------------------------------------------------------------------------------------------------
 
     def _place(self, name: Any, what: str) -> int:
-        """Place of a number in the row, from its name or place."""
+        """Return the index of a number in the row, from its name or index."""
         if isinstance(name, str) and name in self.names:
             return self.names.index(name)
         if isinstance(name, str) and name.isdecimal():  # keys of JSON and words of a command line are text
@@ -221,7 +221,7 @@ class GymnasiumProblem(Playable):
         raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
 
     def _declare_ranges(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
-        """Ranges from the space and the user, and which of them are known."""
+        """Return ranges from the space and the user, and which of them are known."""
         low, high = self.observations.low.copy(), self.observations.high.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             known = high - low < WIDEST
@@ -244,7 +244,7 @@ class GymnasiumProblem(Playable):
         return low, high, known
 
     def _learn_ranges(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
-        """Ranges with the unknown ones taken from a warm-up of random actions."""
+        """Return ranges with the unknown ones taken from a warm-up of random actions."""
         random = generator(self.seed, Purpose.WARM_UP)
         row = np.empty(len(self.observations))
         write = self.observations.writer(row)
@@ -292,13 +292,13 @@ class GymnasiumProblem(Playable):
 
     @property
     def clipped(self) -> NDArray[np.int64]:
-        """How often each number was outside its range so far, `[states]`."""
+        """Count of observations outside its range for each number, `[states]`."""
         return self._tally[:-1].copy()
 
     # Playing ---------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """Buffers and seeds; what is compiled around the environment is made when it is played."""
+        """Allocate buffers and seeds; the compiled functions are made when the environment is first played."""
         states, actions = self.states.dimensions, self.actions.dimensions
         self._world = None
         self._action, self._seen, self._reward = np.zeros(actions), np.zeros(states), np.zeros(1)
@@ -311,7 +311,7 @@ class GymnasiumProblem(Playable):
         self._left_off = None
 
     def _connected(self) -> World:
-        """The callback into Python, and the compiled functions around it."""
+        """Make the callback into Python, and the compiled functions around it."""
         states, actions = self.states.dimensions, self.actions.dimensions
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
         finite = isinstance(self.actions, Discrete)
@@ -327,7 +327,7 @@ class GymnasiumProblem(Playable):
         return World(advance, begin, constants, 1)
 
     def _move(self) -> Callable[[int], int]:
-        """The function that compiled code calls for a step or a reset; what it tells is a status."""
+        """Return the function that compiled code calls for a step or a reset, and that returns a status."""
         read, write = self.moves.reader(self._action), self.observations.writer(self._seen)
         reward: Any = self._reward.data  # quicker to write to
         play, restart, inside = self.env.step, self.env.reset, self.env.unwrapped
@@ -367,7 +367,7 @@ class GymnasiumProblem(Playable):
 
     @contextmanager
     def defer_interrupts(self) -> Iterator[None]:
-        """Around every call of a kernel that plays: Ctrl-C is kept until the step under way is done."""
+        """Defer Ctrl-C until the current step is done."""
         self._stop = False
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -389,7 +389,7 @@ class GymnasiumProblem(Playable):
             signal.signal(signal.SIGINT, before)
 
     def check(self, status: int, where: str) -> None:
-        """Raise what the environment raised, or an `EnvironmentFault` for what is no number."""
+        """Raise what the environment raised, or an `EnvironmentFault` for values that are not finite."""
         error, self._error = self._error, None
         if error is None and (self._stop or not status & RAN):
             # Heard after the last step; or raised by the handler of a signal between two lines of the callback.
@@ -423,33 +423,33 @@ class GymnasiumProblem(Playable):
     # The rest of a problem -------------------------------------------------------------------------------------
 
     def frame(self, copies: int) -> Frame:
-        """Memory for so many episodes; one environment lives in it at a time."""
+        """Return memory for the returns of `copies` episodes, and for one environment."""
         return make_frame(1, self.states.dimensions, self.actions.dimensions, width=1, episodes=copies)
 
     def encode(self, observation: Any) -> tuple[Floats, bool]:
-        """Observations as the environment gives them, as points of the unit cube; outside ones are moved inside."""
+        """Return observations as points of the unit cube; those outside their range are moved to the border."""
         rows, single = self.observations.rows(observation)
         return self.states.placed(rows, self.periodic), single  # as the bridge does
 
     def flatten(self, observation: Any) -> tuple[Floats, bool]:
-        """Observations as their numbers `[n, states]`, as they are; and whether it was one."""
+        """Return observations as their numbers `[n, states]`; whether it was one."""
         return self.observations.rows(observation)
 
     def unflatten(self, numbers: Floats) -> Any:
-        """The observation that has these numbers `[states]`."""
+        """Return the observation that has these numbers `[states]`."""
         return self.observations.unflatten(numbers)
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """Which observed numbers are whole ones, `[states]`."""
+        """Which observed numbers are integers, `[states]`."""
         return self.observations.whole
 
     def decode(self, actions: Floats, single: bool) -> Any:
-        """Actions as the environment takes them."""
+        """Return actions as the environment takes them."""
         return self.moves.one(actions) if single else self.moves.many(actions)
 
     def for_evaluation(self, seed: int) -> GymnasiumProblem:
-        """The same ranges on another environment, whose next episode begins with a seed of its own; close it."""
+        """Return the same ranges on another environment with a seed of its own; close it afterwards."""
         fresh = copy.copy(self)
         fresh._env, fresh._ours = self._twin()
         fresh.seed = seed
@@ -464,7 +464,7 @@ class GymnasiumProblem(Playable):
             self.env.close()
 
     def for_agent(self) -> GymnasiumProblem:
-        """The problem for one agent; a second one has another environment, buffers and seeds from the beginning."""
+        """Return the problem for one agent; a second one gets another environment, and seeds from the beginning."""
         if not self._taken:
             self._taken = True
             return self
@@ -474,7 +474,7 @@ class GymnasiumProblem(Playable):
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GymnasiumProblem:
-        """The same on a copy of the environment, or on another where it cannot be copied; goes on with its seeds."""
+        """Copy it with its environment, or with a new one where that cannot be copied; seeds go on."""
         other = copy.copy(self)
         memo[id(self)] = other
         seeds, seed, left_off = copy.deepcopy(self._seeds, memo), self._next_seed, self._left_off
@@ -490,7 +490,7 @@ class GymnasiumProblem(Playable):
         return other
 
     def with_env(self, env: Any) -> GymnasiumProblem:
-        """The same ranges on another environment."""
+        """Return the same ranges on another environment."""
         make, opened = find_environment(env)
         names = Observations(get_space(opened, "observation_space")).names
         if names != self.names or not _same_actions(Moves(get_space(opened, "action_space")).actions, self.actions):
@@ -512,10 +512,7 @@ class GymnasiumProblem(Playable):
         return seed
 
     def progress(self) -> dict[str, Any]:
-        """How far its random numbers are, ready for JSON: the stream of seeds, and the environment's own generator.
-
-        The latter is Gymnasium's `np_random`, of which the next episode is drawn unless a seed stands ready for it.
-        """
+        """Return the state of its random numbers for JSON: the stream of seeds, and Gymnasium's `np_random`."""
         state, seed = self._left_off, self._next_seed
         if seed is None and state is None and self._env is not None:
             random = find_generator(self._env.unwrapped)
@@ -523,7 +520,7 @@ class GymnasiumProblem(Playable):
         return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": seed, "generator": state}
 
     def go_on(self, progress: Mapping[str, Any]) -> None:
-        """Go on where `progress` was told, so that no start of an episode comes twice.
+        """Go on from what `progress` returned, so that no start of an episode comes twice.
 
         An environment that draws from Gymnasium's `np_random` alone goes on exactly, and so does one that has none,
         as every episode of it begins with a seed; one that remembers more from episode to episode does not.
@@ -537,7 +534,7 @@ class GymnasiumProblem(Playable):
         self._left_off = state
 
     def _twin(self) -> tuple[Any, bool]:
-        """Another environment of the same make, and whether it is new; the same where there can be no other."""
+        """Return another environment like it, and whether it is new; the same one where there can be no other."""
         if self._make is not None:
             made = self._make()
             if made.unwrapped is not self.env.unwrapped:
@@ -571,6 +568,6 @@ def _same_actions(actions: Actions, others: Actions) -> bool:
 def _two(ends: Any, name: Any) -> tuple[float, float]:
     try:
         low, high = ends
-    except (TypeError, ValueError):
-        raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from None
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
     return check_number(low, f"bounds of {name!r}"), check_number(high, f"bounds of {name!r}")

@@ -1,4 +1,4 @@
-"""Tell Gymnasium of our environments, without loading them.
+"""Register our environments with Gymnasium, without importing them.
 
 Gymnasium 1.0 gave up entry points for third-party environments: a module that is imported registers them.  This one
 stays light, so the compiler is loaded only when an environment is made.  Either of
