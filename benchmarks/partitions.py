@@ -12,7 +12,7 @@ from benchmarks import Report, part, timing
 from benchmarks.timing import measure_seconds
 from spaql.agents import SPAQL
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import assign, best, locate, play, sample, split
+from spaql.partition.kernels import draw_action, find_best, find_cell, sample_cell, set_q, split_cell
 from spaql.partition.partition import Partition
 from spaql.partition.rng import stream, uniform
 from spaql.problems import Box, Discrete
@@ -29,7 +29,7 @@ def refine_along(f, splits, random, points, actions):
     for _ in range(splits):
         points[0, 0] = uniform(random)
         actions[0, 0] = 0.2 + 0.6 * points[0, 0]
-        split(f, locate(f, 0, points, 0, actions))
+        split_cell(f, find_cell(f, 0, points, 0, actions))
 
 
 @kernel()
@@ -38,7 +38,7 @@ def refine_everywhere(f, depth):
     f = unreferenced(f)
     for _ in range(depth):
         for cell in range(f.used[1]):
-            split(f, cell)
+            split_cell(f, cell)
 
 
 @kernel()
@@ -49,10 +49,10 @@ def refine_anywhere(f, splits, choices, random, points, actions):
         for d in range(points.shape[1]):
             points[0, d] = 0.5 * (uniform(random) + uniform(random))
         actions[0, 0] = float(int(choices * uniform(random)))
-        split(f, locate(f, 0, points, 0, actions))
+        split_cell(f, find_cell(f, 0, points, 0, actions))
     for cell in range(f.used[1]):
         f.cells[cell].visits = int(1000.0 * uniform(random) ** 4)
-        assign(f, cell, f.cells[cell].q + uniform(random))
+        set_q(f, cell, f.cells[cell].q + uniform(random))
 
 
 @kernel()
@@ -63,7 +63,7 @@ def assign_q(f, random):
         node = f.cells[cell].node
         state = f.nodes[node].cut
         action = 0.5 * (f.boxes[cell, 0, 0] + f.boxes[cell, 1, 0])
-        assign(f, cell, 6.0 - abs(action - 0.2 - 0.6 * state) + 0.001 * uniform(random))
+        set_q(f, cell, 6.0 - abs(action - 0.2 - 0.6 * state) + 0.001 * uniform(random))
 
 
 @kernel()
@@ -72,11 +72,11 @@ def learning_steps(f, steps, width, random, points, actions):
     f = unreferenced(f)
     points[0, 0] = width * uniform(random)
     for _ in range(steps):
-        cell = sample(f, 0, points, 0, 0.01, random)
-        play(f, cell, random, actions, 0)
+        cell = sample_cell(f, 0, points, 0, 0.01, random)
+        draw_action(f, cell, random, actions, 0)
         points[0, 0] = width * uniform(random)
-        value = min(5.0, f.cells[best(f, 0, points, 0)].q)
-        assign(f, cell, 0.9 * f.cells[cell].q + 0.1 * (value + 1.0))
+        value = min(5.0, f.cells[find_best(f, 0, points, 0)].q)
+        set_q(f, cell, 0.9 * f.cells[cell].q + 0.1 * (value + 1.0))
 
 
 def refine_policy(cells: int) -> Partition:

@@ -45,7 +45,7 @@ def test_learning_steps_keep_the_index_true():
     partitions.learning_steps(partition.forest, 200, 1.0, stream(0, 0), np.zeros((1, 1)), np.zeros((1, 1)))
     view = partition.view()
     for x in np.linspace(0.0, 1.0, 65):
-        cell = kernels.best(partition.forest, 0, np.array([[x]]), 0)
+        cell = kernels.find_best(partition.forest, 0, np.array([[x]]), 0)
         inside = ((view.state_low <= x) & ((x < view.state_high) | (view.state_high == 1.0))).ravel()
         assert partition.forest.cells["q"][cell] == view.q[inside].max()
 

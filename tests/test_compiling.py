@@ -1,44 +1,57 @@
-"""Where compiled code is kept: an edit that could change a kernel must change the folder."""
+"""The cache of compiled code: an edit that could change a kernel must change its folder."""
 
-import tomllib
+import ast
+import builtins
 from pathlib import Path
 
-import grimp
-
 import spaql
-from spaql.partition import jit as compiling
+from spaql.partition import jit
 
 ROOT = Path(spaql.__file__).parent
+HASHED = {path for path in ROOT.rglob("*.py") if b"@kernel(" in path.read_bytes() or b"@intrinsic" in path.read_bytes()}
 
 
-def test_no_kernel_depends_on_a_room_that_is_left_out_of_the_hash():
-    graph = grimp.build_graph("spaql")
-    settings = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
-    for ignored in settings["tool"]["importlinter"]["contracts"][0]["ignore_imports"]:  # imported inside functions
-        importer, imported = ignored.split(" -> ")
-        graph.remove_import(importer=importer, imported=imported)
-    marks = "@kernel", "numba.njit", "numba.cfunc"
-    apart = {module for module in graph.modules if module.split(".")[1:2] and module.split(".")[1] in compiling.APART}
-    holders = [
-        module
-        for module in graph.modules - apart
-        if (path := ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")).exists()
-        and any(mark in path.read_text() for mark in marks)
-    ]
-    assert len(holders) > 15
-    for holder in holders:
-        assert not graph.find_upstream_modules(holder) & apart, holder
+def source_of(module):
+    path = ROOT.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def test_the_hash_follows_sources(tmp_path, monkeypatch):
-    for name in ("kernels.py", "cli.py", "engines/base.py", "agents/base.py"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("1")
-    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compiling.py"))
-    before = compiling._source_hash()
-    for name in ("cli.py", "engines/base.py"):
-        (tmp_path / name).write_text("2")
-    assert compiling._source_hash() == before
-    (tmp_path / "agents" / "base.py").write_text("2")
-    assert compiling._source_hash() != before
+def is_kernel(node):
+    names = {
+        part.id for each in getattr(node, "decorator_list", ()) for part in ast.walk(each) if isinstance(part, ast.Name)
+    }
+    return isinstance(node, ast.FunctionDef) and "kernel" in names
+
+
+def imported_names(tree):
+    """Names that a file imports from spaql: name -> the module that it comes from."""
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("spaql")]
+    return {alias.asname or alias.name: node.module for node in froms for alias in node.names}
+
+
+def test_kernels_read_only_names_of_hashed_files():
+    """Constants and callees of a kernel stand in its own file or are imported from another file with kernels."""
+    kernels = 0
+    for path in HASHED:
+        tree = ast.parse(path.read_text())
+        imported = imported_names(tree)
+        for node in filter(is_kernel, ast.walk(tree)):
+            kernels += 1
+            body = [part for statement in node.body for part in ast.walk(statement)]
+            read = {part.id for part in body if isinstance(part, ast.Name)} - set(dir(builtins))
+            outside = {name for name in read & imported.keys() if source_of(imported[name]) not in HASHED}
+            assert not outside, (path.name, node.name, outside)
+    assert kernels > 100
+
+
+def test_the_hash_follows_files_with_kernels_and_no_others(tmp_path, monkeypatch):
+    texts = {"kernels.py": "@kernel()\ndef f(): 1", "agents/base.py": "@intrinsic\ndef g(): 1", "cli.py": "1"}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "partition" / "jit.py"))
+    hashes = [jit._source_hash()]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text + "2")
+        hashes.append(jit._source_hash())
+    assert hashes[0] != hashes[1] != hashes[2] == hashes[3]

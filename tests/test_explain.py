@@ -110,7 +110,7 @@ def numbers_of(agent, count, step, seed=0):
         if len(here):
             chosen = random.choice(here, count)
             turns = random.integers(-1, 2, count) if d in tree.periodic else np.zeros(count)
-            exact = tree.reached(np.full(count, d), tree.cuts[chosen], turns)
+            exact = tree.find_thresholds(np.full(count, d), tree.cuts[chosen], turns)
             exact = np.where(random.random(count) < 0.5, exact, np.nextafter(exact, -np.inf))
             rows[:, d] = np.where(random.random(count) < 0.5, exact, rows[:, d])
     return rows
@@ -148,7 +148,7 @@ def test_it_breaks_ties_as_the_kernels_do(agent):
     for step in steps_of(agent):
         for row in numbers_of(agent, 30, step, seed=3):
             told = agent.explain(agent.problem.unflatten(row), step=step, runners_up=0)
-            points = agent.problem.states.placed(row[None], agent.tree().periodic)
+            points = agent.problem.states.project(row[None], agent.tree().periodic)
             cell = policy.greedy(points, np.array([step]))[0]
             box = agent.problem.actions.from_unit(policy.forest.boxes[cell])
             assert (told.cell.action_low, told.cell.action_high) == (tuple(box[0]), tuple(box[1]))

@@ -272,7 +272,7 @@ def test_what_is_outside_is_counted_and_is_the_border():
     clipped = agent.problem.clipped
     assert clipped.shape == (1,)
     assert 0.4 < clipped[0] / agent.training_steps < 0.6
-    facts = agent._memory.facts[: agent.training_steps]
+    facts = agent._buffer.transitions[: agent.training_steps]
     assert np.mean(facts[:, -1] == 1.0) == pytest.approx(clipped[0] / agent.training_steps)
     before = agent.problem.clipped[0]
     agent.evaluate(5)

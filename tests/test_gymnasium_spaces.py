@@ -119,7 +119,7 @@ def test_agents_see_what_the_environment_shows(kind):
     low, high = np.array(SEEN[kind][2], float), np.array(SEEN[kind][3], float)
     expected = (np.array([flat(space, each) for each in seen]) - low) / (high - low)
     np.testing.assert_allclose(points, expected, rtol=0.0, atol=1e-12)
-    remembered = agent._memory.facts[: agent.training_steps, : len(low)]
+    remembered = agent._buffer.transitions[: agent.training_steps, : len(low)]
     assert ((remembered >= 0.0) & (remembered <= 1.0)).all()
     many, _ = agent.predict(stacked(space, seen))
     assert many.tolist() == [agent.predict(each)[0] for each in seen]

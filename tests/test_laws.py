@@ -364,10 +364,10 @@ def test_history_is_consistent(name, world):
     assert (rows["value_low"] <= rows["value_high"]).all()
     assert np.isin(rows["resets"], (0, 1)).all()
     if isinstance(agent, Tessera):
-        np.testing.assert_array_equal(rows["arms"], whole_arms(problem) + np.cumsum(rows["splits"]))
+        np.testing.assert_array_equal(rows["cells"], whole_arms(problem) + np.cumsum(rows["splits"]))
         assert agent.selection_score is None
     else:
-        assert rows["arms"][-1] == len(agent.cells())
+        assert rows["cells"][-1] == len(agent.cells())
         assert (rows["value_high"] <= problem.horizon).all()
         assert ((rows["splits"] >= 0) & (rows["splits"] <= problem.horizon)).all()
         assert agent.selection_score == (rows["best"][-1] if agent.rollouts else None)
@@ -404,7 +404,7 @@ def test_aql_selects_nothing(name, world):
     assert rows["monitoring_steps"][-1] == agent.monitoring_steps
     assert (agent.monitoring_steps > 0) is (agent.rollouts > 0)
     assert (rows["resets"] == 0).all()
-    assert (np.diff(rows["arms"]) >= 0).all()
+    assert (np.diff(rows["cells"]) >= 0).all()
 
 
 @crossed(["AQL"])

@@ -9,7 +9,7 @@ import pytest
 from numba.core import config
 
 import textbook
-import textbook_memory
+import textbook_tessera
 from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL, Tessera
 from spaql.agents.tessera.agent import MECHANISMS
@@ -83,7 +83,7 @@ def test_published_spaql_equals_the_textbook(name, seed, scaling):
 def same_agent(name, seed, iterations, **rules):
     """Let both learn, compare all they did and know, and return the library's."""
     problem, plain, choices = PAIRS[name]()
-    learner, history = textbook_memory.spaql(plain, iterations=iterations, seed=seed, choices=choices, **rules)
+    learner, history = textbook_tessera.spaql(plain, iterations=iterations, seed=seed, choices=choices, **rules)
     agent = Tessera(problem, seed=seed, **rules).learn(iterations=iterations)
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
@@ -96,7 +96,7 @@ def same_agent(name, seed, iterations, **rules):
     order = sorted(range(len(rows)), key=rows.__getitem__)
     np.testing.assert_array_equal(np.delete(ours, -3, axis=1), np.array(rows)[order])
     numbers = np.array(numbers)
-    known = np.column_stack([agent._work.forest.cells["q"], agent._ledger.planes])[: len(rows)]
+    known = np.column_stack([agent._work.forest.cells["q"], agent._stats.planes])[: len(rows)]
     np.testing.assert_allclose(known, numbers, rtol=1e-9, atol=1e-9 * np.abs(numbers[:, 0]).max())
     return agent
 

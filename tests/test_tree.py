@@ -7,7 +7,7 @@ import pytest
 import spaql
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition.tree import _least
+from spaql.partition.tree import _find_least
 from spaql.problems.labels import make_labels
 
 
@@ -102,7 +102,7 @@ def test_thresholds_are_the_least_numbers_that_reach_their_cuts(agent):
 def test_thresholds_exist_in_every_range(low, high):
     cuts = np.array([2.0**-30, 0.25, 0.5, 0.75, 1 - 2.0**-30])
     lows, widths = np.full(5, low), np.full(5, high - low)
-    found = _least(cuts, lows, widths)
+    found = _find_least(cuts, lows, widths)
     assert ((found - lows) / widths >= cuts).all()
     assert ((np.nextafter(found, -np.inf) - lows) / widths < cuts).all()
     assert (np.diff(found) >= 0).all()

@@ -213,7 +213,7 @@ def spaql(problem, *, iterations, scaling, seed, rollouts=20, choices=None, pati
             working, tau, splits_since, row["resets"] = best.copy(), temperature_min, 0, 1
         elif splits_since > 0:
             tau = min(temperature_max, tau * u)
-        row |= {"score": score, "best": best_score, "arms": len(best.balls), "splits": splits}
+        row |= {"score": score, "best": best_score, "cells": len(best.balls), "splits": splits}
         history.append(row | {"training_steps": training, "selection_steps": selection})
     return best, history
 
@@ -240,5 +240,5 @@ def aql(problem, *, iterations, scaling, seed, rollouts=20, choices=None):
                 break
         score, _ = evaluate(lambda h, x: partitions[h].greedy(x), problem, rollouts, monitor_agent, monitor_world)
         arms = sum(len(partition.balls) for partition in partitions)
-        history.append({"score": score, "arms": arms, "splits": splits, "training_steps": training})
+        history.append({"score": score, "cells": arms, "splits": splits, "training_steps": training})
     return partitions, history

@@ -1,16 +1,16 @@
 """Adaptive Q-learning (Sinclair, Banerjee and Yu, 2019): one partition per time step, argmax, optimism.
 
-The step of `spaql.agents.q_learning` with one partition per time step h: the cell of largest Q in partition h is played,
-uniformly inside, and V_h(x) = min(H, max Q_h over RELEVANT_h(x)), V_{H+1} = 0.  The agent returned is the current one.
-As in the paper, N greedy rollouts after every episode draw the learning curve; the agent never sees them, so they count
-as monitoring, not selection.
+The step of `spaql.agents.q_learning` with one partition per time step h: the cell of largest Q in partition h is
+played, uniformly inside, and V_h(x) = min(H, max Q_h over RELEVANT_h(x)), V_{H+1} = 0.  The agent returned is the
+current one.  As in the paper, N greedy rollouts after every episode draw the learning curve; the agent never sees them,
+so they count as monitoring, not selection.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from spaql.agents.q_learning import QLearner, Rule
+from spaql.agents.q_learning import Hyperparameters, QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
 
@@ -58,7 +58,7 @@ class AQL(QLearner):
         horizon = self.problem.horizon
         if horizon > _LONGEST:
             raise ParameterError(f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {horizon}")
-        self._begin(Rule(horizon, self.rollouts, self.scaling, per_step=True, boltzmann=False, keeps_best=False))
+        self._begin(Hyperparameters(horizon, self.rollouts, self.scaling))
 
     @property
     def selection_score(self) -> float | None:

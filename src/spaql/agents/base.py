@@ -21,8 +21,8 @@ from spaql.agents.diagnosis import Case, Diagnosis, play_probe, run_checks
 from spaql.agents.evaluation import Evaluation, check_record
 from spaql.agents.readable import Readable
 from spaql.errors import ParameterError
-from spaql.partition.jit import records
-from spaql.partition.partition import fill
+from spaql.partition.jit import make_records
+from spaql.partition.partition import fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Frame, Playable, World
@@ -158,7 +158,7 @@ class Agent(Readable):
     def history(self) -> NDArray[np.void]:
         """One row per iteration, read-only; the columns are those of `spaql.agents.training.ROW`."""
         if len(self._history) != 1:
-            self._history[:] = [np.concatenate(self._history) if self._history else records(0, training.ROW)]
+            self._history[:] = [np.concatenate(self._history) if self._history else make_records(0, training.ROW)]
         rows = self._history[0].view()
         rows.flags.writeable = False
         return rows
@@ -172,7 +172,7 @@ class Agent(Readable):
                 break
             parts.append(rows[max(0, len(rows) - missing) :])
             missing -= len(rows)
-        return np.concatenate(parts[::-1]) if parts else records(0, training.ROW)
+        return np.concatenate(parts[::-1]) if parts else make_records(0, training.ROW)
 
     @property
     def iterations(self) -> int:
@@ -275,8 +275,8 @@ class Agent(Readable):
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Take over what `_state` and `_numbers` returned; ValueError if they do not fit the parameters."""
-        history = records(len(arrays["history"]), training.ROW)
-        fill(history, arrays["history"], "history")
+        history = make_records(len(arrays["history"]), training.ROW)
+        fill_array(history, arrays["history"], "history")
         self._history[:] = [history]
         restore_generator(self._prediction, numbers["prediction"])
 
@@ -332,7 +332,7 @@ class Agent(Readable):
         frame = problem.frame(min(episodes, _BATCH))
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announced(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
+            with training.announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
                 status, played = self._play(problem.world, frame, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]

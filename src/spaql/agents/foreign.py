@@ -29,7 +29,7 @@ from spaql.agents.base import Agent
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
-from spaql.partition.jit import records
+from spaql.partition.jit import make_records
 from spaql.partition.rng import Purpose
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Playable
@@ -142,7 +142,7 @@ class ForeignAgent(Agent):
             total=steps,
             unit="steps",
             desc=f"{self.cls.__name__} on {self.problem.name}",
-            disable=not training.shown(progress_bar),
+            disable=not training.is_progress_shown(progress_bar),
             delay=0.5,
             unit_scale=True,
         )
@@ -169,7 +169,7 @@ class ForeignAgent(Agent):
 
     def _finish_episode(self, total: float) -> None:
         """Add a row to the history, and call the callbacks."""
-        row = records(1, training.ROW)
+        row = make_records(1, training.ROW)
         row["score"] = row["best"] = total
         row["training_steps"] = self._steps_taken
         self._history.append(row)

@@ -106,7 +106,7 @@ def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequ
             "seed": str(agent.seed),
         },
         parameters={name: value for name, value in agent.get_params().items() if name != "seed"},
-        history={"score": history["score"], "cells": history["arms"], "splits": history["splits"]},
+        history={"score": history["score"], "cells": history["cells"], "splits": history["splits"]},
         warnings=warnings,
         episode=episode,
         note=note,

@@ -18,17 +18,17 @@ from spaql.agents.rollouts import (
     SPLIT_ITERATIONS,
     STATUS,
     TRAINING,
-    evaluate_forest,
+    evaluate_partition,
 )
 from spaql.errors import NotTrainedError
-from spaql.partition.partition import Cells, Partition, fill
+from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import RAN, Frame, World
 
 
 class PartitionAgent(Agent):
-    """An agent that learns a partition, and must learn before it can be asked.
+    """An agent that learns a partition, and must learn before it can predict.
 
     A subclass has its own kernel, which `_run` calls, and the partition `_work` that the kernel trains.  The kernel
     counts in `_counts` (see `spaql.agents.rollouts`) and draws from `_streams`: [agent and environment in training,
@@ -109,7 +109,7 @@ class PartitionAgent(Agent):
         return self
 
     def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        limit, budget = training.plan(self, iterations, total_timesteps)
+        limit, budget = training.plan_budget(self, iterations, total_timesteps)
         if iterations is None:
             limit = (budget - self.num_timesteps) // self.steps_per_iteration
         return limit * self.problem.horizon
@@ -125,7 +125,7 @@ class PartitionAgent(Agent):
     ) -> tuple[int, int]:
         horizon = self.problem.horizon
         forest = self._policy().forest
-        return evaluate_forest(forest, world, frame, horizon, count, deterministic, agent, world_random)
+        return evaluate_partition(forest, world, frame, horizon, count, deterministic, agent, world_random)
 
     def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
@@ -171,8 +171,8 @@ class PartitionAgent(Agent):
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         super()._restore(arrays, numbers)
         self._restore_partitions(arrays)
-        fill(self._counts, arrays["counts"], "counts")
-        fill(self._streams, arrays["streams"], "streams")
+        fill_array(self._counts, arrays["counts"], "counts")
+        fill_array(self._streams, arrays["streams"], "streams")
         self._check_counts()
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -8,13 +8,14 @@ reward r and the next state x':
     V(x') = min(H, max Q over RELEVANT(x'))                                                       (eq. 8)
     split B when n(B) >= (d_max / r(B))^2
 
-After the episode N greedy rollouts score the policy.  An algorithm is a `Rule`, which says
+After the episode N greedy rollouts score the policy.  An algorithm is a `Rule` and two arguments of the kernels:
 
-* `per_step`: whether each time step has its own partition, with V = 0 after the last one, or all share one;
-* `boltzmann`: whether B is a Boltzmann sample or the cell of largest Q;
-* `keeps_best`: whether the rollouts decide which partition is kept (selection) or only draw the learning curve
-  (monitoring);
-* `radius`: of SPAQL-TS, w(x) = exp(-(|x - x_ref| / radius)^2) in the unit cube; 0 for w = 1.
+* `per_step`, True or None: whether each time step has its own partition, with V = 0 after the last, or all share one;
+* `annealing`, an array or None: with it B is a Boltzmann sample, and the rollouts decide which partition is kept
+  (selection); without it B is the cell of largest Q, and the rollouts only draw the learning curve (monitoring).
+
+Numba compiles a version of the kernels for each combination, without the branches that None rules out: as flags they
+would cost 7% of SPAQL's speed.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from spaql.agents.rollouts import (
     STATUS,
     TRAINING,
     advance_all,
-    begin_all,
-    rollouts,
+    play_greedy,
+    reset_all,
 )
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import NONE, best, play, sample, snapshot, update
-from spaql.partition.partition import Partition, fill
+from spaql.partition.kernels import NONE, copy_forest, draw_action, find_best, sample_cell, update_cell
+from spaql.partition.partition import Partition, fill_array
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
 from spaql.validation import check_number, check_whole
 
@@ -49,24 +50,21 @@ PATH_TO_QUARTERS = 1 + 4  # visits after which cells can be a quarter wide: one 
 TEMPERATURE, HEAT, BEST = 0, 1, 2
 
 
-class Rule(NamedTuple):
+class Hyperparameters(NamedTuple):
     """Constants of a run; they make the algorithm."""
 
     horizon: int  # H
     rollouts: int  # N
     scaling: float  # xi
-    per_step: bool
-    boltzmann: bool
-    keeps_best: bool
     temperature_min: float = 0.0  # tau_min
     temperature_max: float = 0.0  # tau_max
     heat_decay: float = 1.0  # d
     patience: int = 0  # iterations with splits and no improvement before a reset
-    radius: float = 0.0  # lambda of a terminal state
+    radius: float = 0.0  # lambda of SPAQL-TS: w(x) = exp(-(|x - x_ref| / lambda)^2) in the unit cube; 0 for w = 1
 
 
 @kernel(inline=True)
-def closeness(points, reference, radius):
+def weigh_state(points, reference, radius):
     """exp(-(|x - x_ref| / radius)^2) of the state in the first row."""
     distance = 0.0
     for d in range(reference.shape[0]):
@@ -75,42 +73,42 @@ def closeness(points, reference, radius):
 
 
 @kernel(inline=True)
-def train_episode(f, world, frame, rule, reference, temperature, counts, row, agent_random, world_random):
+def train_episode(f, world, frame, hyper, reference, per_step, annealing, counts, row, agent_random, world_random):
     """Play and learn from one episode (algorithm 2, lines 6-16).
 
     Fills the row's range of V, splits and score (the return); gives back the problem's status.
     """
-    cap = float(rule.horizon)
-    status = begin_all(world, frame, 0, 1, world_random)
+    cap = float(hyper.horizon)
+    status = reset_all(world, frame, 0, 1, world_random)
     low = np.inf
     high = -np.inf
     total = 0.0
     splits = 0
     greedy = NONE
-    for h in range(rule.horizon):
+    for h in range(hyper.horizon):
         if status != RAN:  # a fault: its state must not be looked up; or the episode's end
             break
-        root = h if rule.per_step else 0
-        if rule.boltzmann:
-            cell = sample(f, root, frame.points, 0, temperature, agent_random)
-        elif rule.per_step and h > 0:
-            cell = greedy  # of the last step's V: this partition has not changed since
+        root = 0 if per_step is None else h
+        if annealing is not None:
+            cell = sample_cell(f, root, frame.points, 0, annealing[TEMPERATURE], agent_random)
+        elif per_step is None or h == 0:
+            cell = find_best(f, root, frame.points, 0)
         else:
-            cell = best(f, root, frame.points, 0)
-        play(f, cell, agent_random, frame.actions, 0)
-        weight = closeness(frame.points, reference, rule.radius) if rule.radius > 0.0 else 1.0
+            cell = greedy  # of the last step's V: this partition has not changed since
+        draw_action(f, cell, agent_random, frame.actions, 0)
+        weight = weigh_state(frame.points, reference, hyper.radius) if hyper.radius > 0.0 else 1.0
         status = advance_all(world, frame, 1, world_random)
         counts[TRAINING] += 1
         if failed(status):
             break
         total += frame.outcomes[0, 0]
         value = 0.0
-        if not status & SOME_ENDED and not (rule.per_step and h + 1 == rule.horizon):
-            greedy = best(f, h + 1 if rule.per_step else 0, frame.points, 0)
+        if not status & SOME_ENDED and (per_step is None or h + 1 < hyper.horizon):
+            greedy = find_best(f, 0 if per_step is None else h + 1, frame.points, 0)
             value = weight * min(cap, f.cells[greedy].q)
         low = min(low, value)
         high = max(high, value)
-        splits += update(f, cell, frame.outcomes[0, 0] + value, cap, rule.scaling)
+        splits += update_cell(f, cell, frame.outcomes[0, 0] + value, cap, hyper.scaling)
     row.value_low = low
     row.value_high = high
     row.splits = splits
@@ -119,11 +117,11 @@ def train_episode(f, world, frame, rule, reference, temperature, counts, row, ag
 
 
 @kernel(inline=True)
-def score(f, world, frame, rule, counts, agent_random, world_random):
-    """Mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT)."""
-    count = rule.rollouts
-    status, steps = rollouts(f, world, frame, rule.horizon, count, False, agent_random, world_random)
-    counts[SELECTION if rule.keeps_best else MONITORING] += steps
+def score_policy(f, world, frame, hyper, counts, counter, agent_random, world_random):
+    """Return the mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT); their steps add to a counter."""
+    count = hyper.rollouts
+    status, steps = play_greedy(f, world, frame, hyper.horizon, count, False, agent_random, world_random)
+    counts[counter] += steps
     counts[STATUS] = status
     total = 0.0
     for i in range(count):
@@ -132,43 +130,44 @@ def score(f, world, frame, rule, counts, agent_random, world_random):
 
 
 @kernel(inline=True)
-def adapt(work, kept, rule, annealing, counts, row):
+def update_annealing(work, kept, hyper, annealing, counts, row):
     """Keep, heat or reset after an iteration's score (algorithm 2, lines 18-26)."""
     if row.splits > 0:
         counts[SPLIT_ITERATIONS] += 1
     if row.score >= annealing[BEST]:
         annealing[BEST] = row.score
-        snapshot(work, kept)
-        annealing[TEMPERATURE] = rule.temperature_min
-        annealing[HEAT] = annealing[HEAT] ** rule.heat_decay
+        copy_forest(work, kept)
+        annealing[TEMPERATURE] = hyper.temperature_min
+        annealing[HEAT] = annealing[HEAT] ** hyper.heat_decay
         counts[SPLIT_ITERATIONS] = 0
-    elif counts[SPLIT_ITERATIONS] >= rule.patience:
-        snapshot(kept, work)
-        annealing[TEMPERATURE] = rule.temperature_min
+    elif counts[SPLIT_ITERATIONS] >= hyper.patience:
+        copy_forest(kept, work)
+        annealing[TEMPERATURE] = hyper.temperature_min
         counts[SPLIT_ITERATIONS] = 0
         row.resets = 1
     elif counts[SPLIT_ITERATIONS] > 0:
-        annealing[TEMPERATURE] = min(rule.temperature_max, annealing[TEMPERATURE] * annealing[HEAT])
+        annealing[TEMPERATURE] = min(hyper.temperature_max, annealing[TEMPERATURE] * annealing[HEAT])
 
 
 @kernel()
-def iterate(work, kept, world, frame, rule, reference, annealing, counts, streams, rows, budget, reserve):
+def iterate(work, kept, world, frame, hyper, reference, per_step, annealing, counts, streams, rows, budget, reserve):
     """Run up to `len(rows)` iterations: an episode, its score, and what follows from it (algorithm 2).
 
     Stops early where an iteration might pass the step budget, where the arrays might run out of room (`reserve`: the
     nodes and cells that one iteration can add), or at a fault of the problem, which `counts[STATUS]` then reports.
     """
     work, kept, world, frame = unreferenced(work), unreferenced(kept), unreferenced(world), unreferenced(frame)
-    annealing, counts = unreferenced(annealing), unreferenced(counts)
+    counts = unreferenced(counts)
     training_agent, training_world = unreferenced(streams[0]), unreferenced(streams[1])
     rollout_agent, rollout_world = unreferenced(streams[2]), unreferenced(streams[3])
-    most = rule.horizon * (1 + rule.rollouts) if rule.keeps_best else rule.horizon
-    if rule.keeps_best and counts[STARTED] == 0 and rows.shape[0] > 0:
-        first = score(work, world, frame, rule, counts, rollout_agent, rollout_world)
+    counter = MONITORING if annealing is None else SELECTION
+    most = hyper.horizon if annealing is None else hyper.horizon * (1 + hyper.rollouts)
+    if annealing is not None and counts[STARTED] == 0 and rows.shape[0] > 0:
+        first = score_policy(work, world, frame, hyper, counts, counter, rollout_agent, rollout_world)
         if failed(counts[STATUS]):
             return
         annealing[BEST] = first
-        snapshot(work, kept)
+        copy_forest(work, kept)
         counts[STARTED] = 1
     for k in range(rows.shape[0]):
         if failed(counts[STATUS]) or counts[TRAINING] + counts[SELECTION] > budget - most:
@@ -176,23 +175,23 @@ def iterate(work, kept, world, frame, rule, reference, annealing, counts, stream
         if work.used[0] + reserve[0] > work.nodes.shape[0] or work.used[1] + reserve[1] > work.cells.shape[0]:
             return
         row = rows[k]
-        temperature = annealing[TEMPERATURE]
-        row.temperature = temperature
-        row.heat = annealing[HEAT]
+        if annealing is not None:
+            row.temperature = annealing[TEMPERATURE]
+            row.heat = annealing[HEAT]
         counts[STATUS] = train_episode(
-            work, world, frame, rule, reference, temperature, counts, row, training_agent, training_world
+            work, world, frame, hyper, reference, per_step, annealing, counts, row, training_agent, training_world
         )
         if failed(counts[STATUS]):
             return
-        if rule.rollouts > 0:
-            row.score = score(work, world, frame, rule, counts, rollout_agent, rollout_world)
+        if hyper.rollouts > 0:
+            row.score = score_policy(work, world, frame, hyper, counts, counter, rollout_agent, rollout_world)
             if failed(counts[STATUS]):
                 return
         row.best = row.score
-        if rule.keeps_best:
-            adapt(work, kept, rule, annealing, counts, row)
+        if annealing is not None:
+            update_annealing(work, kept, hyper, annealing, counts, row)
             row.best = annealing[BEST]
-        row.arms = kept.used[1]
+        row.cells = kept.used[1]
         row.training_steps = counts[TRAINING]
         row.selection_steps = counts[SELECTION]
         row.monitoring_steps = counts[MONITORING]
@@ -210,21 +209,24 @@ class QLearner(PartitionAgent):
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", self._fewest_rollouts, MOST_ROLLOUTS)
 
-    def _begin(self, rule: Rule, *, temperature: float = 0.0, heat: float = 0.0) -> None:
-        """Make the untrained partitions; those that are trained and kept are one where nothing is selected."""
-        horizon, problem = rule.horizon, self.problem
-        self._rule = rule
+    def _begin(self, hyper: Hyperparameters, annealing: tuple[float, float] | None = None) -> None:
+        """Make the untrained partitions; without annealing the partition that is trained is the one that is kept.
+
+        `annealing` is the temperature and heat to begin with.
+        """
+        horizon, problem = hyper.horizon, self.problem
+        self._hyper = hyper
         self._reference = np.zeros(problem.states.dimensions)
-        steps = horizon if rule.per_step else 1
+        steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)
-        self._kept = self._work.copy() if rule.keeps_best else self._work
-        self._annealing = np.array([temperature, heat, -np.inf if rule.keeps_best else 0.0])
+        self._kept = self._work if annealing is None else self._work.copy()
+        self._annealing = None if annealing is None else np.array([*annealing, -np.inf])
         self._frame = problem.frame(max(1, self.rollouts))
 
     @property
     def steps_per_iteration(self) -> int:
         """The most training and selection steps of an iteration; SPAQL's first also scores the untrained agent."""
-        if not self._rule.keeps_best:
+        if self._annealing is None:
             return self.problem.horizon
         return self.problem.horizon * (1 + self.rollouts + (0 if self._counts[STARTED] else self.rollouts))
 
@@ -237,21 +239,22 @@ class QLearner(PartitionAgent):
         return self._kept
 
     def _partitions(self) -> dict[str, Partition]:
-        return {"work": self._work} | ({"kept": self._kept} if self._rule.keeps_best else {})
+        return {"work": self._work} if self._kept is self._work else {"work": self._work, "kept": self._kept}
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        return super()._state() | {"annealing": self._annealing}
+        return super()._state() | ({} if self._annealing is None else {"annealing": self._annealing})
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         super()._restore(arrays, numbers)
-        fill(self._annealing, arrays["annealing"], "annealing")
-        schedule = self._annealing[:BEST]
-        if self._rule.keeps_best and not ((schedule > 0.0) & np.isfinite(schedule)).all():
-            raise ValueError("invalid temperature or heat")
+        if self._annealing is not None:
+            fill_array(self._annealing, arrays["annealing"], "annealing")
+            schedule = self._annealing[:BEST]
+            if not ((schedule > 0.0) & np.isfinite(schedule)).all():
+                raise ValueError("invalid temperature or heat")
 
     def _make_room(self, steps: int) -> None:
         self._work.reserve(self.problem.horizon)
-        self._kept.match(self._work)
+        self._kept.match_room(self._work)
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
         iterate(
@@ -259,12 +262,13 @@ class QLearner(PartitionAgent):
             self._kept.forest,
             self.problem.world,
             self._frame,
-            self._rule,
+            self._hyper,
             self._reference,
+            True if self.time_variant else None,
             self._annealing,
             self._counts,
             self._streams,
             rows,
             budget,
-            self._work.growth(self.problem.horizon),
+            self._work.max_growth(self.problem.horizon),
         )

@@ -176,7 +176,7 @@ class Readable:
         tree, at = self.tree(), self._time(step)
         inherits = "scaling" in self.get_params()  # the published agents, who split as published
         called = {"names": names, "actions": actions}
-        with training.announced("rules", None):
+        with training.announce_compilation("rules", None):
             return make_rules(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
 
     def export(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from spaql.partition.jit import call_5, call_7, kernel, unreferenced
-from spaql.partition.kernels import best, play, play_centre
+from spaql.partition.kernels import draw_action, find_best, take_centre
 from spaql.partition.rng import uniform
 from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed
 
@@ -21,19 +21,24 @@ TRAINING, SELECTION, MONITORING, STATUS, FINISHED, STARTED, SPLIT_ITERATIONS = r
 
 
 @kernel(inline=True)
-def address(array):
-    """Where an array's memory begins."""
+def address_of(array):
+    """Return the address of an array's memory."""
     return np.int64(array.ctypes.data)
 
 
 @kernel(inline=True)
-def begin_all(world, frame, first, count, random):
+def reset_all(world, frame, first, count, random):
     """Start episodes `first` to `first` + `count` - 1."""
     for i in range(count):
         frame.returns[first + i] = 0.0
         frame.who[i] = first + i
     return call_5(
-        world.begin, count, address(frame.states), address(frame.points), address(world.constants), address(random)
+        world.begin,
+        count,
+        address_of(frame.states),
+        address_of(frame.points),
+        address_of(world.constants),
+        address_of(random),
     )
 
 
@@ -43,18 +48,18 @@ def advance_all(world, frame, count, random):
     return call_7(
         world.advance,
         count,
-        address(frame.states),
-        address(frame.points),
-        address(frame.actions),
-        address(frame.outcomes),
-        address(world.constants),
-        address(random),
+        address_of(frame.states),
+        address_of(frame.points),
+        address_of(frame.actions),
+        address_of(frame.outcomes),
+        address_of(world.constants),
+        address_of(random),
     )
 
 
 @kernel(inline=True)
-def book(frame, count, status):
-    """Add the rewards to the returns and close the ranks where episodes ended; the number still alive."""
+def accumulate_returns(frame, count, status):
+    """Add the rewards to the returns, drop episodes that ended, and return the number still alive."""
     if not status & (SOME_ENDED | SOME_CUT):
         for i in range(count):
             frame.returns[frame.who[i]] += frame.outcomes[i, 0]
@@ -73,43 +78,43 @@ def book(frame, count, status):
 
 
 @kernel(inline=True)
-def rollouts(forest, world, frame, horizon, count, centre, agent_random, world_random):
-    """`count` greedy episodes (algorithm 1, ROLLOUT); with `centre` the middle of the cell is played, not a draw."""
+def play_greedy(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """Play `count` greedy episodes (algorithm 1, ROLLOUT), with `centre` in the middle of cells, else at a draw."""
     several = forest.grid.shape[0] > 1
     status = RAN
     steps = 0
     first = 0
     while first < count and not failed(status):
         alive = min(count - first, world.copies)
-        status = begin_all(world, frame, first, alive, world_random)
+        status = reset_all(world, frame, first, alive, world_random)
         first += alive
         for h in range(horizon):
             if alive == 0 or failed(status):
                 break
             root = h if several else 0
             for i in range(alive):
-                cell = best(forest, root, frame.points, i)
+                cell = find_best(forest, root, frame.points, i)
                 if centre:
-                    play_centre(forest, cell, frame.actions, i)
+                    take_centre(forest, cell, frame.actions, i)
                 else:
-                    play(forest, cell, agent_random, frame.actions, i)
+                    draw_action(forest, cell, agent_random, frame.actions, i)
             status = advance_all(world, frame, alive, world_random)
             steps += alive
-            alive = book(frame, alive, status)
+            alive = accumulate_returns(frame, alive, status)
     return status, steps
 
 
 @kernel()
-def evaluate_forest(forest, world, frame, horizon, count, centre, agent_random, world_random):
-    """`rollouts` as a call from Python."""
+def evaluate_partition(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """Call `play_greedy` from Python."""
     forest, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    return rollouts(forest, world, frame, horizon, count, centre, agent_random, world_random)
+    return play_greedy(forest, world, frame, horizon, count, centre, agent_random, world_random)
 
 
 @kernel(inline=True)
-def random_action(frame, row, choices, random):
-    """A uniform action into `frame.actions[row]`; `choices` is the number of finite actions, 0 for a box."""
+def draw_random_action(frame, row, choices, random):
+    """Draw a uniform action into `frame.actions[row]`; `choices` is the number of discrete actions, 0 for a box."""
     for d in range(frame.actions.shape[1]):
         u = uniform(random)
         frame.actions[row, d] = np.floor(u * choices) if choices else u
@@ -117,7 +122,7 @@ def random_action(frame, row, choices, random):
 
 @kernel()
 def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, count, agent_random, world_random):
-    """Episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
+    """Play episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
     world, frame = unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
     status = RAN
@@ -125,35 +130,35 @@ def evaluate_baseline(draws, choices, offset, slope, world, frame, horizon, coun
     first = 0
     while first < count and not failed(status):
         alive = min(count - first, world.copies)
-        status = begin_all(world, frame, first, alive, world_random)
+        status = reset_all(world, frame, first, alive, world_random)
         first += alive
         for _ in range(horizon):
             if alive == 0 or failed(status):
                 break
             for i in range(alive):
                 if draws:
-                    random_action(frame, i, choices, agent_random)
+                    draw_random_action(frame, i, choices, agent_random)
                 else:
                     for d in range(frame.actions.shape[1]):
                         frame.actions[i, d] = offset + slope * frame.points[i, d]
             status = advance_all(world, frame, alive, world_random)
             steps += alive
-            alive = book(frame, alive, status)
+            alive = accumulate_returns(frame, alive, status)
     return status, steps
 
 
 @kernel()
 def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
-    """Episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
+    """Play episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
     world, frame = unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
     status = RAN
     steps = 0
     total = 0.0
     for _ in range(episodes):
-        begin_all(world, frame, 0, 1, world_random)
+        reset_all(world, frame, 0, 1, world_random)
         for _ in range(horizon):
-            random_action(frame, 0, choices, agent_random)
+            draw_random_action(frame, 0, choices, agent_random)
             status = advance_all(world, frame, 1, world_random)
             steps += 1
             total += frame.outcomes[0, 0]

@@ -2,12 +2,12 @@
 
 One partition P' is trained by the step of `spaql.agents.q_learning`, with
 
-    B  ~  exp(Q(B) / (tau max Q)) over RELEVANT(x)          (Boltzmann sample),      V = min(H, max Q) at the last step too
+    B  ~  exp(Q(B) / (tau max Q)) over RELEVANT(x)          (Boltzmann sample)
 
-and P keeps the best one found: the mean return of N greedy rollouts decides after every episode.  Not worse than the
-best so far, P' becomes P, tau returns to tau_min and u becomes u^d; else tau rises to min(tau_max, u tau) once something
-has split since, and after splits in two iterations P' goes back to P and tau to tau_min.  Where the text leaves a choice,
-`docs/paper.md` says which reading this is and why.
+and V = min(H, max Q) at the last step too.  P keeps the best one found: the mean return of N greedy rollouts decides
+after every episode.  Not worse than the best so far, P' becomes P, tau returns to tau_min and u becomes u^d; else tau
+rises to min(tau_max, u tau) once something has split since, and after splits in two iterations P' goes back to P and
+tau to tau_min.  Where the text leaves a choice, `docs/paper.md` says which reading this is and why.
 
 `SPAQLTS` is the same with a *terminal state* to be reached and held ("Control with adaptive Q-learning", by the same
 authors): the value of the next state counts the less the farther the agent is from it,
@@ -23,7 +23,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from spaql.agents.q_learning import BEST, QLearner, Rule
+from spaql.agents.q_learning import BEST, Hyperparameters, QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
 from spaql.validation import check_number, check_whole
@@ -87,24 +87,21 @@ class SPAQL(QLearner):
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
-        rule = Rule(
+        hyper = Hyperparameters(
             horizon=self.problem.horizon,
             rollouts=self.rollouts,
             scaling=self.scaling,
-            per_step=False,
-            boltzmann=True,
-            keeps_best=True,
             temperature_min=self.temperature_min,
             temperature_max=self.temperature_max,
             heat_decay=self.heat_decay,
             patience=self.splits_before_reset,
         )
-        self._begin(rule, temperature=self.temperature_min, heat=self.heat)
+        self._begin(hyper, (self.temperature_min, self.heat))
 
     @property
     def selection_score(self) -> float | None:
         """The running maximum by which the returned partition was kept: biased up."""
-        return float(self._annealing[BEST]) if self.iterations else None
+        return None if self._annealing is None or not self.iterations else float(self._annealing[BEST])
 
 
 @register(
@@ -165,10 +162,10 @@ class SPAQLTS(SPAQL):
             **environment,
         )
         states = self.problem.states
-        rows, single = states.rows(reference, "reference")
+        rows, single = states.check_batch(reference, "reference")
         if not single:
             raise ParameterError(f"reference: expected one state of {states.dimensions} numbers, got {reference!r:.80}")
         self.reference = rows[0].tolist()
         self.radius = check_number(radius, "radius", least=0.0, above=True, most=1e100)
         self._reference = states.to_unit(rows)[0]
-        self._rule = self._rule._replace(radius=self.radius)
+        self._hyper = self._hyper._replace(radius=self.radius)

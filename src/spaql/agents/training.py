@@ -1,7 +1,7 @@
-"""The one place where learning is driven: chunks of compiled iterations, room, budget, progress, history, callbacks.
+"""The learning driver: chunks of compiled iterations, room, budget, progress, history, callbacks.
 
-A learner knows its own rules (`spaql.agents`); here its kernel is called for as many iterations as fit a fraction of
-a second, so that a progress bar moves and Ctrl-C is heard; whatever finished before it stays in the agent.
+The agent's kernel is called for as many iterations as fit a fraction of a second, so that the progress bar moves and
+Ctrl-C is heard; all iterations that finished before it stay in the agent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.errors import ParameterError
-from spaql.partition.jit import first_use, records
+from spaql.partition.jit import announce_first_use, make_records
 from spaql.validation import check_whole
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 ROW = np.dtype(
     [
-        # of the current policy by the agent's own rollouts, and of the policy that would be returned now; without
-        # rollouts both are the return of the training episode
+        # mean return of the current policy in the agent's own rollouts, and of the policy that would be returned now;
+        # without rollouts both are the return of the training episode
         ("score", np.float64),
         ("best", np.float64),
         ("temperature", np.float64),  # tau during the iteration
         ("heat", np.float64),  # u during the iteration
-        ("value_low", np.float64),  # smallest and largest V(x') used in an update; for SPAQL, of the last revision
+        ("value_low", np.float64),  # smallest and largest V(x') used in an update; for Tessera, of the last one
         ("value_high", np.float64),
-        # cells of the policy that would be returned now; for SPAQL, of the partition it learns with
-        ("arms", np.int64),
+        # cells of the policy that would be returned now; for Tessera, of the partition it learns with
+        ("cells", np.int64),
         ("splits", np.int64),  # cells split in the iteration
         ("resets", np.int64),  # 1 where the agent went back to its best
         ("training_steps", np.int64),  # environment steps so far, spent on learning
         ("selection_steps", np.int64),  # ... on choosing which policy to keep
-        ("monitoring_steps", np.int64),  # ... on watching only; the agent does not know of them
+        ("monitoring_steps", np.int64),  # ... on the learning curve only
     ]
 )
 STEPS = ("training_steps", "selection_steps", "monitoring_steps")
@@ -50,8 +50,8 @@ _FIRST_CHUNK = 1
 _LARGEST_CHUNK = 1 << 16
 
 
-def plan(agent: PartitionAgent, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
-    """Iterations to run at most and the step count not to pass, from the one of the two that was given."""
+def plan_budget(agent: PartitionAgent, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Return the most iterations to run and the step count not to pass, from the one of the two that was given."""
     if (iterations is None) == (total_timesteps is None):
         raise ParameterError("learn: give either iterations or total_timesteps")
     if iterations is not None:
@@ -69,26 +69,26 @@ def plan(agent: PartitionAgent, iterations: int | None, total_timesteps: int | N
     return UNLIMITED, agent.num_timesteps + budget - before
 
 
-def shown(progress_bar: bool | None) -> bool:
-    """Whether to show progress: as asked, or by default on a terminal."""
+def is_progress_shown(progress_bar: bool | None) -> bool:
+    """Whether to show progress: as requested, or by default on a terminal."""
     return sys.stderr.isatty() if progress_bar is None else progress_bar
 
 
-def announced(what: str, progress_bar: bool | None) -> AbstractContextManager[None]:
-    """Around work that may have to compile first: says so where that takes long and progress is shown."""
+def announce_compilation(what: str, progress_bar: bool | None) -> AbstractContextManager[None]:
+    """Announce compilation around work that may need it, where progress is shown."""
 
     def say(sentence: str) -> None:
-        if shown(progress_bar):
+        if is_progress_shown(progress_bar):
             print(f"spaql: {sentence}", file=sys.stderr, flush=True)
 
-    return first_use(what, say)
+    return announce_first_use(what, say)
 
 
 def prepare(agent: PartitionAgent, progress_bar: bool | None) -> None:
-    """Compile or load what the learner needs."""
-    with announced(type(agent).__name__, progress_bar):
+    """Compile or load the agent's kernels."""
+    with announce_compilation(type(agent).__name__, progress_bar):
         agent._make_room(0)
-        agent._iterate(records(0, ROW), UNLIMITED)
+        agent._iterate(make_records(0, ROW), UNLIMITED)
 
 
 def learn(
@@ -103,10 +103,10 @@ def learn(
     """Run iterations and append their rows to `history`, chunk by chunk.
 
     With `total_timesteps` the run stops before the iteration that could pass it.  A chunk ends where a callback is due;
-    the learner does not notice, as an iteration is never broken off.  `progress_bar` None shows the bar only on a
+    the agent does not notice, as an iteration is never interrupted.  `progress_bar` None shows the bar only on a
     terminal, and only when the run takes longer than a moment.
     """
-    limit, budget = plan(agent, iterations, total_timesteps)
+    limit, budget = plan_budget(agent, iterations, total_timesteps)
     watch = Watch(callback, agent)
     prepare(agent, progress_bar)
     by_iteration = iterations is not None
@@ -116,18 +116,18 @@ def learn(
         total=total,
         unit="it" if by_iteration else "steps",
         desc=f"{type(agent).__name__} on {agent.problem.name}",
-        disable=not shown(progress_bar),
+        disable=not is_progress_shown(progress_bar),
         delay=0.5,
         unit_scale=True,
     )
     with bar, watch:
         while done < limit:
             agent._make_room(min((limit - done) * agent.steps_per_iteration, budget - agent.num_timesteps))
-            rows = records(int(min(chunk, limit - done)), ROW)
+            rows = make_records(int(min(chunk, limit - done)), ROW)
             before, steps, start = agent._finished, agent.num_timesteps, time.perf_counter()
             try:
                 agent._iterate(rows, watch.pause(budget, steps + agent.steps_per_iteration))
-            finally:  # Ctrl-C is heard as the kernel returns; what it finished is in the agent, so in the history too
+            finally:  # Ctrl-C is heard as the kernel returns; its finished iterations belong to the history
                 ran = agent._finished - before
                 if ran:
                     history.append(rows[:ran])

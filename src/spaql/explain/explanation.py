@@ -191,7 +191,7 @@ def explain(
     if not np.isfinite(numbers).all():
         raise ParameterError(f"observation: expected finite numbers, got {numbers[0]}")
     labels = make_labels(problem, names, actions)
-    point = tree.states.placed(numbers, tree.periodic)[0]
+    point = tree.states.project(numbers, tree.periodic)[0]
     relevant = _find_relevant(partition, step or 0, point)
     cells = _make_cells(problem, partition, labels, relevant)
     line = _Line(problem, tree, labels, step or 0, numbers[0], point)
@@ -268,7 +268,7 @@ class _Line:
     def describe(self, dim: int, low: float, high: float) -> Observed:
         """Describe one number; `low` and `high` are the side of the cell that decides, in the unit cube."""
         states, value, periodic = self.tree.states, float(self.numbers[dim]), dim in self.tree.periodic
-        sides = self.tree.nominal(dim, np.array([low, high])).tolist()
+        sides = self.tree.to_units(dim, np.array([low, high])).tolist()
         borders: list[Border | None] = [None, None]
         if low > 0.0 or high < 1.0:
             borders = [self._find_border(dim, np.array([cut]), up, False) for up, cut in enumerate((low, high))]
@@ -322,8 +322,8 @@ class _Line:
     def _find_border(self, dim: int, cuts: Floats, up: int, change: bool) -> Border | None:
         """Return the first of the cuts on the way up or down, or the first beyond which the action changes."""
         cuts, periods = self._sort_cuts(dim, cuts, up)
-        values = self.tree.nominal(dim, cuts, periods)
-        beyond = self.tree.reached(np.full(len(cuts), dim), cuts, periods)
+        values = self.tree.to_units(dim, cuts, periods)
+        beyond = self.tree.find_thresholds(np.full(len(cuts), dim), cuts, periods)
         if self.problem.whole[dim]:
             values = beyond = np.ceil(beyond) if up else np.ceil(beyond) - 1.0
             if dim not in self.tree.periodic:
@@ -333,7 +333,7 @@ class _Line:
             beyond = np.nextafter(beyond, -np.inf)
         rows = np.repeat(self.numbers[None], len(beyond), axis=0)
         rows[:, dim] = beyond
-        points = np.concatenate([self.point[None], self.tree.states.placed(rows, self.tree.periodic)])
+        points = np.concatenate([self.point[None], self.tree.states.project(rows, self.tree.periodic)])
         choices = self.tree.decide(points, np.full(len(points), self.root))
         wanted = np.flatnonzero(choices[1:] != choices[0]) if change else np.arange(len(beyond))
         if not len(wanted):

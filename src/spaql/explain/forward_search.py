@@ -246,6 +246,6 @@ def _has_no_integer(tree: Tree, low: Floats, high: Floats, whole: NDArray[np.boo
     """Return which boxes contain no integer of some integer dimension, `[boxes]`."""
     empty = np.zeros(len(low), np.bool_)
     for d in np.flatnonzero(whole):
-        first, after = (tree.first_whole(int(d), side[:, d]) for side in (low, high))
+        first, after = (tree.to_integers(int(d), side[:, d]) for side in (low, high))
         empty |= (first >= after) & (low[:, d] > 0.0) & (high[:, d] < 1.0)
     return empty

@@ -162,7 +162,7 @@ class Rules(Sequence[Rule]):
     def _match(self, numbers: Floats) -> NDArray[np.int64]:
         """Return the first rule that matches each row of observed numbers `[n, states]`."""
         values, periodic = np.array(numbers), list(self._tree.periodic)
-        values[:, periodic] = self._tree.states.placed(numbers, periodic)[:, periodic]
+        values[:, periodic] = self._tree.states.project(numbers, periodic)[:, periodic]
         rules = np.empty(len(values), np.int64)
         match_rows(values, *self._exact, rules)
         return rules
@@ -178,7 +178,7 @@ class Rules(Sequence[Rule]):
         for d in self._find_bounded(place):
             limits = np.array([side[place, d] for side in self._exact])
             periodic = d in self._tree.periodic
-            low, high = _to_json(self._tree.nominal(d, limits) if periodic else limits)
+            low, high = _to_json(self._tree.to_units(d, limits) if periodic else limits)
             condition = {"name": self.names[d], "number": d, "low": low, "high": high}
             conditions.append(condition | ({"fractions": _to_json(limits)} if periodic else {}))
         return conditions
@@ -191,7 +191,7 @@ class Rules(Sequence[Rule]):
             for d in self._find_bounded(place):
                 low, high = (float(side[place, d]) for side in self._limits)
                 if self.problem.whole[d]:
-                    ends = self._tree.first_whole(d, np.array([low, high]))
+                    ends = self._tree.to_integers(d, np.array([low, high]))
                     first, after = (int(end) if np.isfinite(end) else None for end in ends)
                     texts.append(_format_integers(self.names[d], first, after))
                 else:
@@ -243,7 +243,7 @@ def count_visits(partition: Partition, step: int, inherits: bool) -> tuple[Float
     nodes, cells = partition.forest.nodes[: partition.forest.used[0]], partition.forest.cells[: len(partition)]
     weights = cells["visits"].astype(float)
     if inherits:
-        weights += _correct_inherited(int(cells["depth"].max()), partition.growth(1)[1])[cells["depth"]]
+        weights += _correct_inherited(int(cells["depth"].max()), partition.max_growth(1)[1])[cells["depth"]]
     here = cells["root"] == step
     mass: Floats = np.bincount(cells["node"][here], np.maximum(weights[here], 0.0), len(nodes)).astype(float)
     child, belongs = nodes["child"].astype(np.int64), np.zeros(len(nodes), np.bool_)
@@ -293,7 +293,7 @@ def _make_exact(tree: Tree, limits: tuple[Floats, Floats]) -> tuple[Floats, Floa
     low, high = (side.copy() for side in limits)
     for side in (low, high):
         rows, dims = np.nonzero(np.isfinite(side) & ~np.isin(np.arange(side.shape[1]), tree.periodic))
-        side[rows, dims] = tree.reached(dims, side[rows, dims])
+        side[rows, dims] = tree.find_thresholds(dims, side[rows, dims])
     return low, high
 
 
@@ -305,7 +305,7 @@ def _format_borders(tree: Tree, d: int, low: Floats, high: Floats) -> dict[float
     """Return the text of all limits of a number."""
     cuts = np.unique(np.concatenate([low[:, d], high[:, d]]))
     cuts = cuts[np.isfinite(cuts)]
-    return dict(zip(cuts.tolist(), numerals(tree.nominal(d, cuts).tolist()), strict=True))
+    return dict(zip(cuts.tolist(), numerals(tree.to_units(d, cuts).tolist()), strict=True))
 
 
 def _format_interval(name: str, low: str | None, high: str | None, wraps: bool) -> str:

@@ -429,7 +429,7 @@ class GymnasiumProblem(Playable):
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Return observations as points of the unit cube; those outside their range are moved to the border."""
         rows, single = self.observations.rows(observation)
-        return self.states.placed(rows, self.periodic), single  # as the bridge does
+        return self.states.project(rows, self.periodic), single  # as the bridge does
 
     def flatten(self, observation: Any) -> tuple[Floats, bool]:
         """Return observations as their numbers `[n, states]`; whether it was one."""

@@ -1,4 +1,4 @@
-"""How kernels are compiled, where the compiled code is kept, and the few things Numba has no word for.
+"""Compilation of kernels, the cache of compiled code, and intrinsics that Numba lacks.
 
 Numba's own cache decides freshness from the file that holds a function, so an edit in a *callee's* file would go
 unnoticed.  Here the cache folder carries a hash of every source file that defines kernels: any edit there, any
@@ -30,11 +30,11 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 _KEPT_DAYS = 30
-_READY: set[str] = set()  # what this process has used already
+_READY: set[str] = set()  # kernels that this process has used
 
 
 def _source_hash() -> str:
-    """Hash of every source file that defines kernels, and of the compiler's version."""
+    """Hash every source file that defines kernels, and the compiler's version."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:3]}".encode())
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
@@ -45,7 +45,7 @@ def _source_hash() -> str:
 
 
 def _cache_folder() -> Path | None:
-    """The folder for compiled code, or None where none can be written."""
+    """Return the folder for compiled code, or None where none can be written."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         folder = Path(os.environ["NUMBA_CACHE_DIR"]) / f"spaql-{_source_hash()}"
     else:
@@ -55,14 +55,14 @@ def _cache_folder() -> Path | None:
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         if fresh:
-            _forget_old(folder)
+            _remove_old(folder)
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
 
 
-def _forget_old(folder: Path) -> None:
-    """Remove what other versions compiled long ago."""
+def _remove_old(folder: Path) -> None:
+    """Remove the folders of versions unused for a month."""
     old = time.time() - _KEPT_DAYS * 86_400
     for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
         if other != folder and other.is_dir() and other.stat().st_mtime < old:
@@ -90,15 +90,15 @@ def kernel(*signature: Any, inline: bool = False) -> Callable[[Any], Any]:
     return decorate
 
 
-def records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Zeroed records whose fields kernels can read as attributes, with the JIT or without."""
+def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return zeroed records whose fields kernels can read as attributes, with the JIT or without."""
     array = np.zeros(size, dtype)
     return array.view(np.recarray) if config.DISABLE_JIT else array
 
 
 @contextmanager
-def first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Tell through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
+def announce_first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Report through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
     if what in _READY:
         yield
         return
@@ -189,7 +189,7 @@ else:
     # Numba's own first-class functions would do, but it looks at their type anew at every call of a kernel from Python:
     # tens of microseconds, more than a hundred training steps.  An address is an integer, whose type is known at once.
 
-    def _called(builder, address, numbers):
+    def _call(builder, address, numbers):
         word = ir.IntType(64)
         pointer = builder.inttoptr(address, ir.FunctionType(word, [word] * len(numbers)).as_pointer())
         return builder.call(pointer, numbers)
@@ -199,7 +199,7 @@ else:
         """Call the function of one int64 at an address."""
 
         def codegen(context, builder, signature, arguments):
-            return _called(builder, arguments[0], arguments[1:])
+            return _call(builder, arguments[0], arguments[1:])
 
         return types.int64(*[types.int64] * 2), codegen
 
@@ -208,7 +208,7 @@ else:
         """Call the compiled function of five int64 at an address."""
 
         def codegen(context, builder, signature, arguments):
-            return _called(builder, arguments[0], arguments[1:])
+            return _call(builder, arguments[0], arguments[1:])
 
         return types.int64(*[types.int64] * 6), codegen
 
@@ -217,6 +217,6 @@ else:
         """Call the compiled function of seven int64 at an address."""
 
         def codegen(context, builder, signature, arguments):
-            return _called(builder, arguments[0], arguments[1:])
+            return _call(builder, arguments[0], arguments[1:])
 
         return types.int64(*[types.int64] * 8), codegen

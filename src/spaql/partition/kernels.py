@@ -1,6 +1,6 @@
-"""Every compiled function that touches cells: best, sample, play, update, split, halve, locate, snapshot, tidy.
+"""Every compiled function that touches cells: find, sample, update, split, copy.
 
-The partition of the unit state-action cube is filed by *state*.  A binary tree over the state cube has one node per
+The cells of the unit state-action cube are indexed by *state*.  A binary tree over the state cube has one node per
 dyadic state box; a cell hangs on the node that equals its own state box, in a list, newest first.  The cells relevant
 to a state x are those on the one path from the root to the leaf that holds x: RELEVANT(x) of the paper, and
 
@@ -11,14 +11,15 @@ threshold `cut`, `x[dim] >= cut` goes up.  Several partitions (AQL's, one per ti
 h at root node h.
 
 For a one-dimensional state the top `GRID_LEVELS` levels are also laid out flat: `grid[root, floor(x * GRID)]` is the
-best cell itself, or, where the tree is deeper, the node from which to walk on.  `assign` and `split` keep it true.
+best cell itself, or, where the tree is deeper, the node from which to walk on.  `set_q` and the splits update it.
 
 Ties go to the coarser cell, then to the newer one; of the children of one split the one with the lowest action is
 the newest.  Kernels trust their arguments; `spaql.partition.partition` checks them.
 
-The published split halves every side at once, so a cell of depth k hangs on a node of level k * states, and a node
-of level l cuts dimension l mod states.  `halve` cuts one side: of the cells that hang on a node, the first to be cut
-along a state decides the node's dimension.  A discrete action is a cell whose action box has no width and never splits.
+The published `split_cell` halves every side at once, so a cell of depth k hangs on a node of level k * states, and a
+node of level l cuts dimension l mod states.  `split_side` cuts one side: of the cells that hang on a node, the first to
+be cut along a state decides the node's dimension.  A discrete action is a cell whose action box has no width and never
+splits.
 
 In signatures: f a `Forest`; `points` [rows, states] states in the unit cube, of which row `row` is meant.
 """
@@ -48,7 +49,7 @@ NODE = np.dtype(
         ("head", np.int32),  # newest cell here, or NONE
         ("top", np.int32),  # best cell here, or NONE
         ("dim", np.int8),
-        ("alone", np.int8),  # 1 where exactly one cell hangs here: then top and top_q tell all of it
+        ("alone", np.int8),  # 1 where exactly one cell hangs here: then top and top_q suffice
         ("level", np.int16),
     ],
     align=True,
@@ -77,19 +78,19 @@ class Forest(NamedTuple):
 
     used: NDArray[np.int64]  # [3] nodes in use, cells in use, state dimensions
     nodes: NDArray[np.void]  # [nodes] NODE
-    links: NDArray[np.void]  # [nodes] LINK: what the walk does not need
+    links: NDArray[np.void]  # [nodes] LINK: fields that look-ups do not read
     cells: NDArray[np.void]  # [cells] CELL
     boxes: NDArray[np.float64]  # [cells, 2, actions] low and high of each cell's action box
     grid: NDArray[np.int32]  # [roots, GRID] best cell, or -1 - node to walk on from
-    stack: NDArray[np.int32]  # scratch of `settle`
-    path: NDArray[np.int32]  # scratch of `sample`: the nodes from root to leaf
-    members: NDArray[np.int32]  # [cells] scratch of `sample`
-    weights: NDArray[np.float64]  # [cells] scratch of `sample`
+    stack: NDArray[np.int32]  # scratch of `update_grid`
+    path: NDArray[np.int32]  # scratch of `sample_cell`: the nodes from root to leaf
+    members: NDArray[np.int32]  # [cells] scratch of `sample_cell`
+    weights: NDArray[np.float64]  # [cells] scratch of `sample_cell`
 
 
 @kernel(inline=True)
-def best(f, root, points, row):
-    """The cell of largest Q among those relevant to x: argmax over RELEVANT(x)."""
+def find_best(f, root, points, row):
+    """Return the cell of largest Q among those relevant to x: argmax over RELEVANT(x)."""
     nodes = f.nodes
     if f.used[2] == 1:
         entry = f.grid[root, min(int(points[row, 0] * GRID), GRID - 1)]
@@ -115,8 +116,8 @@ def best(f, root, points, row):
 
 
 @kernel(inline=True)
-def sample(f, root, points, row, temperature, random):
-    """Boltzmann sample over RELEVANT(x) (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
+def sample_cell(f, root, points, row, temperature, random):
+    """Sample a cell of RELEVANT(x) by its Boltzmann weight (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
 
     Taking max Q off every Q first changes no probability and cannot overflow.  A maximum of exactly zero would make
     the paper's normalisation 0/0; there the Q are taken as they are.
@@ -127,8 +128,8 @@ def sample(f, root, points, row, temperature, random):
     top = -np.inf
     touched = 0
     while True:
-        # First only the path.  The cells' lines are asked for here, all at once, so that a large partition waits for
-        # memory once and not once per node.
+        # First only the path.  The cells' cache lines are requested here, all at once, so that a large partition waits
+        # for memory once and not once per node.
         f.path[length] = node
         length += 1
         top = max(top, nodes[node].top_q)
@@ -165,7 +166,7 @@ def sample(f, root, points, row, temperature, random):
 
 
 @kernel(inline=True)
-def play(f, cell, random, actions, row):
+def draw_action(f, cell, random, actions, row):
     """Draw an action uniformly inside the cell, into `actions[row]`; a side of no width draws nothing."""
     for d in range(f.boxes.shape[2]):
         low = f.boxes[cell, 0, d]
@@ -174,18 +175,18 @@ def play(f, cell, random, actions, row):
 
 
 @kernel(inline=True)
-def play_centre(f, cell, actions, row):
-    """Put the middle of the cell's action box into `actions[row]`."""
+def take_centre(f, cell, actions, row):
+    """Write the middle of the cell's action box into `actions[row]`."""
     for d in range(f.boxes.shape[2]):
         actions[row, d] = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
 
 
 @kernel(inline=True)
-def settle(f, root, node, ceiling):
-    """Bring the grid up to date below one node.
+def update_grid(f, root, node, ceiling):
+    """Update the grid below one node.
 
     `ceiling` is the larger of the best Q at that node before and after the change: where a node further down has a
-    better cell of its own, nothing changed below it.  Infinity settles everything.
+    better cell of its own, nothing changed below it.  Infinity updates everything.
     """
     nodes = f.nodes
     cells = f.cells
@@ -220,8 +221,8 @@ def settle(f, root, node, ceiling):
 
 
 @kernel(inline=True)
-def rank(f, node):
-    """Find the best cell of a node anew; the newest wins a tie."""
+def update_top(f, node):
+    """Find the best cell of a node; the newest wins a tie."""
     cells = f.cells
     top = NONE
     q = -np.inf
@@ -236,8 +237,8 @@ def rank(f, node):
 
 
 @kernel(inline=True)
-def assign(f, cell, q):
-    """Give a cell its new Q and keep the index true."""
+def set_q(f, cell, q):
+    """Give a cell its new Q and update the index."""
     f.cells[cell].q = q
     node = f.cells[cell].node
     before = f.nodes[node].top_q
@@ -245,18 +246,18 @@ def assign(f, cell, q):
         f.nodes[node].top = cell
         f.nodes[node].top_q = q
     elif cell == f.nodes[node].top or q == before:
-        rank(f, node)
+        update_top(f, node)
     else:
         return
     above = f.links[node].above
     ceiling = max(before, f.nodes[node].top_q)
     if above < 0 or f.cells[above].q < ceiling:
-        settle(f, f.cells[cell].root, node, ceiling)
+        update_grid(f, f.cells[cell].root, node, ceiling)
 
 
 @kernel()
-def middle(f, node, dim):
-    """The middle of a node's box along one dimension.
+def find_middle(f, node, dim):
+    """Return the middle of a node's box along one dimension.
 
     After k halvings along that dimension the box is 2^-k wide; its middle lies half of that from the last threshold.
     """
@@ -281,7 +282,7 @@ def middle(f, node, dim):
 
 
 @kernel()
-def open_node(f, parent, dim):
+def split_node(f, parent, dim):
     """Give a leaf its two children, the halves of its box along one dimension."""
     nodes = f.nodes
     states = f.used[2]
@@ -290,7 +291,7 @@ def open_node(f, parent, dim):
     nodes[parent].child = left
     if nodes[parent].dim != dim:
         nodes[parent].dim = dim
-        nodes[parent].cut = middle(f, parent, dim)
+        nodes[parent].cut = find_middle(f, parent, dim)
     for node in range(left, left + 2):
         nodes[node].top_q = -np.inf
         nodes[node].child = NONE
@@ -301,12 +302,12 @@ def open_node(f, parent, dim):
         f.links[node].parent = parent
         nodes[node].level = nodes[parent].level + 1
         nodes[node].dim = nodes[node].level % states
-        nodes[node].cut = middle(f, node, nodes[node].dim)
+        nodes[node].cut = find_middle(f, node, nodes[node].dim)
 
 
 @kernel()
-def detach(f, cell):
-    """Take a cell off its node's list."""
+def remove_cell(f, cell):
+    """Remove a cell from its node's list."""
     node = f.cells[cell].node
     if f.nodes[node].head == cell:
         f.nodes[node].head = f.cells[cell].next
@@ -318,12 +319,12 @@ def detach(f, cell):
     head = f.nodes[node].head
     f.nodes[node].alone = 1 if head >= 0 and f.cells[head].next < 0 else 0
     if f.nodes[node].top == cell:
-        rank(f, node)
+        update_top(f, node)
 
 
 @kernel()
-def file_cell(f, cell, node, q, visits, depth, root):
-    """Write a cell and put it at the head of its node's list, where it wins ties."""
+def insert_cell(f, cell, node, q, visits, depth, root):
+    """Write a cell and insert it at the head of its node's list, where it wins ties."""
     cells = f.cells
     cells[cell].q = q
     cells[cell].visits = visits
@@ -339,11 +340,11 @@ def file_cell(f, cell, node, q, visits, depth, root):
 
 
 @kernel()
-def split(f, cell):
+def split_cell(f, cell):
     """Halve every side of a cell: 2^d children that inherit its Q and visits (algorithm 1, SPLIT BALL).
 
-    The first child takes its parent's place in the arrays.  Children are filed from the highest action to the lowest,
-    so that the lowest is the newest.  The caller has made room (`Partition.reserve`).
+    The first child takes its parent's place in the arrays.  Children are inserted from the highest action to the
+    lowest, so that the lowest is the newest.  The caller has made room (`Partition.reserve`).
     """
     states = f.used[2]
     actions = f.boxes.shape[2]
@@ -352,7 +353,7 @@ def split(f, cell):
     visits = f.cells[cell].visits
     depth = f.cells[cell].depth + 1
     root = f.cells[cell].root
-    detach(f, cell)
+    remove_cell(f, cell)
     low = f.boxes[cell, 0].copy()
     high = f.boxes[cell, 1].copy()
     corners = 1 << actions if high[0] > low[0] else 1
@@ -361,7 +362,7 @@ def split(f, cell):
         at = node
         for d in range(states):
             if f.nodes[at].child < 0:
-                open_node(f, at, d)
+                split_node(f, at, d)
             at = f.nodes[at].child + ((s >> d) & 1)
         for a in range(corners - 1, -1, -1):
             for d in range(actions):
@@ -369,16 +370,16 @@ def split(f, cell):
                 upper = (a >> d) & 1
                 f.boxes[place, 0, d] = half if upper else low[d]
                 f.boxes[place, 1, d] = high[d] if upper or corners == 1 else half
-            file_cell(f, place, at, q, visits, depth, root)
+            insert_cell(f, place, at, q, visits, depth, root)
             place = f.used[1]
             f.used[1] += 1
     f.used[1] -= 1
-    settle(f, root, node, np.inf)
+    update_grid(f, root, node, np.inf)
 
 
 @kernel()
-def halve(f, cell, side):
-    """Cut a cell in two along one side, a state dimension or `states` + an action dimension; the upper half's number.
+def split_side(f, cell, side):
+    """Cut a cell in two along one side, a state dimension or `states` + an action dimension; return the upper half.
 
     Both halves inherit its Q and visits; the lower takes its place in the arrays.  A state box is cut once: a cell on
     a node that is open already can only be cut along that node's own dimension.  The caller has made room.
@@ -391,7 +392,7 @@ def halve(f, cell, side):
     root = f.cells[cell].root
     upper = f.used[1]
     f.used[1] += 1
-    detach(f, cell)
+    remove_cell(f, cell)
     for d in range(f.boxes.shape[2]):
         f.boxes[upper, 0, d] = f.boxes[cell, 0, d]
         f.boxes[upper, 1, d] = f.boxes[cell, 1, d]
@@ -399,7 +400,7 @@ def halve(f, cell, side):
     below = node
     if side < states:
         if f.nodes[node].child < 0:
-            open_node(f, node, side)
+            split_node(f, node, side)
         below = f.nodes[node].child
         above = below + 1
     else:
@@ -407,31 +408,31 @@ def halve(f, cell, side):
         half = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
         f.boxes[cell, 1, d] = half
         f.boxes[upper, 0, d] = half
-    file_cell(f, upper, above, q, visits, depth, root)
-    file_cell(f, cell, below, q, visits, depth, root)
-    settle(f, root, node, np.inf)
+    insert_cell(f, upper, above, q, visits, depth, root)
+    insert_cell(f, cell, below, q, visits, depth, root)
+    update_grid(f, root, node, np.inf)
     return upper
 
 
 @kernel()
-def refresh(f):
-    """Bring the whole index up to date after Q of many cells changed at once."""
+def rebuild_index(f):
+    """Rebuild the whole index after Q of many cells changed at once."""
     for node in range(f.used[0]):
-        rank(f, node)
+        update_top(f, node)
     for root in range(f.grid.shape[0]):
-        settle(f, root, root, np.inf)
+        update_grid(f, root, root, np.inf)
 
 
 @kernel(inline=True)
-def ready_to_split(f, cell):
-    """n(B) >= (d_max / r(B))^2 = 4^depth: the paper's splitting rule, with the root's radius for d_max."""
+def is_ready_to_split(f, cell):
+    """Whether n(B) >= (d_max / r(B))^2 = 4^depth: the paper's splitting rule, with the root's radius for d_max."""
     depth = f.cells[cell].depth
     return depth < MAX_DEPTH and f.cells[cell].visits >= np.int64(1) << (2 * np.int64(depth))
 
 
 @kernel(inline=True)
-def visit(f, cell):
-    """Count a visit and return how many there are; the count stays at its largest value for ever."""
+def count_visit(f, cell):
+    """Count a visit and return the number of visits, which never exceeds the largest integer."""
     visits = f.cells[cell].visits
     if visits < MAX_VISITS:
         visits += 1
@@ -440,24 +441,24 @@ def visit(f, cell):
 
 
 @kernel(inline=True)
-def update(f, cell, outcome, horizon, scaling):
-    """Learn from a visit (eq. 6, 7 and 9 of the paper); 1 where the cell then split, else 0.
+def update_cell(f, cell, outcome, horizon, scaling):
+    """Learn from a visit (eq. 6, 7 and 9 of the paper); return 1 where the cell then split, else 0.
 
     `outcome` is r + V(x'); v visits give the rate (H + 1) / (H + v) and the bonus xi / sqrt(v).
     """
-    v = visit(f, cell)
+    v = count_visit(f, cell)
     alpha = (horizon + 1.0) / (horizon + v)
     target = outcome + scaling / math.sqrt(v)
-    assign(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
-    if ready_to_split(f, cell):
-        split(f, cell)
+    set_q(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
+    if is_ready_to_split(f, cell):
+        split_cell(f, cell)
         return 1
     return 0
 
 
 @kernel(inline=True)
-def locate(f, root, points, row, actions):
-    """The cell that holds the pair of `points[row]` and `actions[row]` [rows, actions], or NONE."""
+def find_cell(f, root, points, row, actions):
+    """Return the cell that holds `points[row]` and `actions[row]` [rows, actions], or NONE."""
     node = root
     while True:
         cell = f.nodes[node].head
@@ -479,11 +480,10 @@ def locate(f, root, points, row, actions):
 
 
 @kernel()
-def tidy(source, target):
-    """Copy a forest into a larger one, in the order of a walk, so that what is used together lies together.
+def copy_sorted(source, target):
+    """Copy a forest into a larger one, in depth-first order, so that neighbours in the tree are neighbours in memory.
 
-    Nothing that can be asked of a forest changes; only the places of nodes and cells in the arrays do.  `source` stays
-    whole but for its scratch.
+    Only the places of nodes and cells in the arrays change.  `source` stays intact but for its scratch.
     """
     source, target = unreferenced(source), unreferenced(target)
     roots = source.grid.shape[0]
@@ -531,19 +531,19 @@ def tidy(source, target):
         if target.links[node].above >= 0:
             target.links[node].above = source.members[target.links[node].above]
     for root in range(roots):
-        settle(target, root, root, np.inf)
+        update_grid(target, root, root, np.inf)
 
 
 @kernel()
-def choose(f, roots, points, cells):
-    """The greedy cell of every row: `roots` [rows] names each row's partition; fills `cells` [rows]."""
+def find_best_cells(f, roots, points, cells):
+    """Find the greedy cell of every row: `roots` [rows] names each row's partition; fills `cells` [rows]."""
     f = unreferenced(f)
     for row in range(points.shape[0]):
-        cells[row] = best(f, roots[row], points, row)
+        cells[row] = find_best(f, roots[row], points, row)
 
 
 @kernel()
-def snapshot(source, target):
+def copy_forest(source, target):
     """Copy the used part of a forest into another of at least its size."""
     nodes = source.used[0]
     cells = source.used[1]

@@ -1,4 +1,4 @@
-"""A partition of the state-action space: owns the arrays that the kernels work on, and answers questions about them.
+"""A partition of the state-action space: the arrays that kernels work on, their growth, and their check.
 
 A `Partition` holds `steps` independent partitions of the same space in one forest (AQL keeps one per time step, SPAQL
 a single one).  `view()` gives the cells in the user's own units, read-only.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
 from spaql.partition import kernels
-from spaql.partition.jit import records
+from spaql.partition.jit import make_records
 from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, Forest
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 
@@ -32,7 +32,7 @@ class Cells:
     state_low, state_high
         State box of each cell, `[n, states]`; half-open, closed only at the top of the space.
     action_low, action_high
-        Action box, `[n, actions]`; both equal the action's number where actions are finite.
+        Action box, `[n, actions]`; both equal the action's number where actions are discrete.
     q, visits, depth, step
         Value estimate, visit count, number of splits above, and time step of the partition, `[n]`.
     """
@@ -60,7 +60,7 @@ class Cells:
         return f"Cells({len(self)}, depth {depths[0]} to {depths[1]}, Q {values[0]:.4g} to {values[1]:.4g})"
 
     def at(self, step: int) -> Cells:
-        """The cells of one time step's partition."""
+        """Return the cells of one time step's partition."""
         chosen = self.step == step
         return Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
@@ -90,16 +90,16 @@ class Partition:
         count = actions.count if isinstance(actions, Discrete) else 1
         splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
         self._children = splits
-        self._claimed: tuple[int, int] | None = None  # room that it had before it was in a file
+        self._saved_room: tuple[int, int] | None = None  # room that it had when it was saved
         self.forest = self._allocate(steps, steps * count)
-        self._plant(float(initial), count)
+        self._make_roots(float(initial), count)
 
     def _allocate(self, nodes: int, cells: int) -> Forest:
         return Forest(
             used=np.array([0, 0, self.states.dimensions]),
-            nodes=records(nodes, NODE),
-            links=records(nodes, LINK),
-            cells=records(cells, CELL),
+            nodes=make_records(nodes, NODE),
+            links=make_records(nodes, LINK),
+            cells=make_records(cells, CELL),
             boxes=np.zeros((cells, 2, self.actions.dimensions)),
             grid=np.full((self.steps, GRID), NONE, np.int32),
             stack=np.zeros(GRID_LEVELS + 2, np.int32),
@@ -108,8 +108,8 @@ class Partition:
             weights=np.zeros(cells),
         )
 
-    def _plant(self, initial: float, count: int) -> None:
-        """Root nodes, and on each one cell that covers everything, or one per finite action."""
+    def _make_roots(self, initial: float, count: int) -> None:
+        """Make the root nodes, and on each one cell that covers everything, or one per discrete action."""
         forest = self.forest
         for step in range(self.steps):
             root = forest.nodes[step : step + 1]
@@ -126,8 +126,8 @@ class Partition:
                 forest.used[1] += 1
                 forest.boxes[cell, 0] = action
                 forest.boxes[cell, 1] = action if isinstance(self.actions, Discrete) else 1.0
-                kernels.file_cell(forest, cell, step, initial, 0, 0, step)
-            kernels.settle(forest, step, step, np.inf)
+                kernels.insert_cell(forest, cell, step, initial, 0, 0, step)
+            kernels.update_grid(forest, step, step, np.inf)
 
     def __len__(self) -> int:
         """Number of cells (the paper's arms), over all time steps."""
@@ -137,10 +137,10 @@ class Partition:
         return self.copy()
 
     def copy(self) -> Partition:
-        """An independent copy."""
+        """Return an independent copy."""
         twin = Partition.__new__(Partition)
         twin.states, twin.actions, twin.steps, twin._children = self.states, self.actions, self.steps, self._children
-        twin._claimed, twin.forest = self._claimed, Forest._make(array.copy() for array in self.forest)
+        twin._saved_room, twin.forest = self._saved_room, Forest._make(array.copy() for array in self.forest)
         return twin
 
     @property
@@ -154,44 +154,44 @@ class Partition:
         """Bytes of all its arrays, with scratch and spare room."""
         return sum(int(array.nbytes) for array in self.forest)
 
-    def growth(self, splits: int) -> tuple[int, int]:
-        """Nodes and cells that so many splits can add at most."""
+    def max_growth(self, splits: int) -> tuple[int, int]:
+        """Return the nodes and cells that `splits` splits can add at most."""
         return 2 * splits * 2**self.states.dimensions, splits * self._children
 
     def reserve(self, splits: int) -> None:
-        """Make room for that many more splits; the arrays grow by a quarter at least, and are tidied as they do."""
-        more_nodes, more_cells = self.growth(splits)
-        self._enlarge(int(self.forest.used[0]) + more_nodes, int(self.forest.used[1]) + more_cells)
+        """Make room for `splits` more splits; the arrays grow by a quarter at least, and are sorted as they do."""
+        more_nodes, more_cells = self.max_growth(splits)
+        self._grow(int(self.forest.used[0]) + more_nodes, int(self.forest.used[1]) + more_cells)
 
-    def match(self, other: Partition) -> None:
-        """Make room for whatever fits into `other`: the target of a snapshot must hold its source."""
-        self._enlarge(len(other.forest.nodes), len(other.forest.cells))
+    def match_room(self, other: Partition) -> None:
+        """Make room for all of `other`: the target of `copy_forest` must hold its source."""
+        self._grow(len(other.forest.nodes), len(other.forest.cells))
 
-    def hold(self, nodes: int, cells: int) -> None:
-        """Make room for so many nodes and cells in all, and leave those in use where they stand in the arrays."""
+    def ensure_room(self, nodes: int, cells: int) -> None:
+        """Make room for `nodes` and `cells` in all, and leave those in use where they are in the arrays."""
         if nodes > len(self.forest.nodes) or cells > len(self.forest.cells):
             new = self._allocate(max(nodes, len(self.forest.nodes)), max(cells, len(self.forest.cells)))
-            kernels.snapshot(self.forest, new)
+            kernels.copy_forest(self.forest, new)
             self.forest = new
 
-    def _enlarge(self, nodes: int, cells: int) -> None:
-        """Hold at least so many nodes and cells."""
-        if self._claimed is not None:  # only now; arrays are tidied as they grow, so it must be the same
-            self.hold(*self._claimed)
-            self._claimed = None
+    def _grow(self, nodes: int, cells: int) -> None:
+        """Make room for at least `nodes` and `cells`."""
+        if self._saved_room is not None:  # arrays are sorted as they grow, so room must be the same first
+            self.ensure_room(*self._saved_room)
+            self._saved_room = None
         old = self.forest
         if nodes <= len(old.nodes) and cells <= len(old.cells):
             return
         quarter_more = 5 * len(old.nodes) // 4, 5 * len(old.cells) // 4
         new = self._allocate(max(64, nodes, quarter_more[0]), max(64, cells, quarter_more[1]))
-        kernels.tidy(old, new)
+        kernels.copy_sorted(old, new)
         self.forest = new  # only now: an interrupt during the copy must leave the old forest whole
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that is in use, for a file."""
+        """Return the arrays in use, for a file."""
         nodes, cells, _ = (int(n) for n in self.forest.used)
         return {
-            "room": np.array(self._claimed or (len(self.forest.nodes), len(self.forest.cells))),
+            "room": np.array(self._saved_room or (len(self.forest.nodes), len(self.forest.cells))),
             "used": self.forest.used,
             "nodes": self.forest.nodes[:nodes],
             "links": self.forest.links[:nodes],
@@ -201,16 +201,16 @@ class Partition:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], ranked: bool = True) -> None:
-        """Become the partition of these arrays, of the same spaces; a ValueError where they do not fit.
+        """Take over arrays of a partition of the same spaces; ValueError where they do not fit.
 
-        `ranked` says whether its index is to be up to date.
+        `ranked` says whether its index must be up to date.
         """
         nodes, cells, states = (int(n) for n in arrays["used"])
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
-            raise ValueError("a partition of other spaces")
+            raise ValueError("partition of other spaces")
         room = [int(n) for n in arrays["room"]]
         if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
-            raise ValueError("a partition with more room than it can need")
+            raise ValueError("partition with more room than it can need")
         for name, length in (("nodes", nodes), ("links", nodes), ("cells", cells), ("boxes", cells)):
             if len(arrays[name]) != length:
                 raise ValueError(f"{name} of another length")  # before room is made for them
@@ -218,16 +218,16 @@ class Partition:
         new.used[:] = arrays["used"]
         rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
         for name, count in rows.items():
-            fill(getattr(new, name)[:count], arrays[name], name)
-        _check(new, self.steps, self.actions, ranked)
-        self.forest, self._claimed = new, (room[0], room[1])
+            fill_array(getattr(new, name)[:count], arrays[name], name)
+        _check_forest(new, self.steps, self.actions, ranked)
+        self.forest, self._saved_room = new, (room[0], room[1])
 
     def node_boxes(self) -> tuple[Floats, Floats]:
-        """State boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
+        """Return the state boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
         return _node_boxes(self.forest)
 
     def view(self) -> Cells:
-        """All cells in the user's units, ordered by time step and then by place in the arrays."""
+        """Return all cells in the user's units, ordered by time step and then by place in the arrays."""
         count = len(self)
         low, high = self.node_boxes()
         cells = self.forest.cells[:count]
@@ -245,21 +245,21 @@ class Partition:
         )
 
     def greedy(self, points: Floats, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Greedy cell of each row of `points` [n, states] (unit cube) at its time step `steps` [n]."""
+        """Return the greedy cell of each row of `points` [n, states] (unit cube) at its time step `steps` [n]."""
         cells = np.empty(len(points), np.int64)
-        kernels.choose(self.forest, steps, points, cells)
+        kernels.find_best_cells(self.forest, steps, points, cells)
         return cells
 
 
-def fill(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
-    """Put what a file holds in its place; a ValueError where it is not of the same shape and type."""
+def fill_array(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
+    """Copy an array of a file into its place; ValueError where shape or type differ."""
     if given.shape != place.shape or given.dtype != place.dtype:
         raise ValueError(f"{what} has the wrong shape or type")
     place[...] = given
 
 
-def by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
-    """Numbers of the nodes of each level, from the roots down."""
+def group_by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
+    """Return the numbers of the nodes of each level, from the roots down."""
     order = np.argsort(level, kind="stable")
     return np.split(order, np.cumsum(np.bincount(level))[:-1])
 
@@ -268,7 +268,7 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
     count, states = int(forest.used[0]), int(forest.used[2])
     nodes, parents = forest.nodes[:count], forest.links["parent"][:count]
     low, high = np.zeros((count, states)), np.ones((count, states))
-    for here in by_level(nodes["level"])[1:]:
+    for here in group_by_level(nodes["level"])[1:]:
         parent = parents[here]
         low[here], high[here] = low[parent], high[parent]
         dim, cut = nodes["dim"][parent], nodes["cut"][parent]
@@ -278,13 +278,13 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _check(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
+def _check_forest(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
     nodes, cells, _ = (int(n) for n in forest.used)
     forest = forest._replace(
         nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
     )
-    fits = _is_tree(forest, roots) and _is_filed(forest) and (not ranked or _is_ranked(forest))
+    fits = _is_tree(forest, roots) and _is_listed(forest) and (not ranked or _is_ranked(forest))
     fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
     low, high = forest.boxes[:, 0], forest.boxes[:, 1]
     most = actions.count - 1 if isinstance(actions, Discrete) else 1.0
@@ -292,15 +292,15 @@ def _check(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
     if isinstance(actions, Discrete):
         fits = fits and np.array_equal(low, high) and np.array_equal(low, np.floor(low))
     if not fits:
-        raise ValueError("a tree that leads nowhere")
+        raise ValueError("corrupt node links")
 
 
 def _is_tree(forest: Forest, roots: int) -> bool:
-    """Whether children stand behind their parents, each below one, a level deeper."""
+    """Whether children come after their parents, each below one, a level deeper."""
     nodes = len(forest.nodes)
     number = np.arange(nodes)
-    wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])  # or one more may be the least of all
-    child, parent, level = (numbers.astype(np.int64) for numbers in wide)
+    wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])
+    child, parent, level = (numbers.astype(np.int64) for numbers in wide)  # or the largest + 1 overflows
     inner = child != NONE
     fits = (child[inner] > number[inner]).all() and (child[inner] + 1 < nodes).all()
     fits = fits and (child[inner] >= roots).all() and len(np.unique(child[inner])) == inner.sum()
@@ -317,17 +317,17 @@ def _is_tree(forest: Forest, roots: int) -> bool:
 
 
 def _is_ranked(forest: Forest) -> bool:
-    """Whether the index, by which the best cell is found, is what the cells make it."""
+    """Whether the index of best cells is the one that the cells imply."""
     fresh = Forest._make(array.copy() for array in forest)
-    kernels.refresh(fresh)
+    kernels.rebuild_index(fresh)
     same = all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q", "alone"))
     return (
         same and np.array_equal(fresh.links["above"], forest.links["above"]) and np.array_equal(fresh.grid, forest.grid)
     )
 
 
-def _is_filed(forest: Forest) -> bool:
-    """Whether every cell hangs once on its own node, in a list with an end, among them the best of the node."""
+def _is_listed(forest: Forest) -> bool:
+    """Whether every cell is once in the list of its own node, lists end, and each node's best cell is among them."""
     cells = len(forest.cells)
     head, top, above = forest.nodes["head"], forest.nodes["top"], forest.links["above"]
     node, following = forest.cells["node"], forest.cells["next"]
@@ -345,7 +345,7 @@ def _is_filed(forest: Forest) -> bool:
     fits = fits and np.array_equal(node[following[linked]], node[linked])
     fits = fits and np.array_equal(top != NONE, hung) and np.array_equal(node[top[hung]], np.flatnonzero(hung))
     fits = fits and np.array_equal(forest.nodes["alone"] != 0, hung & ~linked[head])
-    # Twice as far with each look: what comes round never arrives.
+    # pointer doubling: a cycle never reaches the end
     last = np.append(following, NONE)
     for _ in range(cells.bit_length()):
         last = last[last]

@@ -27,7 +27,7 @@ _S11, _S17, _S19, _S23, _S41, _S45 = (np.uint64(n) for n in (11, 17, 19, 23, 41,
 
 
 class Purpose(IntEnum):
-    """What a stream is for; agent and environment draw apart."""
+    """Uses of a stream; agent and environment draw from separate ones."""
 
     TRAINING = 0
     TRAINING_ENVIRONMENT = 1
@@ -37,16 +37,16 @@ class Purpose(IntEnum):
     EVALUATION_ENVIRONMENT = 5
     PREDICTION = 6
     WARM_UP = 7
-    WATCHING = 8  # of evaluations while the agent learns
+    WATCHING = 8  # evaluations while the agent learns
 
 
 def stream(seed: int, purpose: int, *key: int) -> Stream:
-    """The stream of a seed for one purpose, `[4]`; further integers in `key` give further independent streams."""
+    """Return the stream of a seed for one purpose, `[4]`; integers in `key` give further independent streams."""
     return _sequence(seed, purpose, *key).generate_state(4, np.uint64).astype(np.uint64)
 
 
 def generator(seed: int, purpose: int) -> np.random.Generator:
-    """NumPy's own generator for what is drawn outside kernels."""
+    """Return NumPy's own generator, for draws outside kernels."""
     return np.random.default_rng(_sequence(seed, purpose))
 
 
@@ -56,7 +56,7 @@ def _sequence(seed: int, purpose: int, *key: int) -> np.random.SeedSequence:
 
 @kernel(inline=True)
 def uniform(random):
-    """Next float64 in [0, 1), 53 bits."""
+    """Return the next float64 in [0, 1), 53 bits."""
     s0 = random[0]
     s1 = random[1]
     s2 = random[2]
@@ -74,7 +74,7 @@ def uniform(random):
 
 @kernel()
 def normal(random):
-    """Next standard normal."""
+    """Return the next standard normal."""
     while True:
         x = 2.0 * uniform(random) - 1.0
         y = 2.0 * uniform(random) - 1.0
@@ -85,7 +85,7 @@ def normal(random):
 
 @kernel()
 def gamma(random, shape):
-    """Next gamma variate of the given shape and unit scale."""
+    """Return the next gamma variate of the given shape and unit scale."""
     boost = 1.0
     if shape < 1.0:
         boost = (1.0 - uniform(random)) ** (1.0 / shape)

@@ -1,6 +1,6 @@
-"""Spaces a compiled problem may have, and their way to and from the unit cube.
+"""Spaces of a compiled problem, and their maps to and from the unit cube.
 
-Partitions live in the unit cube; people think in their own units.  A `Box` maps each dimension by
+Partitions live in the unit cube, problems in their own units.  A `Box` maps each dimension by
 u = (v - low) / (high - low); `Discrete` is a set of n actions, numbered from 0, that no partition ever splits.
 """
 
@@ -60,24 +60,24 @@ class Box:
         return bool((self.low == 0.0).all() and (self.high == 1.0).all())
 
     def from_unit(self, points: Floats) -> Floats:
-        """Unit coordinates `[..., d]` in this box's own units."""
+        """Return unit coordinates `[..., d]` in this box's own units."""
         return np.asarray(self.low + points * (self.high - self.low))
 
     def to_unit(self, values: Floats) -> Floats:
-        """Values `[..., d]` of this box as unit coordinates."""
+        """Return values `[..., d]` of this box as unit coordinates."""
         return np.asarray((values - self.low) / (self.high - self.low))
 
-    def placed(self, values: Floats, periodic: Iterable[int] = ()) -> Floats:
-        """Values `[n, d]` in the unit cube: what comes round is turned into it, all else moved to its border."""
-        with np.errstate(over="ignore", invalid="ignore"):  # far outside is the border, or no turn
+    def project(self, values: Floats, periodic: Iterable[int] = ()) -> Floats:
+        """Project values `[n, d]` into the unit cube: periodic ones wrap around, others are clipped."""
+        with np.errstate(over="ignore", invalid="ignore"):  # values far outside are clipped, or have no period
             points = self.to_unit(values)
             for at in periodic:
                 turned = points[:, at] - np.floor(points[:, at])
                 points[:, at] = np.where(np.isfinite(turned), turned, 0.0)
         return np.clip(points, 0.0, 1.0)
 
-    def rows(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
-        """One value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` moves it inside.
+    def check_batch(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
+        """Return one value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` clips it.
 
         Raises
         ------
@@ -115,11 +115,11 @@ class Discrete:
 
     @property
     def dimensions(self) -> int:
-        """A finite action is written as one number."""
+        """One: the number of the action."""
         return 1
 
     def from_unit(self, points: Floats) -> Floats:
-        """Discrete actions are kept as they are."""
+        """Return the numbers of actions as they are."""
         return points
 
 

@@ -191,7 +191,7 @@ class Plain(Playable):
 
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Return one observation `[states]` or many `[n, states]` as points of the unit cube; whether it was one."""
-        rows, single = self.states.rows(observation, "observation", clip=self.clip)
+        rows, single = self.states.check_batch(observation, "observation", clip=self.clip)
         return self.states.to_unit(rows), single
 
     def decode(self, actions: Floats, single: bool) -> Any:

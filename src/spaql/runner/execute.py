@@ -142,7 +142,7 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
     return {
         "iteration": at.astype(np.int32),
         "training_score": np.array(rows["best"]),
-        "cells": rows["arms"].astype(np.int32),
+        "cells": rows["cells"].astype(np.int32),
         "steps": rows["training_steps"] + rows["selection_steps"],
     }
 

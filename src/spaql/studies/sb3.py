@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 from tqdm import tqdm
 
-from spaql.agents.training import shown
+from spaql.agents.training import is_progress_shown
 from spaql.atomic_io import check_folder, write_files
 from spaql.errors import ParameterError, StoreError
 from spaql.runner.run_spec import seed_at
@@ -60,7 +60,7 @@ def measure(
     rows = {_key(row): row for row in _read(path)}
     wanted = {_key(row): (name, task, row) for name, task, row in _agents(tasks, agents, episodes, seed, version)}
     missing = [wanted[key] for key in wanted if key not in rows]
-    options = {"unit": "agent", "desc": "Stable-Baselines3", "disable": not shown(progress_bar)}
+    options = {"unit": "agent", "desc": "Stable-Baselines3", "disable": not is_progress_shown(progress_bar)}
     with tqdm(total=len(wanted), initial=len(wanted) - len(missing), **options) as bar:
         for name, task, row in missing:
             bar.set_postfix_str(f"{name} on {task.environment}")

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
-from spaql.agents.training import shown
+from spaql.agents.training import is_progress_shown
 from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_files
 from spaql.errors import StudyError
 from spaql.formatting import Table
@@ -330,7 +330,7 @@ def run_study(
         clean_folder(path)
         results, stopped = Results(store), True
         execution = _Execution(
-            study, store, engine, threads or count_processors(), retry_failed, shown(progress_bar), check
+            study, store, engine, threads or count_processors(), retry_failed, is_progress_shown(progress_bar), check
         )
         try:
             with closing(study.stages(results)) as stages:  # type: ignore[type-var]

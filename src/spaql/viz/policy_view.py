@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.partition.kernels import NONE
-from spaql.partition.partition import Partition, by_level
+from spaql.partition.partition import Partition, group_by_level
 from spaql.partition.spaces import Discrete, Floats
-from spaql.partition.tree import chosen_cells
+from spaql.partition.tree import find_greedy_cells
 from spaql.problems.base import Playable
 from spaql.problems.labels import make_labels
 
@@ -82,11 +82,11 @@ class PolicyView:
         self.density: Floats = np.bincount(self._cells["node"], self._cells["visits"], nodes) / volumes
         self._roots = np.arange(nodes)  # the time step of each node
         parents = partition.forest.links["parent"][:nodes]
-        for here in by_level(self._nodes["level"])[1:]:
+        for here in group_by_level(self._nodes["level"])[1:]:
             self.density[here] += self.density[parents[here]]
             self._roots[here] = self._roots[parents[here]]
         #: the cell that decides at each node, `[nodes]`
-        self.chosen = chosen_cells(partition)
+        self.chosen = find_greedy_cells(partition)
         self._leaves = np.flatnonzero(self._nodes["child"] == NONE)
         self._mass = (self.density * volumes)[self._leaves]  # visits in each leaf
 

@@ -1,10 +1,15 @@
-"""Fewer cells for the same policy: cells that turned out alike, or that decide nothing, become one.
+"""The policy of a trained agent as a small partition: first flattened, then merged.
 
-A cell *decides* where it is the greedy one.  Two cells whose union is a box are merged where that changes what is
-played in no leaf of the state tree that was ever visited:
+*Flattening.*  While an agent learns, a leaf's greedy cell is the one whose plane is largest at the leaf's anchor
+(`spaql.agents.tessera.value_iteration`).  A policy has cells with one Q each, and plays the largest.  Where that would
+not be the leaf's choice, the chosen cell and every contender of at least its Q are cut down to the leaf, and the parts
+in the leaf get their planes' Q at the anchor.  The rest of these cells stays as it was.
+
+*Merging.*  A cell *decides* where it is the greedy one.  Two cells whose union is a box are merged where that changes
+the action in no leaf of the state tree that was ever visited:
 
 * on the same node, with adjacent action boxes, if neither decides anywhere: the mean of two Q below V is below V;
-* on the two children of a node, with the same action box, if their common Q, the mean by visits, is still the largest
+* on the two children of a node, with the same action box, if their pooled Q, the mean by visits, is still the largest
   wherever one of the two decided, and still is not wherever another did.
 
 The merged cells tile the space as before.  Only a policy is merged, never the partition that an agent learns with.
@@ -17,13 +22,101 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.tessera.policy_pins import foremost
+from spaql.agents.tessera.replay import USED, choose_greedy, slope_term
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import NONE, file_cell, refresh
+from spaql.partition.kernels import NONE, find_cell, insert_cell, rebuild_index, split_side, update_top
 
 
-class Chain(NamedTuple):
-    """Which cells are left, and on which nodes."""
+@kernel(inline=True)
+def restrict_to_leaf(f, stats, cell, leaf, q):
+    """Cut a cell around a leaf until one part of it is the leaf's, and give that part a constant Q."""
+    while f.cells[cell].node != leaf:
+        node = f.cells[cell].node
+        below = leaf
+        while f.links[below].parent != node:
+            below = f.links[below].parent
+        upper = split_side(f, cell, f.nodes[node].dim)
+        for k in range(stats.planes.shape[1]):
+            stats.planes[upper, k] = stats.planes[cell, k]
+        if f.cells[upper].node == below:
+            cell = upper
+    f.cells[cell].q = q
+    for k in range(stats.planes.shape[1]):
+        stats.planes[cell, k] = 0.0
+    return cell
+
+
+@kernel(inline=True)
+def find_top_cell(f, leaf):
+    """Return the cell of largest Q among those relevant to a leaf."""
+    cell = NONE
+    q = -np.inf
+    node = leaf
+    while node >= 0:
+        if f.nodes[node].top >= 0 and f.nodes[node].top_q >= q:  # the coarser cell wins a tie
+            cell = f.nodes[node].top
+            q = f.nodes[node].top_q
+        node = f.links[node].parent
+    return cell
+
+
+@kernel(inline=True)
+def list_contenders(f, stats, leaf, cells, levels):
+    """List a leaf's choice and all cells of at least its Q, and their Q at the anchor; return their number and cuts."""
+    chosen = stats.greedy[leaf]
+    cells[0] = chosen
+    levels[0] = f.cells[chosen].q + slope_term(stats, chosen, stats.anchors, leaf, 0)
+    count = 1
+    cuts = f.nodes[leaf].level - f.nodes[f.cells[chosen].node].level
+    node = leaf
+    while node >= 0:
+        cell = f.nodes[node].head
+        while cell >= 0:
+            if cell != chosen and f.cells[cell].q >= levels[0]:
+                q = f.cells[cell].q + slope_term(stats, cell, stats.anchors, leaf, 0)
+                cells[count] = cell
+                levels[count] = q if q < levels[0] else np.nextafter(levels[0], -np.inf)
+                count += 1
+                cuts += f.nodes[leaf].level - f.nodes[node].level
+            cell = f.cells[cell].next
+        node = f.links[node].parent
+    return count, cuts
+
+
+@kernel()
+def flatten_policy(f, buffer, stats, hyper, first):
+    """Make the choice of every leaf from `first` on its largest Q; return the leaf that needs room, or all nodes."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
+    room = min(f.cells.shape[0], stats.ends.shape[0])
+    cells = np.empty(f.cells.shape[0], np.int32)
+    levels = np.empty(f.cells.shape[0])
+    for leaf in range(first, f.used[0]):
+        if f.nodes[leaf].child >= 0:
+            continue
+        choose_greedy(f, stats, leaf)
+        if find_top_cell(f, leaf) == stats.greedy[leaf]:
+            continue
+        count, cuts = list_contenders(f, stats, leaf, cells, levels)
+        if f.used[1] + cuts > room:
+            return leaf
+        for k in range(count):
+            restrict_to_leaf(f, stats, cells[k], leaf, levels[k])
+        update_top(f, leaf)
+    states = hyper.states
+    for cell in range(f.used[1]):
+        f.cells[cell].visits = 0
+    for i in range(buffer.counts[USED]):
+        cell = find_cell(
+            f, 0, buffer.transitions[:, :states], i, buffer.transitions[:, states : states + hyper.actions]
+        )
+        if cell >= 0:  # cells of a file that was tampered with may have gaps
+            f.cells[cell].visits += 1
+    rebuild_index(f)
+    return f.used[0]
+
+
+class CellLists(NamedTuple):
+    """The cells that are left, by node."""
 
     head: NDArray[np.int32]  # [nodes] first cell of the node's list
     after: NDArray[np.int32]  # [cells] the next of the same list
@@ -33,8 +126,8 @@ class Chain(NamedTuple):
 
 
 @kernel(inline=True)
-def remove(chain, f, cell):
-    """Take a cell out of the list of its node."""
+def remove_from_list(chain, f, cell):
+    """Remove a cell from the list of its node."""
     node = f.cells[cell].node
     if chain.head[node] == cell:
         chain.head[node] = chain.after[cell]
@@ -46,16 +139,16 @@ def remove(chain, f, cell):
 
 
 @kernel(inline=True)
-def insert(chain, f, cell):
-    """Put a cell into the list of its node."""
+def insert_into_list(chain, f, cell):
+    """Insert a cell into the list of its node."""
     node = f.cells[cell].node
     chain.after[cell] = chain.head[node]
     chain.head[node] = cell
 
 
 @kernel(inline=True)
-def rival(f, chain, leaf, first, second):
-    """The largest Q relevant to a leaf but for two cells."""
+def find_best_other(f, chain, leaf, first, second):
+    """Return the largest Q relevant to a leaf but for two cells."""
     best = -np.inf
     node = leaf
     while node >= 0:
@@ -69,8 +162,8 @@ def rival(f, chain, leaf, first, second):
 
 
 @kernel(inline=True)
-def smallest(chain, node, least, best):
-    """The smallest cell of a node's list from `least` on, if it is below `best`, else `best`."""
+def find_smallest(chain, node, least, best):
+    """Return the smallest cell of a node's list from `least` on, if it is below `best`, else `best`."""
     cell = chain.head[node] if node >= 0 else NONE
     while cell >= 0:
         if least <= cell < best:
@@ -80,8 +173,8 @@ def smallest(chain, node, least, best):
 
 
 @kernel(inline=True)
-def sibling(f, node):
-    """The other child of a node's parent, or NONE."""
+def find_sibling(f, node):
+    """Return the other child of a node's parent, or NONE."""
     parent = f.links[node].parent
     if parent < 0:
         return NONE
@@ -89,8 +182,8 @@ def sibling(f, node):
 
 
 @kernel(inline=True)
-def common(f, first, second):
-    """Mean Q of two cells by their visits; of two that were never visited, the larger."""
+def pool_q(f, first, second):
+    """Return the mean Q of two cells by their visits; without visits the larger."""
     one, two = f.cells[first].visits, f.cells[second].visits
     if one + two == 0:
         return max(f.cells[first].q, f.cells[second].q)
@@ -98,8 +191,8 @@ def common(f, first, second):
 
 
 @kernel(inline=True)
-def adjacent(f, first, second):
-    """The action dimension along which two boxes touch and otherwise agree, or NONE."""
+def find_adjacent_side(f, first, second):
+    """Return the action dimension along which two boxes touch and otherwise agree, or NONE."""
     along = NONE
     for d in range(f.boxes.shape[2]):
         low, high = f.boxes[first, 0, d], f.boxes[first, 1, d]
@@ -112,9 +205,9 @@ def adjacent(f, first, second):
 
 
 @kernel()
-def same_policy(f, chain, visited, greedy, first, second, parent):
-    """Whether nothing that is played in a visited leaf would change if two cells on sibling nodes became one."""
-    q = common(f, first, second)
+def keeps_policy(f, chain, visited, greedy, first, second, parent):
+    """Whether no action in a visited leaf would change if two cells on sibling nodes were merged."""
+    q = pool_q(f, first, second)
     chain.stack[0] = parent
     waiting = 1
     while waiting > 0:
@@ -127,7 +220,7 @@ def same_policy(f, chain, visited, greedy, first, second, parent):
             waiting += 2
         elif visited[leaf]:
             if greedy[leaf] == first or greedy[leaf] == second:
-                if not q > rival(f, chain, leaf, first, second):
+                if not q > find_best_other(f, chain, leaf, first, second):
                     return False
             elif not q < f.cells[greedy[leaf]].q:
                 return False
@@ -135,11 +228,11 @@ def same_policy(f, chain, visited, greedy, first, second, parent):
 
 
 @kernel(inline=True)
-def unite(f, chain, greedy, first, second, node):
-    """Make two cells one, in the place of the first, on a node."""
-    q = common(f, first, second)
-    remove(chain, f, first)
-    remove(chain, f, second)
+def merge_pair(f, chain, greedy, first, second, node):
+    """Merge two cells into the first, on a node."""
+    q = pool_q(f, first, second)
+    remove_from_list(chain, f, first)
+    remove_from_list(chain, f, second)
     f.cells[first].q = q
     f.cells[first].node = node
     f.cells[first].visits += f.cells[second].visits
@@ -147,7 +240,7 @@ def unite(f, chain, greedy, first, second, node):
     for d in range(f.boxes.shape[2]):
         f.boxes[first, 0, d] = min(f.boxes[first, 0, d], f.boxes[second, 0, d])
         f.boxes[first, 1, d] = max(f.boxes[first, 1, d], f.boxes[second, 1, d])
-    insert(chain, f, first)
+    insert_into_list(chain, f, first)
     chain.alive[second] = False
     if chain.decides[second] > 0:
         for leaf in range(f.used[0]):
@@ -157,26 +250,26 @@ def unite(f, chain, greedy, first, second, node):
 
 
 @kernel(inline=True)
-def mergeable(f, chain, visited, greedy, first, second):
-    """The node that two cells would hang on as one, or NONE where they must stay two."""
+def find_merge_node(f, chain, visited, greedy, first, second):
+    """Return the node of two cells once merged, or NONE where they must stay two."""
     here, there = f.cells[first].node, f.cells[second].node
     if here == there:
         decided = chain.decides[first] > 0 or chain.decides[second] > 0
-        return NONE if decided or adjacent(f, first, second) == NONE else here
+        return NONE if decided or find_adjacent_side(f, first, second) == NONE else here
     parent = f.links[here].parent
     for d in range(f.boxes.shape[2]):
         if f.boxes[first, 0, d] != f.boxes[second, 0, d] or f.boxes[first, 1, d] != f.boxes[second, 1, d]:
             return NONE
-    return parent if same_policy(f, chain, visited, greedy, first, second, parent) else NONE
+    return parent if keeps_policy(f, chain, visited, greedy, first, second, parent) else NONE
 
 
 @kernel()
-def merge(f, visited):
-    """Merge what can be; `visited` [nodes] tells of each leaf whether it was."""
+def merge_cells(f, visited):
+    """Merge all cells that can be; `visited` [nodes] marks the visited leaves."""
     f = unreferenced(f)
     nodes, cells = f.used[0], f.used[1]
     greedy = np.full(nodes, NONE, np.int32)
-    chain = Chain(
+    chain = CellLists(
         np.full(nodes, NONE, np.int32),
         np.full(cells, NONE, np.int32),
         np.ones(cells, np.bool_),
@@ -184,10 +277,10 @@ def merge(f, visited):
         np.zeros(nodes + 1, np.int32),
     )
     for cell in range(cells):
-        insert(chain, f, cell)
+        insert_into_list(chain, f, cell)
     for leaf in range(nodes):
         if visited[leaf]:
-            greedy[leaf] = foremost(f, leaf)
+            greedy[leaf] = find_top_cell(f, leaf)
             chain.decides[greedy[leaf]] += 1
     changed = True
     while changed:
@@ -196,20 +289,20 @@ def merge(f, visited):
             second = first
             while chain.alive[first]:
                 here = f.cells[first].node
-                following = smallest(chain, here, second + 1, cells)
-                second = smallest(chain, sibling(f, here), second + 1, following)
+                following = find_smallest(chain, here, second + 1, cells)
+                second = find_smallest(chain, find_sibling(f, here), second + 1, following)
                 if second == cells:
                     break
-                node = mergeable(f, chain, visited, greedy, first, second)
+                node = find_merge_node(f, chain, visited, greedy, first, second)
                 if node != NONE:
-                    unite(f, chain, greedy, first, second, node)
+                    merge_pair(f, chain, greedy, first, second, node)
                     changed = True
-    collect(f, chain.alive)
+    compact_cells(f, chain.alive)
 
 
 @kernel()
-def collect(f, alive):
-    """File the cells that are left anew, without gaps."""
+def compact_cells(f, alive):
+    """Insert the cells that are left again, without gaps."""
     for node in range(f.used[0]):
         f.nodes[node].head = NONE
         f.nodes[node].top = NONE
@@ -223,7 +316,7 @@ def collect(f, alive):
             for d in range(f.boxes.shape[2]):
                 f.boxes[place, 0, d] = f.boxes[cell, 0, d]
                 f.boxes[place, 1, d] = f.boxes[cell, 1, d]
-            file_cell(f, place, node, q, visits, depth, root)
+            insert_cell(f, place, node, q, visits, depth, root)
             place += 1
     f.used[1] = place
-    refresh(f)
+    rebuild_index(f)

@@ -1,32 +1,31 @@
-"""Where a cell is worth two, by what its experiences say.
+"""Statistical tests that decide which cells to split, and along which side.
 
-In a cell of n experiences every side is looked at in quarters.  Four kinds of contrasts are tested.  Three are of
-residuals, targets minus the plane of the cell, since what the plane tells needs no split:
+In a cell of n transitions every side is divided into quarters.  Four kinds of contrasts are tested.  Three are of
+residuals, targets minus the plane of the cell, since what the plane explains needs no split:
 
 * lower half against upper half, of each side;
-* middle half against outer quarters, of each side: a peak in the middle leaves the two halves alike;
-* for each state side and action side, the two diagonals of their four quadrants: where the better action depends on
-  the state, neither side alone need matter.
+* *curvature*: middle half against outer quarters, of each side: a peak in the middle leaves the two halves alike;
+* *diagonals*: for each state side and action side, the two diagonals of their four quadrants: where the better action
+  depends on the state, neither side alone need matter.
 
-The fourth is a duel, since two planes that are true may yet cross, and a leaf has but one action:
+The fourth compares policies, since two planes that fit may yet cross, and a leaf has but one action:
 
-* lower half against upper half, of each state side, of what each target is above its rival, the Q of the best other
-  cell at the same state.
+* *advantage*: lower half against upper half, of each state side, of target minus the Q of the best other cell at the
+  same state.
 
-The groups must have `min_samples` experiences each (so must the halves of a side whose middle is tested, and each of the
-four quadrants), and the cell four times as many.  A contrast of group means m0 and m1 counts where it is
-*significant*, |m0 - m1| > z_threshold * its standard error; where it is *relevant*,
+The groups must have `min_samples` transitions each (so must the halves of a side whose curvature is tested, and each of
+the four quadrants), and the cell four times as many.  A contrast of group means m0 and m1 counts where it is
+significant, |m0 - m1| > z_threshold * its standard error; where its effect size is relevant,
 
-    |m0 - m1| n > tolerance * spread * sqrt(N),      N experiences in all;
+    |m0 - m1| n > tolerance * spread * sqrt(N),      N transitions in all;
 
-and where the cell is *promising*: `min_samples` of its experiences reached at least the value of the state they began in,
-t >= V(x).  `spread` is the deviation, over the whole space, of what is lost against the best action, Q - V, and of the
-targets within cells, each cell weighing as much as its volume: what there is to win and to lose by acting.  It makes
-the rule indifferent to the unit and the zero of the rewards; spread * sqrt(N) is how far chance alone moves the sum of
-N rewards, and |m0 - m1| n is what the difference was worth in that time.  The more experiences, the finer the
-partition.  Of the contrasts that count the most significant one says along which side the cell is cut (the state side
-for diagonals; the side of its node's cut where another cell had the node cut before), and its halves are looked at in
-turn.
+and where the cell is promising (*optimism*): `min_samples` of its transitions reached at least the value of the state
+they began in, t >= V(x).  `spread` is the deviation, over the whole space, of the loss against the best action, Q - V,
+and of the targets within cells, each cell weighted by its volume.  It makes the rule indifferent to the unit and the
+zero of the rewards; spread * sqrt(N) is the standard deviation of the sum of N rewards, and |m0 - m1| n is what the
+difference was worth in that time.  The more transitions, the finer the partition.  Of the contrasts that count the most
+significant one decides along which side the cell is cut (the state side for diagonals; the side of its node's cut where
+another cell had the node cut before), and its halves are tested in turn.
 """
 
 from __future__ import annotations
@@ -34,37 +33,44 @@ from __future__ import annotations
 import numpy as np
 
 from spaql.agents.tessera.replay import (
+    ADVANTAGES,
     CODE,
-    DUELS,
-    LATER,
+    NEXT,
     PENDING,
     RESIDUALS,
     SPLITS,
     SPREAD,
     TARGETS,
     USED,
-    chain,
-    frame_children,
-    mark,
-    origin,
-    sort,
-    survey,
+    find_origin,
+    link,
+    set_child_boxes,
+    sort_by_cell,
+    update_anchors,
+    update_greedy,
 )
-from spaql.agents.tessera.value_iteration import adopt, measure, plan, scratch, sweep, worth
+from spaql.agents.tessera.value_iteration import (
+    adopt_planes,
+    compute_value,
+    count_moments,
+    fit_cell,
+    fit_targets,
+    iterate_values,
+)
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import MAX_DEPTH, NONE, halve, refresh
+from spaql.partition.kernels import MAX_DEPTH, NONE, rebuild_index, split_side
 
-_ROUNDING = 1e-12  # of Q; a smaller spread is none
+_ROUNDING = 1e-12  # of Q: a smaller spread is rounding error
 _NARROW = 2.0 ** (1 - MAX_DEPTH)  # a side that is not cut any more
 
 
 @kernel(inline=True)
-def volume(f, g, cell):
-    """Share of the whole space that a cell takes up."""
+def compute_volume(f, stats, cell):
+    """Return the share of the whole space that a cell takes up."""
     node = f.cells[cell].node
     share = 1.0
-    for d in range(g.edges.shape[2]):
-        share *= g.edges[node, 1, d] - g.edges[node, 0, d]
+    for d in range(stats.node_boxes.shape[2]):
+        share *= stats.node_boxes[node, 1, d] - stats.node_boxes[node, 0, d]
     for d in range(f.boxes.shape[2]):
         if f.boxes[cell, 1, d] > f.boxes[cell, 0, d]:
             share *= f.boxes[cell, 1, d] - f.boxes[cell, 0, d]
@@ -72,8 +78,8 @@ def volume(f, g, cell):
 
 
 @kernel(inline=True)
-def gauge(f, g):
-    """Find the spread: the deviation of what is lost, and of targets within cells, over the whole space."""
+def update_spread(f, stats):
+    """Update the spread: the deviation of losses, and of targets within cells, over the whole space."""
     weight = 0.0
     mean = 0.0
     scatter = 0.0
@@ -82,24 +88,24 @@ def gauge(f, g):
         visits = f.cells[cell].visits
         if visits > 0:
             largest = max(largest, abs(f.cells[cell].q))
-            share = volume(f, g, cell)
+            share = compute_volume(f, stats, cell)
             weight += share
-            loss = f.cells[cell].q - g.value[f.cells[cell].node]
+            loss = f.cells[cell].q - stats.value[f.cells[cell].node]
             step = loss - mean
             mean += step * share / weight
-            scatter += share * (step * (loss - mean) + g.squares[cell, TARGETS] / visits)
+            scatter += share * (step * (loss - mean) + stats.squares[cell, TARGETS] / visits)
     spread = np.sqrt(max(scatter, 0.0) / weight)
-    g.scale[SPREAD] = spread if spread > _ROUNDING * largest else 0.0
+    stats.scale[SPREAD] = spread if spread > _ROUNDING * largest else 0.0
 
 
 @kernel(inline=True)
-def contrast(low_count, low_sum, high_count, high_sum, squares, rule):
-    """Squared difference of the means of a cell's two groups, and the same over its squared standard error.
+def compute_contrast(low_count, low_sum, high_count, high_sum, squares, hyper):
+    """Return the squared difference of the means of two groups, and the same over its squared standard error.
 
     Minus ones if there are too few of one.  `squares` around the common mean are those around the groups' own
     means, and what the difference adds.
     """
-    if low_count < rule.min_samples or high_count < rule.min_samples:
+    if low_count < hyper.min_samples or high_count < hyper.min_samples:
         return -1.0, -1.0
     difference = high_sum / high_count - low_sum / low_count
     square = difference * difference
@@ -110,63 +116,63 @@ def contrast(low_count, low_sum, high_count, high_sum, squares, rule):
 
 
 @kernel(inline=True)
-def halves(g, cell, at, first, second, rule):
-    """The contrast of residuals of bins `first` and `second` with the two others of the four from column `at` on."""
-    tally = g.tally
+def contrast_bins(stats, cell, at, first, second, hyper):
+    """Contrast the residuals of bins `first` and `second` with the two others of the four from column `at` on."""
+    tally = stats.tally
     sums = tally.shape[1] // 2
     third = 1 if first + second != 1 else 2  # of 0, 1, 2, 3 with first 0, and second 1, 2 or 3
     fourth = 6 - first - second - third
-    return contrast(
+    return compute_contrast(
         tally[cell, at + first] + tally[cell, at + second],
         tally[cell, sums + at + first] + tally[cell, sums + at + second],
         tally[cell, at + third] + tally[cell, at + fourth],
         tally[cell, sums + at + third] + tally[cell, sums + at + fourth],
-        g.squares[cell, RESIDUALS],
-        rule,
+        stats.squares[cell, RESIDUALS],
+        hyper,
     )
 
 
 @kernel()
-def strongest(f, m, g, rule, cell):
-    """The side along which a cell's experiences differ most, if significantly and relevantly, else NONE."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
+def find_split_side(f, buffer, stats, hyper, cell):
+    """Return the side of the most significant contrast that is also relevant, or NONE."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
     visits = f.cells[cell].visits
-    if visits < 4 * rule.min_samples or not g.scale[SPREAD] > 0.0:
+    if visits < 4 * hyper.min_samples or not stats.scale[SPREAD] > 0.0:
         return NONE
-    relevant = (rule.tolerance * g.scale[SPREAD] * np.sqrt(float(m.counts[USED])) / visits) ** 2
-    best = rule.z_threshold * rule.z_threshold
+    relevant = (hyper.tolerance * stats.scale[SPREAD] * np.sqrt(float(buffer.counts[USED])) / visits) ** 2
+    best = hyper.z_threshold * hyper.z_threshold
     side = NONE
-    for d in range(rule.sides):
-        size, strength = halves(g, cell, 4 * d, 0, 1, rule)
+    for d in range(hyper.sides):
+        size, strength = contrast_bins(stats, cell, 4 * d, 0, 1, hyper)
         if strength > best and size > relevant:
             best = strength
             side = d
-        if rule.middles and strength >= 0.0:
-            size, strength = halves(g, cell, 4 * d, 0, 3, rule)
+        if hyper.curvature and strength >= 0.0:
+            size, strength = contrast_bins(stats, cell, 4 * d, 0, 3, hyper)
             if strength > best and size > relevant:
                 best = strength
                 side = d
-    if rule.duelling:
-        for d in range(rule.states):
-            size, strength = contrast(
-                g.tally[cell, 4 * d] + g.tally[cell, 4 * d + 1],
-                g.duels[cell, 2 * d],
-                g.tally[cell, 4 * d + 2] + g.tally[cell, 4 * d + 3],
-                g.duels[cell, 2 * d + 1],
-                g.squares[cell, DUELS],
-                rule,
+    if hyper.advantage:
+        for d in range(hyper.states):
+            size, strength = compute_contrast(
+                stats.tally[cell, 4 * d] + stats.tally[cell, 4 * d + 1],
+                stats.advantages[cell, 2 * d],
+                stats.tally[cell, 4 * d + 2] + stats.tally[cell, 4 * d + 3],
+                stats.advantages[cell, 2 * d + 1],
+                stats.squares[cell, ADVANTAGES],
+                hyper,
             )
             if strength > best and size > relevant:
                 best = strength
                 side = d
-    at = 4 * rule.sides
-    for s in range(rule.states):
-        for _ in range(rule.states, rule.sides):
-            enough = rule.diagonals
+    at = 4 * hyper.sides
+    for s in range(hyper.states):
+        for _ in range(hyper.states, hyper.sides):
+            enough = hyper.diagonals
             for corner in range(4):
-                enough = enough and g.tally[cell, at + corner] >= rule.min_samples
+                enough = enough and stats.tally[cell, at + corner] >= hyper.min_samples
             if enough:
-                size, strength = halves(g, cell, at, 0, 3, rule)
+                size, strength = contrast_bins(stats, cell, at, 0, 3, hyper)
                 if strength > best and size > relevant:
                     best = strength
                     side = s
@@ -175,109 +181,112 @@ def strongest(f, m, g, rule, cell):
 
 
 @kernel()
-def promising(f, m, g, rule, cell):
-    """Whether a few experiences of the cell reached at least the value of the state they began in."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
-    found = 0
-    i = g.ends[cell, 0]
+def is_promising(f, buffer, stats, hyper, cell):
+    """Whether `min_samples` transitions of the cell reached at least the value of the state they began in."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
+    reached = 0
+    i = stats.ends[cell, 0]
     while i >= 0:
-        if m.targets[i] >= worth(g, origin(f, m, i), m.facts, i, 0):
-            found += 1
-            if found == rule.min_samples:
+        if buffer.targets[i] >= compute_value(stats, find_origin(f, buffer, i), buffer.transitions, i, 0):
+            reached += 1
+            if reached == hyper.min_samples:
                 return True
-        i = m.files[i, LATER]
+        i = buffer.links[i, NEXT]
     return False
 
 
 @kernel()
-def part(f, m, g, rule, cell, side):
-    """Cut a cell along a side and hand its experiences to the halves, with the targets of this revision."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
+def split_and_refit(f, buffer, stats, hyper, cell, side):
+    """Cut a cell along a side, hand its transitions to the halves and fit these to the targets of this update."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
     node = f.cells[cell].node
-    fresh = side < rule.states and f.nodes[node].child < 0
+    fresh = side < hyper.states and f.nodes[node].child < 0
     q = f.cells[cell].q
-    i = g.ends[cell, 0]
-    upper = halve(f, cell, side)
+    i = stats.ends[cell, 0]
+    upper = split_side(f, cell, side)
     if fresh:
-        frame_children(f, g, node, side)
-    for k in range(g.drafts.shape[1]):
-        g.drafts[upper, k] = g.drafts[cell, k]
+        set_child_boxes(f, stats, node, side)
+    for k in range(stats.new_planes.shape[1]):
+        stats.new_planes[upper, k] = stats.new_planes[cell, k]
     for half in (cell, upper):
         f.cells[half].visits = 0
-        g.ends[half, 0] = NONE
-        g.ends[half, 1] = NONE
-        for k in range(g.tally.shape[1]):
-            g.tally[half, k] = 0.0
+        stats.ends[half, 0] = NONE
+        stats.ends[half, 1] = NONE
+        for k in range(stats.tally.shape[1]):
+            stats.tally[half, k] = 0.0
     while i >= 0:
-        later = m.files[i, LATER]
-        half = upper if (m.files[i, CODE] >> (2 * side + 1)) & 1 else cell
-        chain(f, m, g, rule, i, half)
+        later = buffer.links[i, NEXT]
+        half = upper if (buffer.links[i, CODE] >> (2 * side + 1)) & 1 else cell
+        link(f, buffer, stats, hyper, i, half)
         i = later
-    moments = np.empty(scratch(rule))
+    moments = np.empty(count_moments(hyper))
     for half in (cell, upper):
         visits = f.cells[half].visits
         if visits > 0:  # an empty half keeps Q and plane
             own = np.empty(visits, np.int32)
-            i = g.ends[half, 0]
+            i = stats.ends[half, 0]
             for k in range(visits):
                 own[k] = i
-                i = m.files[i, LATER]
-            f.cells[half].q = q + measure(f, m, g, rule, half, q, moments, own) / visits
-    m.counts[SPLITS] += 1
+                i = buffer.links[i, NEXT]
+            f.cells[half].q = q + fit_cell(f, buffer, stats, hyper, half, q, moments, own) / visits
+    buffer.counts[SPLITS] += 1
 
 
 @kernel(inline=True)
-def narrow(f, g, cell, side):
+def is_narrow(f, stats, cell, side):
     """Whether a cell's side is too narrow to be cut."""
     states = f.used[2]
     node = f.cells[cell].node
     if side < states:
-        return f.nodes[node].level >= MAX_DEPTH * states or g.edges[node, 1, side] - g.edges[node, 0, side] < _NARROW
+        return (
+            f.nodes[node].level >= MAX_DEPTH * states
+            or stats.node_boxes[node, 1, side] - stats.node_boxes[node, 0, side] < _NARROW
+        )
     return f.boxes[cell, 1, side - states] - f.boxes[cell, 0, side - states] < _NARROW
 
 
 @kernel(inline=True)
-def roomy(f, g):
-    """Whether forest and ledger have room for one more split."""
-    nodes, cells = min(f.nodes.shape[0], g.value.shape[0]), min(f.cells.shape[0], g.ends.shape[0])
+def has_room(f, stats):
+    """Whether forest and statistics have room for one more split."""
+    nodes, cells = min(f.nodes.shape[0], stats.value.shape[0]), min(f.cells.shape[0], stats.ends.shape[0])
     return f.used[0] + 2 <= nodes and f.used[1] + 1 <= cells
 
 
 @kernel(inline=True)
-def refine(f, m, g, rule):
-    """Split every cell that should be, and its halves; False where the arrays have no room left for it."""
+def split_cells(f, buffer, stats, hyper):
+    """Split every cell that the tests say, and its halves; return False where the arrays have no room left."""
     cell = 0
     while cell < f.used[1]:
-        side = strongest(f, m, g, rule, cell)
-        if 0 <= side < rule.states and f.nodes[f.cells[cell].node].child >= 0:
+        side = find_split_side(f, buffer, stats, hyper, cell)
+        if 0 <= side < hyper.states and f.nodes[f.cells[cell].node].child >= 0:
             side = f.nodes[f.cells[cell].node].dim  # the node was cut before, for another cell
-        barred = side == NONE or narrow(f, g, cell, side)
-        if barred or (rule.promising and not promising(f, m, g, rule, cell)):
+        barred = side == NONE or is_narrow(f, stats, cell, side)
+        if barred or (hyper.optimism and not is_promising(f, buffer, stats, hyper, cell)):
             cell += 1
-        elif not roomy(f, g):
+        elif not has_room(f, stats):
             return False
         else:
-            part(f, m, g, rule, cell, side)
+            split_and_refit(f, buffer, stats, hyper, cell, side)
     return True
 
 
 @kernel()
-def revise(f, m, g, rule):
-    """Plan, and split where the experiences say so; False where it has to be called again with more room."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
-    if m.counts[PENDING] == 0:
-        starts, order = sort(f, m)
-        if rule.planned:
-            plan(f, m, g, rule, starts, order)
-        sweep(f, m, g, rule, starts, order)
-        refresh(f)
-        survey(f, g)
-        gauge(f, g)
-    done = refine(f, m, g, rule)
-    m.counts[PENDING] = 0 if done else 1
-    if done:  # not before: all cells are to be judged by the same values, however often room ran out
-        adopt(f, g)
-        mark(f, m, g)
-        refresh(f)
-        survey(f, g)
+def update(f, buffer, stats, hyper):
+    """Update all values and split cells; return False where it must be called again with more room."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
+    if buffer.counts[PENDING] == 0:
+        starts, order = sort_by_cell(f, buffer)
+        if hyper.planning:
+            iterate_values(f, buffer, stats, hyper, starts, order)
+        fit_targets(f, buffer, stats, hyper, starts, order)
+        rebuild_index(f)
+        update_greedy(f, stats)
+        update_spread(f, stats)
+    done = split_cells(f, buffer, stats, hyper)
+    buffer.counts[PENDING] = 0 if done else 1
+    if done:  # not before: all cells are tested with the same values, however often room ran out
+        adopt_planes(f, stats)
+        update_anchors(f, buffer, stats)
+        rebuild_index(f)
+        update_greedy(f, stats)
     return done

@@ -1,27 +1,26 @@
-"""V of a partition, from all that is remembered.
+"""Value iteration on a partition, from all transitions of the replay buffer.
 
-Each experience (x, a, r, x') has the target
+Each transition (x, a, r, x') has the target
 
     t = r + discount V(x')                                                        (V = 0 where the episode ended)
 
-and each cell B the plane that fits the targets of its experiences,
+and each cell B the plane that fits the targets of its transitions,
 
     Q_B(x) = Q_B + slope_B (x - mean_B),      Q_B = mean of t,  mean_B = mean of x,
 
-by least squares, with `min_samples` experiences more, spread evenly over the cell, that say the slope is 0.  The *greedy*
-cell of a leaf of the state tree is that of the largest Q_B(x) at its *mark*, the mean state of the experiences there:
-cells of all sizes, made of experiences from different places, are compared at one and the same state.  The policy is
-the same all over a leaf; the value is not: V(x) = Q_B(x) of the greedy cell.  A level would hide what an action does
-within a cell, and where steps are short (in control they mostly are) that is nearly all it does.  Q and V stay within
-what rewards can add up to: those that ended an episode count once, others 1 / (1 - discount) times, and 0 is possible.
+by least squares, with a ridge worth `min_samples` further transitions, spread evenly over the cell, of slope 0.  The
+*greedy* cell of a leaf of the state tree has the largest Q_B(x) at the leaf's *anchor*, the mean state of the
+transitions there: cells of all sizes, fitted to transitions from different places, are compared at the same state.  The
+policy is constant on a leaf; the value is not: V(x) = Q_B(x) of the greedy cell.  A constant would hide the effect of
+an action within a cell, which is nearly all of it where steps are short, as in control.  Q and V stay within the range
+of possible returns: a reward that ended an episode counts once, others 1 / (1 - discount) times, and 0 is possible.
 
-*Planning.*  A revision first sums up, per cell and leaf of the following state, how many experiences lead there, and
-all that is needed to fit planes.  From these sums, which cost a fraction of a pass over the experiences, it iterates Q
-and slopes of every cell in place, with the greedy cells found anew after every round, until they settle or the rounds
-are used up; the next revision goes on from there.  In these rounds a slope is limited to the range of all V over the
-cell, or that of the cell's targets if it is larger.  One pass over the experiences then makes their targets, which
-count until the next revision, and planes of them.  A cell without any experience moves by what the others move by on
-average.
+*Planning.*  An update first sums up, per cell and leaf of the next state, how many transitions lead there, and the
+moments that fitting planes takes.  From these sums, which cost a fraction of a pass over the transitions, it iterates Q
+and slopes of every cell in place, with new greedy cells after every round, until they converge or the rounds are used
+up; the next update continues from there.  In these rounds a slope is limited to the range of all V over the cell, or of
+the cell's targets if that is larger.  One pass over the transitions then computes their targets, which stand until the
+next update, and the planes.  A cell without transitions moves by the average change of the others.
 """
 
 from __future__ import annotations
@@ -32,91 +31,91 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.tessera.replay import (
+    ADVANTAGES,
     CELL,
     CODE,
-    DUELS,
-    HIGHEST,
-    LEAST,
-    LOWEST,
-    MOST,
-    PLACE,
+    NEXT_NODE,
     RESIDUALS,
+    RETURN_HIGH,
+    RETURN_LOW,
     SPREAD,
     TARGETS,
     USED,
-    bend,
-    book,
-    leaf,
-    origin,
-    survey,
+    VALUE_HIGH,
+    VALUE_LOW,
+    accumulate,
+    descend,
+    find_origin,
+    slope_term,
+    update_greedy,
 )
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import NONE, refresh
+from spaql.partition.kernels import NONE, rebuild_index
 
 _ROUNDS = 30
-_SETTLED = 1e-2  # of the spread: a smaller change of Q is none
+_CONVERGED = 1e-2  # of the spread: smaller changes of Q have converged
 
 
 class Model(NamedTuple):
-    """Where the experiences of each cell lead: by pairs of a cell and a leaf that states of it were followed by."""
+    """Where the transitions of each cell lead: pairs of a cell and a leaf that holds next states of it."""
 
     starts: NDArray[np.int64]  # [cells + 1] of its pairs in the arrays below
     rewards: NDArray[np.float64]  # [cells] mean reward
-    grades: NDArray[np.float64]  # [cells, states] slope of the rewards
+    reward_slopes: NDArray[np.float64]  # [cells, states] slope of the rewards
     leaves: NDArray[np.int32]  # [pairs]
-    shares: NDArray[np.float64]  # [pairs] of the cell's experiences
-    means: NDArray[np.float64]  # [pairs, states] mean of the states that followed
-    lifts: NDArray[np.float64]  # [pairs, states] what V there adds to the slope of the cell
-    turns: NDArray[np.float64]  # [pairs, states, states] what the slope of V there adds to it
+    shares: NDArray[np.float64]  # [pairs] of the cell's transitions
+    means: NDArray[np.float64]  # [pairs, states] mean of the next states
+    value_weights: NDArray[np.float64]  # [pairs, states] weight of V there in the slope of the cell
+    slope_weights: NDArray[np.float64]  # [pairs, states, states] weight of the slope of V there in it
 
 
 @kernel(inline=True)
-def worth(g, node, points, row, first):
-    """V at the point in `points[row]` from column `first` on, whose leaf is `node`."""
-    return possible(g, g.value[node] + bend(g, g.greedy[node], points, row, first))
+def compute_value(stats, node, points, row, first):
+    """Return V at a point whose leaf is `node`."""
+    return clip_value(stats, stats.value[node] + slope_term(stats, stats.greedy[node], points, row, first))
 
 
 @kernel(inline=True)
-def target(f, m, g, rule, i):
-    """Target r + discount V(x') of experience i with the values of now."""
-    reward = m.facts[i, rule.states + rule.actions]
-    node = m.files[i, PLACE]
+def compute_target(f, buffer, stats, hyper, i):
+    """Return the target r + discount V(x') of transition i with the current values."""
+    reward = buffer.transitions[i, hyper.states + hyper.actions]
+    node = buffer.links[i, NEXT_NODE]
     if node < 0:
         return reward
-    first = rule.states + rule.actions + 1
-    node = leaf(f, node, m.facts, i, first)
-    m.files[i, PLACE] = node
-    return reward + rule.discount * worth(g, node, m.facts, i, first)
+    first = hyper.states + hyper.actions + 1
+    node = descend(f, node, buffer.transitions, i, first)
+    buffer.links[i, NEXT_NODE] = node
+    return reward + hyper.discount * compute_value(stats, node, buffer.transitions, i, first)
 
 
 @kernel(inline=True)
-def rival(f, m, g, i):
-    """Q at the state of experience i of the best cell but its own; its target where there is no other."""
-    node = origin(f, m, i)
-    cell = g.greedy[node]
-    if cell == m.files[i, CELL]:
-        cell = g.second[node]
-    return m.targets[i] if cell < 0 else f.cells[cell].q + bend(g, cell, m.facts, i, 0)
+def compute_alternative(f, buffer, stats, i):
+    """Return Q at the state of transition i of the best cell but its own; its target without another."""
+    node = find_origin(f, buffer, i)
+    cell = stats.greedy[node]
+    if cell == buffer.links[i, CELL]:
+        cell = stats.second[node]
+    return buffer.targets[i] if cell < 0 else f.cells[cell].q + slope_term(stats, cell, buffer.transitions, i, 0)
 
 
 @kernel()
-def pair(f, m, g, rule, firsts, order):
-    """Look up the leaf of every state that followed; the pairs of a cell and a leaf, as starts and leaves."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
+def find_pairs(f, buffer, stats, hyper, firsts, order):
+    """Look up the leaf of every next state; return the pairs of a cell and a leaf, as starts and leaves."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
     cells = f.used[1]
-    first = rule.states + rule.actions + 1
+    first = hyper.states + hyper.actions + 1
     starts = np.empty(cells + 1, np.int64)
-    leaves = np.empty(m.counts[USED], np.int32)
-    last = np.full(f.used[0], NONE, np.int64)  # cell that the leaf was last met from
+    leaves = np.empty(buffer.counts[USED], np.int32)
+    last = np.full(f.used[0], NONE, np.int64)  # the cell that met the leaf last
     pairs = 0
     for cell in range(cells):
         starts[cell] = pairs
         for place in range(firsts[cell], firsts[cell + 1]):
             i = order[place]
-            node = m.files[i, PLACE]
+            node = buffer.links[i, NEXT_NODE]
             if node >= 0:
-                node = leaf(f, node, m.facts, i, first)
-                m.files[i, PLACE] = node
+                node = descend(f, node, buffer.transitions, i, first)
+                buffer.links[i, NEXT_NODE] = node
                 if last[node] != cell:
                     last[node] = cell
                     leaves[pairs] = node
@@ -126,20 +125,20 @@ def pair(f, m, g, rule, firsts, order):
 
 
 @kernel()
-def summarize(f, m, g, rule, firsts, order):
-    """The model of all that is remembered; mean states of the planes are brought up to date."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
-    starts, leaves = pair(f, m, g, rule, firsts, order)
-    cells, pairs, states = f.used[1], starts[-1], rule.states
-    first = states + rule.actions + 1
+def build_model(f, buffer, stats, hyper, firsts, order):
+    """Return the model of all transitions; update the mean states of the planes."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
+    starts, leaves = find_pairs(f, buffer, stats, hyper, firsts, order)
+    cells, pairs, states = f.used[1], starts[-1], hyper.states
+    first = states + hyper.actions + 1
     rewards = np.zeros(cells)
-    grades = np.zeros((cells, states))
+    reward_slopes = np.zeros((cells, states))
     shares = np.zeros(pairs)
     means = np.zeros((pairs, states))
-    lifts = np.zeros((pairs, states))
-    turns = np.zeros((pairs, states, states))
+    value_weights = np.zeros((pairs, states))
+    slope_weights = np.zeros((pairs, states, states))
     of = np.empty(f.used[0], np.int64)  # the pair of a leaf
-    moments = np.empty(scratch(rule))
+    moments = np.empty(count_moments(hyper))
     column = np.empty(states)
     for cell in range(cells):
         visits = f.cells[cell].visits
@@ -153,53 +152,53 @@ def summarize(f, m, g, rule, firsts, order):
         total = 0.0
         for place in range(firsts[cell], firsts[cell + 1]):
             i = order[place]
-            reward = m.facts[i, first - 1]
+            reward = buffer.transitions[i, first - 1]
             total += reward
-            if rule.sloped:
-                gather(m, g, rule, i, node, reward, moments)
-            if m.files[i, PLACE] >= 0:
-                k = of[m.files[i, PLACE]]
+            if hyper.slopes:
+                add_moments(buffer, stats, hyper, i, node, reward, moments)
+            if buffer.links[i, NEXT_NODE] >= 0:
+                k = of[buffer.links[i, NEXT_NODE]]
                 shares[k] += 1.0
                 for d in range(states):
-                    means[k, d] += m.facts[i, first + d]
-                    if rule.sloped:
-                        x = m.facts[i, d] - g.edges[node, 0, d]
-                        lifts[k, d] += x
+                    means[k, d] += buffer.transitions[i, first + d]
+                    if hyper.slopes:
+                        x = buffer.transitions[i, d] - stats.node_boxes[node, 0, d]
+                        value_weights[k, d] += x
                         for e in range(states):
-                            turns[k, d, e] += x * m.facts[i, first + e]
+                            slope_weights[k, d, e] += x * buffer.transitions[i, first + e]
         rewards[cell] = total / visits
-        if rule.sloped:
+        if hyper.slopes:
             for d in range(states):
-                g.planes[cell, d] = g.edges[node, 0, d] + moments[d] / visits
+                stats.planes[cell, d] = stats.node_boxes[node, 0, d] + moments[d] / visits
                 column[d] = moments[states + d] - moments[d] * rewards[cell]
-            factor(f, g, rule, cell, moments)
-            solve(rule, moments, column)
+            factor_scatter(f, stats, hyper, cell, moments)
+            solve_slope(hyper, moments, column)
             for d in range(states):
-                grades[cell, d] = column[d]
+                reward_slopes[cell, d] = column[d]
         for k in range(starts[cell], starts[cell + 1]):
-            if rule.sloped:
-                # Around the mean states of the cell and of those that followed; the V there counts for all of them.
+            if hyper.slopes:
+                # around the mean states of the cell and of its next states, where V stands for all of them
                 for e in range(states):
                     for d in range(states):
-                        column[d] = turns[k, d, e] - lifts[k, d] * means[k, e] / shares[k]
-                    solve(rule, moments, column)
+                        column[d] = slope_weights[k, d, e] - value_weights[k, d] * means[k, e] / shares[k]
+                    solve_slope(hyper, moments, column)
                     for d in range(states):
-                        turns[k, d, e] = column[d]
+                        slope_weights[k, d, e] = column[d]
                 for d in range(states):
-                    column[d] = lifts[k, d] - moments[d] * shares[k] / visits
-                solve(rule, moments, column)
+                    column[d] = value_weights[k, d] - moments[d] * shares[k] / visits
+                solve_slope(hyper, moments, column)
                 for d in range(states):
-                    lifts[k, d] = column[d]
+                    value_weights[k, d] = column[d]
             for d in range(states):
                 means[k, d] /= shares[k]
             shares[k] /= visits
-    return Model(starts, rewards, grades, leaves, shares, means, lifts, turns)
+    return Model(starts, rewards, reward_slopes, leaves, shares, means, value_weights, slope_weights)
 
 
 @kernel(inline=True)
-def round_trip(f, g, rule, model, q, backwards):
-    """Q and slope of every cell anew, one after the other; the largest change of Q."""
-    cells, states = f.used[1], rule.states
+def back_up_cells(f, stats, hyper, model, q, backwards):
+    """Back up Q and slope of every cell, one after the other; return the largest change of Q."""
+    cells, states = f.used[1], hyper.states
     slope = np.empty(states)
     largest = 0.0
     total = 0.0
@@ -213,122 +212,127 @@ def round_trip(f, g, rule, model, q, backwards):
         for d in range(states):
             slope[d] = 0.0
         for k in range(model.starts[cell], model.starts[cell + 1]):
-            other = g.greedy[model.leaves[k]]
+            other = stats.greedy[model.leaves[k]]
             there = q[other]
-            if rule.sloped:
-                there += bend(g, other, model.means, k, 0)
+            if hyper.slopes:
+                there += slope_term(stats, other, model.means, k, 0)
                 for d in range(states):
-                    slope[d] += model.lifts[k, d] * there
+                    slope[d] += model.value_weights[k, d] * there
                     for e in range(states):
-                        slope[d] += model.turns[k, d, e] * g.planes[other, states + e]
+                        slope[d] += model.slope_weights[k, d, e] * stats.planes[other, states + e]
             value += model.shares[k] * there
-        value = possible(g, model.rewards[cell] + rule.discount * value)
+        value = clip_value(stats, model.rewards[cell] + hyper.discount * value)
         change = value - q[cell]
         largest = max(largest, abs(change))
         total += visits * change
         weight += visits
         q[cell] = value
-        if rule.sloped:
+        if hyper.slopes:
             for d in range(states):
-                slope[d] = model.grades[cell, d] + rule.discount * slope[d]
-            lean(f, g, cell, slope)
+                slope[d] = model.reward_slopes[cell, d] + hyper.discount * slope[d]
+            set_slope(f, stats, cell, slope)
     for cell in range(cells):
         if f.cells[cell].visits == 0:
-            q[cell] = possible(g, q[cell] + total / weight)
+            q[cell] = clip_value(stats, q[cell] + total / weight)
     return largest
 
 
 @kernel(inline=True)
-def lean(f, g, cell, slope):
-    """Give a cell its slope, or as much of it as spans the range of all V, or of the cell's targets if larger."""
+def set_slope(f, stats, cell, slope):
+    """Give a cell its slope, at most that which spans the range of all V, or of the cell's targets if larger."""
     states = slope.shape[0]
     node = f.cells[cell].node
     rise = 0.0
     for d in range(states):
-        rise += abs(slope[d]) * (g.edges[node, 1, d] - g.edges[node, 0, d])
-    most = max(g.scale[HIGHEST] - g.scale[LOWEST], g.planes[cell, 2 * states + 1] - g.planes[cell, 2 * states])
+        rise += abs(slope[d]) * (stats.node_boxes[node, 1, d] - stats.node_boxes[node, 0, d])
+    most = max(
+        stats.scale[VALUE_HIGH] - stats.scale[VALUE_LOW],
+        stats.planes[cell, 2 * states + 1] - stats.planes[cell, 2 * states],
+    )
     part = most / rise if rise > most else 1.0
     for d in range(states):
-        g.planes[cell, states + d] = part * slope[d]
+        stats.planes[cell, states + d] = part * slope[d]
 
 
 @kernel()
-def plan(f, m, g, rule, firsts, order):
-    """Iterate Q, slopes and the policy on the model of all that is remembered."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
-    model = summarize(f, m, g, rule, firsts, order)
+def iterate_values(f, buffer, stats, hyper, firsts, order):
+    """Iterate Q, slopes and the policy on the model of all transitions."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
+    model = build_model(f, buffer, stats, hyper, firsts, order)
     cells = f.used[1]
     q = np.empty(cells)
     before = np.empty(f.used[0], np.int32)
     for cell in range(cells):
         q[cell] = f.cells[cell].q
-    still = _SETTLED * g.scale[SPREAD]
+    still = _CONVERGED * stats.scale[SPREAD]
     for turn in range(_ROUNDS):
-        change = round_trip(f, g, rule, model, q, turn % 2 == 0)
+        change = back_up_cells(f, stats, hyper, model, q, turn % 2 == 0)
         for cell in range(cells):
             f.cells[cell].q = q[cell]
         for node in range(f.used[0]):
-            before[node] = g.greedy[node]
-        refresh(f)
-        survey(f, g)
+            before[node] = stats.greedy[node]
+        rebuild_index(f)
+        update_greedy(f, stats)
         improved = False
         for node in range(f.used[0]):
-            improved = improved or (f.nodes[node].child < 0 and g.greedy[node] != before[node])
+            improved = improved or (f.nodes[node].child < 0 and stats.greedy[node] != before[node])
         if not improved and change <= still:
             break
 
 
 @kernel(inline=True)
-def possible(g, value):
-    """A value within what rewards can add up to."""
-    return min(max(value, g.scale[LEAST]), g.scale[MOST])
+def clip_value(stats, value):
+    """Clip a value to the range of possible returns."""
+    return min(max(value, stats.scale[RETURN_LOW]), stats.scale[RETURN_HIGH])
 
 
 @kernel()
-def sweep(f, m, g, rule, firsts, order):
-    """Give every experience its target and every cell their mean, their plane and their tallies."""
-    f, m, g = unreferenced(f), unreferenced(m), unreferenced(g)
+def fit_targets(f, buffer, stats, hyper, firsts, order):
+    """Compute the target of every transition, and mean, plane and tallies of every cell."""
+    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
     cells = f.used[1]
     changes = np.zeros(cells)
-    moments = np.empty(scratch(rule))
+    moments = np.empty(count_moments(hyper))
     residual = 0.0
-    for i in range(m.counts[USED]):
-        m.targets[i] = target(f, m, g, rule, i)
-        if rule.duelling:
-            m.rivals[i] = rival(f, m, g, i)
+    for i in range(buffer.counts[USED]):
+        buffer.targets[i] = compute_target(f, buffer, stats, hyper, i)
+        if hyper.advantage:
+            buffer.alternatives[i] = compute_alternative(f, buffer, stats, i)
     for cell in range(cells):
         visits = f.cells[cell].visits
         if visits > 0:
-            total = measure(f, m, g, rule, cell, f.cells[cell].q, moments, order[firsts[cell] : firsts[cell + 1]])
+            total = fit_cell(
+                f, buffer, stats, hyper, cell, f.cells[cell].q, moments, order[firsts[cell] : firsts[cell + 1]]
+            )
             residual += total
             changes[cell] = total / visits
-    residual /= m.counts[USED]
+    residual /= buffer.counts[USED]
     for cell in range(cells):
         f.cells[cell].q += changes[cell] if f.cells[cell].visits > 0 else residual
-    adopt(f, g)
+    adopt_planes(f, stats)
 
 
 @kernel(inline=True)
-def adopt(f, g):
-    """Let the planes that were drafted count."""
+def adopt_planes(f, stats):
+    """Replace the planes by the new ones."""
     for cell in range(f.used[1]):
-        for k in range(g.planes.shape[1]):
-            g.planes[cell, k] = g.drafts[cell, k]
+        for k in range(stats.planes.shape[1]):
+            stats.planes[cell, k] = stats.new_planes[cell, k]
 
 
 @kernel(inline=True)
-def scratch(rule):
-    """Numbers that `measure` needs to work with: sums of states, of states times targets, and of their products."""
-    return 2 * rule.states + rule.states * (rule.states + 1) // 2
+def count_moments(hyper):
+    """Count the sums `fit_cell` needs: of states, of states times targets, and of products of states."""
+    return 2 * hyper.states + hyper.states * (hyper.states + 1) // 2
 
 
 @kernel(inline=True)
-def measure(f, m, g, rule, cell, q, moments, own):
-    """Draft the plane of a cell's targets and book how far they are from it, and from rivals; their sum, minus q.
+def fit_cell(f, buffer, stats, hyper, cell, q, moments, own):
+    """Fit a plane to a cell's targets and accumulate residuals and advantages; return the sum of targets minus q.
 
-    `own` lists its experiences; `moments` is scratch.
+    `own` lists its transitions; `moments` is scratch.
     """
-    states = rule.states
+    states = hyper.states
     node = f.cells[cell].node
     visits = f.cells[cell].visits
     for k in range(moments.shape[0]):
@@ -338,81 +342,81 @@ def measure(f, m, g, rule, cell, q, moments, own):
     low = np.inf
     high = -np.inf
     for i in own:
-        deviation = m.targets[i] - q
+        deviation = buffer.targets[i] - q
         total += deviation
         squares += deviation * deviation
         low = min(low, deviation)
         high = max(high, deviation)
-        if rule.sloped:
-            gather(m, g, rule, i, node, deviation, moments)
+        if hyper.slopes:
+            add_moments(buffer, stats, hyper, i, node, deviation, moments)
     mean = total / visits
-    for k in range(g.drafts.shape[1]):
-        g.drafts[cell, k] = 0.0
-    if rule.sloped:
-        g.drafts[cell, 2 * states] = low - mean
-        g.drafts[cell, 2 * states + 1] = high - mean
+    for k in range(stats.new_planes.shape[1]):
+        stats.new_planes[cell, k] = 0.0
+    if hyper.slopes:
+        stats.new_planes[cell, 2 * states] = low - mean
+        stats.new_planes[cell, 2 * states + 1] = high - mean
         column = np.empty(states)
         for d in range(states):
-            g.drafts[cell, d] = g.edges[node, 0, d] + moments[d] / visits
+            stats.new_planes[cell, d] = stats.node_boxes[node, 0, d] + moments[d] / visits
             column[d] = moments[states + d] - moments[d] * mean
-        factor(f, g, rule, cell, moments)
-        solve(rule, moments, column)
+        factor_scatter(f, stats, hyper, cell, moments)
+        solve_slope(hyper, moments, column)
         for d in range(states):
-            g.drafts[cell, states + d] = column[d]
-    compare(m, g, rule, cell, q + mean, own)
-    g.squares[cell, TARGETS] = max(0.0, squares - visits * mean * mean)
+            stats.new_planes[cell, states + d] = column[d]
+    accumulate_residuals(buffer, stats, hyper, cell, q + mean, own)
+    stats.squares[cell, TARGETS] = max(0.0, squares - visits * mean * mean)
     return total
 
 
 @kernel(inline=True)
-def compare(m, g, rule, cell, q, own):
-    """Book a cell's targets minus the plane that was drafted around q, and minus their rivals."""
-    states = rule.states
-    bins = g.tally.shape[1] // 2
+def accumulate_residuals(buffer, stats, hyper, cell, q, own):
+    """Accumulate a cell's targets minus its new plane around q, and minus their alternatives."""
+    states = hyper.states
+    bins = stats.tally.shape[1] // 2
     for k in range(bins, 2 * bins):
-        g.tally[cell, k] = 0.0
+        stats.tally[cell, k] = 0.0
     for k in range(2 * states):
-        g.duels[cell, k] = 0.0
+        stats.advantages[cell, k] = 0.0
     residuals = 0.0
     lead = 0.0
     leads = 0.0
     for i in own:
-        residual = m.targets[i] - q
+        residual = buffer.targets[i] - q
         for d in range(states):
-            residual -= g.drafts[cell, states + d] * (m.facts[i, d] - g.drafts[cell, d])
+            residual -= stats.new_planes[cell, states + d] * (buffer.transitions[i, d] - stats.new_planes[cell, d])
         residuals += residual * residual
-        book(g.tally, cell, bins, residual, m.files[i, CODE], rule)
-        if rule.duelling:
-            gain = m.targets[i] - m.rivals[i]
+        accumulate(stats.tally, cell, bins, residual, buffer.links[i, CODE], hyper)
+        if hyper.advantage:
+            gain = buffer.targets[i] - buffer.alternatives[i]
             lead += gain
             leads += gain * gain
             for d in range(states):
-                g.duels[cell, 2 * d + ((m.files[i, CODE] >> (2 * d + 1)) & 1)] += gain
-    g.squares[cell, RESIDUALS] = residuals
-    g.squares[cell, DUELS] = max(0.0, leads - lead * lead / len(own))
+                stats.advantages[cell, 2 * d + ((buffer.links[i, CODE] >> (2 * d + 1)) & 1)] += gain
+    stats.squares[cell, RESIDUALS] = residuals
+    stats.squares[cell, ADVANTAGES] = max(0.0, leads - lead * lead / len(own))
 
 
 @kernel(inline=True)
-def gather(m, g, rule, i, node, amount, moments):
-    """Add experience i to sums of states, of states times an amount, and of products of states (lower half).
+def add_moments(buffer, stats, hyper, i, node, amount, moments):
+    """Add transition i to sums of states, of states times an amount, and of products of states (lower half).
 
     States are counted from the lower corner of a node.
     """
-    states = rule.states
+    states = hyper.states
     at = 2 * states
     for d in range(states):
-        x = m.facts[i, d] - g.edges[node, 0, d]
+        x = buffer.transitions[i, d] - stats.node_boxes[node, 0, d]
         moments[d] += x
         moments[states + d] += x * amount
         for e in range(d + 1):
-            moments[at] += x * (m.facts[i, e] - g.edges[node, 0, e])
+            moments[at] += x * (buffer.transitions[i, e] - stats.node_boxes[node, 0, e])
             at += 1
 
 
 @kernel(inline=True)
-def factor(f, g, rule, cell, moments):
-    """Turn the sums of products into the Cholesky factor of the scatter of a cell's states, with `min_samples` more."""
-    states = rule.states
+def factor_scatter(f, stats, hyper, cell, moments):
+    """Turn sums of products into the Cholesky factor of the scatter of a cell's states, with the ridge."""
+    states = hyper.states
     node = f.cells[cell].node
     visits = f.cells[cell].visits
     row = 2 * states
@@ -420,8 +424,8 @@ def factor(f, g, rule, cell, moments):
         for e in range(d + 1):
             entry = moments[row + e] - moments[d] * moments[e] / visits
             if e == d:
-                width = g.edges[node, 1, d] - g.edges[node, 0, d]
-                entry += rule.min_samples * width * width / 12.0
+                width = stats.node_boxes[node, 1, d] - stats.node_boxes[node, 0, d]
+                entry += hyper.min_samples * width * width / 12.0
             other = 2 * states + e * (e + 1) // 2
             for k in range(e):
                 entry -= moments[row + k] * moments[other + k]
@@ -430,9 +434,9 @@ def factor(f, g, rule, cell, moments):
 
 
 @kernel(inline=True)
-def solve(rule, moments, column):
+def solve_slope(hyper, moments, column):
     """Solve for a column with the factor in `moments`, in place."""
-    states = rule.states
+    states = hyper.states
     first = 2 * states
     for d in range(states):
         row = first + d * (d + 1) // 2

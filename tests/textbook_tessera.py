@@ -1,4 +1,4 @@
-"""SPAQL past the paper, written plainly from the documentation of `spaql.agents.tessera.replay`, `planning` and `splitting`.
+"""Tessera, written plainly from the documentation of `spaql.agents.tessera`.
 
 Slow, and sharing no code with the library: lists of cells and experiences, no sums that are kept from one use to the
 next, no model.  Where the library iterates on sums per cell and leaf, here every experience has its target and every
@@ -424,6 +424,6 @@ def spaql(problem, *, iterations, seed, choices=None, growth=0.25, buffer_size=1
             due, revised = later(), len(learner.memory)
         score, steps = learner.episode(random, world)
         arms, training = len(learner.cells), training + steps
-        history.append({"score": score, "best": score, "arms": arms, "splits": arms - before})
+        history.append({"score": score, "best": score, "cells": arms, "splits": arms - before})
         history[-1] |= {"training_steps": training, "selection_steps": 0}
     return learner, history
