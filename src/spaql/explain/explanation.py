@@ -86,34 +86,16 @@ class Observed:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The action for one observation, and why; `agent.explain` makes it, and `str` gives the text.
+    """The action for one observation, and why; `agent.explain` makes it, and `str` gives the text."""
 
-    Attributes
-    ----------
-    observation
-        The observed numbers, each with the borders below and above it.
-    step
-        Time step of a time-variant policy, else None.
-    action, label
-        The action, as the environment takes it, and in words.
-    cell
-        The cell that decides.
-    bonus
-        Its current bonus for exploration, scaling / sqrt(visits); None for agents without one.
-    runners_up
-        The other relevant cells, by falling Q; ties in the order in which they would be chosen.
-    relevant
-        Number of relevant cells in all.
-    """
-
-    observation: tuple[Observed, ...]
-    step: int | None
-    action: Any
-    label: str
-    cell: Cell
-    bonus: float | None
-    runners_up: tuple[Cell, ...]
-    relevant: int
+    observation: tuple[Observed, ...]  # the observed numbers, each with the borders below and above it
+    step: int | None  # of a time-variant policy
+    action: Any  # as the environment takes it
+    label: str  # the same in words
+    cell: Cell  # the one that decides
+    bonus: float | None  # its current bonus for exploration, scaling / sqrt(visits); None for agents without one
+    runners_up: tuple[Cell, ...]  # other relevant cells by falling Q; ties in the order in which they would be chosen
+    relevant: int  # number of relevant cells in all
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
@@ -224,19 +206,10 @@ def _make_cells(problem: Playable, partition: Partition, labels: Labels, numbers
     middles = problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
     texts = label_actions(problem, labels, middles, np.asarray(problem.decode(middles, False)))
     low, high = (problem.actions.from_unit(boxes[:, side]).tolist() for side in range(2))
-    return [
-        Cell(
-            action=problem.decode(middles[k : k + 1], True),
-            label=texts[k],
-            action_low=tuple(low[k]),
-            action_high=tuple(high[k]),
-            q=float(record["q"]),
-            visits=int(record["visits"]),
-            depth=int(record["depth"]),
-            behind=float(records[0]["q"]) - float(record["q"]),
-        )
-        for k, record in enumerate(records)
-    ]
+    q, visits, depth = (records[name].tolist() for name in ("q", "visits", "depth"))
+    actions = [problem.decode(middles[k : k + 1], True) for k in range(len(numbers))]
+    columns = actions, texts, map(tuple, low), map(tuple, high), q, visits, depth, [q[0] - each for each in q]
+    return [Cell(*row) for row in zip(*columns, strict=True)]
 
 
 def _find_box(partition: Partition, cell: int) -> tuple[Floats, Floats]:
@@ -274,21 +247,9 @@ class _Line:
             borders = [self._find_border(dim, np.array([cut]), up, False) for up, cut in enumerate((low, high))]
         cuts = self._find_cuts(dim)
         changes = [self._find_border(dim, cuts, up, True) for up in range(2)]
-        return Observed(
-            name=self.labels.states[dim],
-            value=value,
-            outside=not periodic and not states.low[dim] <= value <= states.high[dim],
-            low=float(states.low[dim]),
-            high=float(states.high[dim]),
-            whole=bool(self.problem.whole[dim]),
-            periodic=periodic,
-            cell_low=sides[0],
-            cell_high=sides[1],
-            below=borders[0],
-            above=borders[1],
-            change_below=changes[0],
-            change_above=changes[1],
-        )
+        outside = not periodic and not states.low[dim] <= value <= states.high[dim]
+        ends, whole = (float(states.low[dim]), float(states.high[dim])), bool(self.problem.whole[dim])
+        return Observed(self.labels.states[dim], value, outside, *ends, whole, periodic, *sides, *borders, *changes)
 
     def _find_cuts(self, dim: int) -> Floats:
         """Return the cuts of the tree along one number, sorted, and the end of the range."""
