@@ -20,3 +20,21 @@ def driver(tmp_path_factory):
         pytest.skip("no chromium and chromedriver on PATH")
     with browsers.chrome(tmp_path_factory.mktemp("profile")) as chrome:
         yield chrome
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """The folder of a study whose made-up runs are all finished."""
+    from sweeps_for_tests import fill
+
+    folder = tmp_path_factory.mktemp("sweeps") / "whole"
+    fill(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def part(tmp_path_factory):
+    """The same study, with missing and failed runs."""
+    from sweeps_for_tests import fill_part
+
+    return fill_part(tmp_path_factory.mktemp("sweeps") / "part")

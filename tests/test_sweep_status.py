@@ -17,19 +17,7 @@ from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.status import is_locked, read_status
 from spaql.studies.sweep.terminal import watch
-from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_part, fill_with, make_progress, make_record
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sweeps") / "whole"
-    fill(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def part(tmp_path_factory):
-    return fill_part(tmp_path_factory.mktemp("sweeps") / "part")
+from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_with, make_progress, make_record
 
 
 def test_status_of_a_study_that_is_over(whole):

@@ -25,20 +25,7 @@ from spaql.studies.sweep.score_charts import make_sheets
 from spaql.studies.sweep.status import read_status
 from spaql.studies.sweep.sweep_report import write_figures, write_report
 from spaql.viz.html import Section, render_page
-from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_part, make_record, read_csv
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sweeps") / "whole"
-    fill(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def part(tmp_path_factory):
-    return fill_part(tmp_path_factory.mktemp("sweeps") / "part")
-
+from sweeps_for_tests import NASTY, STUDY_DATA, fill, make_record, read_csv
 
 # Groups --------------------------------------------------------------------------------------------------------------
 

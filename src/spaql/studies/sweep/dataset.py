@@ -104,10 +104,10 @@ def _column_types(store: Store, shared: _Shared) -> dict[str, str]:
     """Return all columns in order with the type of each."""
     types: dict[str, set[type]] = {}
     scalars: dict[str, set[type]] = {}
-    for found, records in ((types, shared.values()), (scalars, (row.scalars for row in store.rows()))):
+    for columns, records in ((types, shared.values()), (scalars, (row.scalars for row in store.rows()))):
         for record in records:
             for name, value in record.items():
-                found.setdefault(name, set()).add(type(value))
+                columns.setdefault(name, set()).add(type(value))
     names = [name for prefix in ("argument_", "view_", "parameter_") for name in types if name.startswith(prefix)]
     types |= scalars
     order = dict.fromkeys([*_FIRST, *names, *_SIZES, *scalars, *_LAST])

@@ -78,9 +78,8 @@ def sweep(
     for table in loaded.file.algorithms:
         if table.random and not table.draws:
             raise StudyError(f"algorithms: random of {table.algorithm} needs draws, the number of variants to draw")
-    make_engine = choose_engine(
-        [group.run for group in loaded.groups], engine, workers=workers, address=address, timeout=run_timeout
-    )
+    runs = [group.run for group in loaded.groups]
+    make_engine = choose_engine(runs, engine=engine, workers=workers, address=address, run_timeout=run_timeout)
     path = Path(folder) / STUDY
     if path.exists() and not (Path(folder) / STORE).exists():
         raise StudyError(f"{str(path)!r} has no runs beside it and belongs to something else; choose another folder")
@@ -88,11 +87,13 @@ def sweep(
     return outcome.tally
 
 
-def choose_engine(runs: Sequence[Run], name: str | None, **options: Any) -> EngineFor:
+def choose_engine(
+    runs: Sequence[Run], *, engine: str | None = None, run_timeout: float | None = None, **options: Any
+) -> EngineFor:
     """Return the maker of an engine; raise what is wrong with it or with the problems before anything is run."""
 
     def make(runs: Sequence[Run]) -> engines.Engine:
-        return engines.make_engine(name, runs, **options)
+        return engines.make_engine(engine, runs, timeout=run_timeout, **options)
 
     if make(runs).name != "dask":  # its workers may have modules that are missing here
         check_problems(runs)

@@ -253,6 +253,6 @@ def _check_unique(labels: Sequence[str], place: str) -> None:
 
 
 def list_labels(labels: Sequence[str], most: int = 12) -> str:
-    """Join labels for an error message, at most so many."""
+    """Join labels for an error message."""
     more = f" and {len(labels) - most:,} more" if len(labels) > most else ""
     return ", ".join(map(repr, labels[:most])) + more

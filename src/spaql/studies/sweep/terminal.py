@@ -30,8 +30,8 @@ def watch(
 ) -> Status | None:
     """Show a study until it is finished, and return its last status; None where it has not begun.
 
-    The folder need not exist yet.  Views follow each other `every` so many seconds, or less often where one takes more
-    than half of that; `once` shows one view only, and `pause` waits for a number of seconds.
+    The folder need not exist yet.  There is a view `every` few seconds, or less often where one takes more than half of
+    that; `once` shows one view only, and `pause` waits for a number of seconds.
     """
     terminal = out.isatty()
     out.write(_CLEAR if terminal else "")

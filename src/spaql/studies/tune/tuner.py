@@ -35,12 +35,9 @@ def tune(
     folder: str | os.PathLike[str],
     *,
     trials: int | None = None,
-    engine: str | None = None,
-    workers: int | None = None,
-    address: str | None = None,
-    run_timeout: float | None = None,
     retry_failed: bool = False,
     progress_bar: bool | None = None,
+    **engine: Any,
 ) -> TuningResult:
     """Search for good parameters of an algorithm, or resume that.
 
@@ -52,20 +49,23 @@ def tune(
         Where runs and files are stored; created if it is missing.
     trials
         Number of trials besides the defaults; None for that of the study.
-    engine, workers, address, run_timeout, retry_failed, progress_bar
-        As for `spaql.sweep`; the result does not depend on them.
+    retry_failed, progress_bar
+        As for `spaql.sweep`.
+    **engine
+        Where to run: engine, workers, address and run_timeout of `spaql.sweep`; the result does not depend on them.
 
     Returns
     -------
     TuningResult
-        `parameters` are those of the winner, `summary()` says what was found.
+        `parameters` are those of the winner, `summary()` describes the result in sentences.
     """
     check_optuna()
     space = SearchSpace.load(study, trials)
     runs = [group.run for group in space.groups({})]
-    make_engine = choose_engine(runs, engine, workers=workers, address=address, timeout=run_timeout)
     tuning = Tuning(space, Path(folder))
-    run_study(tuning, folder, engine=make_engine, retry_failed=retry_failed, progress_bar=progress_bar)
+    run_study(
+        tuning, folder, engine=choose_engine(runs, **engine), retry_failed=retry_failed, progress_bar=progress_bar
+    )
     return tuning.result
 
 
