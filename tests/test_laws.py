@@ -53,14 +53,12 @@ PROBLEMS = {
     "countdown": countdown,
 }
 LEARNERS = {
-    "SPAQL": lambda problem, seed: Tessera(problem, seed=seed),
-    "SPAQL, forgetful": lambda problem, seed: Tessera(
+    "Tessera": lambda problem, seed: Tessera(problem, seed=seed),
+    "Tessera, small buffer": lambda problem, seed: Tessera(
         problem, seed=seed, buffer_size=70, z_threshold=1.0, exploration=0.9
     ),
-    "published": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
-    "published, impatient": lambda problem, seed: SPAQL(
-        problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0
-    ),
+    "SPAQL": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
+    "SPAQL, impatient": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0),
     "AQL": lambda problem, seed: AQL(problem, seed=seed, rollouts=3),
     "AQL, unwatched": lambda problem, seed: AQL(problem, seed=seed, rollouts=0),
 }
@@ -181,7 +179,7 @@ def test_evaluation_adds_up(name, world):
 
 
 @pytest.mark.compiled_only
-@crossed(["SPAQL", "AQL", "Random", "NoMovement"], ["ambulance beta", "countdown"])
+@crossed(["Tessera", "AQL", "Random", "NoMovement"], ["ambulance beta", "countdown"])
 def test_more_episodes_than_a_batch_are_all_different(name, world):
     returns = taught(name, world).evaluate(2500).returns
     assert len(returns) == 2500
@@ -318,7 +316,7 @@ def test_aql_carries_the_time_step(name, world):
     assert following.tolist() == [min(1, horizon - 1), horizon - 1, horizon - 1, min(1, horizon - 1)]
 
 
-@crossed(["SPAQL", "Random"], ["oil laplace", "finite world"])
+@crossed(["Tessera", "Random"], ["oil laplace", "finite world"])
 def test_time_invariant_agents_have_no_state(name, world):
     agent = taught(name, world)
     assert not agent.time_variant
@@ -378,7 +376,7 @@ def whole_arms(problem):
     return problem.actions.count if isinstance(problem.actions, Discrete) else 1
 
 
-@crossed(["published", "published, impatient"])
+@crossed(["SPAQL", "SPAQL, impatient"])
 def test_published_spaql_keeps_its_best(name, world):
     agent = taught(name, world).learn(iterations=LONG)
     rows = agent.history
@@ -429,7 +427,7 @@ def test_aql_is_not_myopic():
     assert (agent.history["value_low"] == 0.0).all()  # nothing follows the last step
 
 
-@crossed(["published", "AQL"], ["countdown", "box world"])
+@crossed(["SPAQL", "AQL"], ["countdown", "box world"])
 def test_a_terminal_state_is_worth_nothing(name, world):
     agent = taught(name, world).learn(iterations=LONG)
     lengths = np.diff(agent.history["training_steps"], prepend=0)

@@ -69,7 +69,7 @@ def columns(history, names):
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(("seed", "scaling"), [(0, 0.5), (2**40, 4.0)])
-def test_published_spaql_equals_the_textbook(name, seed, scaling):
+def test_spaql_equals_the_textbook(name, seed, scaling):
     problem, plain, choices = PAIRS[name]()
     best, history = textbook.spaql(
         plain, iterations=ITERATIONS, scaling=scaling, seed=seed, rollouts=ROLLOUTS, choices=choices
@@ -83,14 +83,14 @@ def test_published_spaql_equals_the_textbook(name, seed, scaling):
 def same_agent(name, seed, iterations, **rules):
     """Let both learn, compare all they did and know, and return the library's."""
     problem, plain, choices = PAIRS[name]()
-    learner, history = textbook_tessera.spaql(plain, iterations=iterations, seed=seed, choices=choices, **rules)
+    learner, history = textbook_tessera.tessera(plain, iterations=iterations, seed=seed, choices=choices, **rules)
     agent = Tessera(problem, seed=seed, **rules).learn(iterations=iterations)
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     rows, numbers = [], []
     for c in learner.cells:
         choice = () if c.choice is None else (float(c.choice),)
-        rows.append((*c.low, *choice, *c.high, *choice, len(c.experiences), c.depth))
+        rows.append((*c.low, *choice, *c.high, *choice, len(c.transitions), c.depth))
         numbers.append((c.q, *c.mean, *c.slope, c.lowest, c.highest))
     ours = np.array(cells(agent._work.view(), problem))  # sorted by box
     order = sorted(range(len(rows)), key=rows.__getitem__)
@@ -106,12 +106,12 @@ EAGER = {"exploration": 0.7, "z_threshold": 1.0, "tolerance": 1e-3, "min_samples
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize(("seed", "rules"), [(0, {}), (5, EAGER)], ids=["default", "eager"])
-def test_spaql_equals_the_textbook(name, seed, rules):
+def test_tessera_equals_the_textbook(name, seed, rules):
     same_agent(name, seed, ITERATIONS, **rules)
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_forgetful_spaql_equals_the_textbook(name):
+def test_tessera_with_a_small_buffer_equals_the_textbook(name):
     agent = same_agent(name, 1, ITERATIONS, buffer_size=64, **EAGER)
     if agent.training_steps > 64:
         assert agent._work.forest.cells["visits"].sum() <= 64
@@ -121,7 +121,7 @@ def test_a_forgetful_spaql_equals_the_textbook(name):
 @pytest.mark.parametrize(
     "name", ["laplace 10", "two states, two actions, early end", "two states, three finite actions"]
 )
-def test_spaql_without_a_mechanism_equals_the_textbook(name, mechanism):
+def test_tessera_without_a_mechanism_equals_the_textbook(name, mechanism):
     """The two that are left out here change only the policy that is returned."""
     agent = same_agent(name, 2, ITERATIONS, disable=[mechanism], **EAGER)
     assert config.DISABLE_JIT or len(agent.cells()) > 5

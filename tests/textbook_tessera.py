@@ -1,7 +1,7 @@
 """Tessera, written plainly from the documentation of `spaql.agents.tessera`.
 
-Slow, and sharing no code with the library: lists of cells and experiences, no sums that are kept from one use to the
-next, no model.  Where the library iterates on sums per cell and leaf, here every experience has its target and every
+Slow, and sharing no code with the library: lists of cells and transitions, no sums that are kept from one use to the
+next, no model.  Where the library iterates on sums per cell and leaf, here every transition has its target and every
 plane is fitted to the targets themselves.  Conventions are the *order* of random numbers, the order in which cells are
 iterated, for how many rounds and sweeps, and when that is enough.
 """
@@ -18,7 +18,7 @@ class Cell:
 
     def __init__(self, low, high, states, choice, filed):
         self.low, self.high, self.states, self.choice, self.filed = low, high, states, choice, filed
-        self.q, self.depth, self.level, self.experiences = 0.0, 0, 0, []
+        self.q, self.depth, self.level, self.transitions = 0.0, 0, 0, []
         self.mean, self.slope, self.lowest, self.highest = [0.0] * states, [0.0] * states, 0.0, 0.0
 
     def box(self):
@@ -34,8 +34,8 @@ class Cell:
             return a == (float(self.choice),)
         return holds(self.low[self.states :], self.high[self.states :], a)
 
-    def quarters(self, experience):
-        point = (*experience["x"], *experience["a"])
+    def quarters(self, transition):
+        point = (*transition["x"], *transition["a"])
         sides = zip(self.low, self.high, point, strict=False)  # a finite action is no side
         return [min(3, max(0, int((v - lo) * (4.0 / (hi - lo))))) for lo, hi, v in sides]
 
@@ -45,13 +45,13 @@ class Cell:
 
     def centre(self):
         """The mean state."""
-        n = len(self.experiences)
-        return [sum(e["x"][d] for e in self.experiences) / n for d in range(self.states)]
+        n = len(self.transitions)
+        return [sum(e["x"][d] for e in self.transitions) / n for d in range(self.states)]
 
     def fit(self, targets, min_samples):
         """Slope of the least-squares plane through the targets, with `min_samples` more that say it is 0."""
         mean, centre = sum(targets) / len(targets), self.centre()
-        rows = [[v - m for v, m in zip(e["x"], centre, strict=True)] for e in self.experiences]
+        rows = [[v - m for v, m in zip(e["x"], centre, strict=True)] for e in self.transitions]
         matrix = [[sum(row[d] * row[e] for row in rows) for e in range(self.states)] for d in range(self.states)]
         for d, width in enumerate(self.widths()):
             matrix[d][d] += min_samples * width * width / 12.0  # the variance of what is spread evenly
@@ -79,7 +79,7 @@ def around(outer, inner):
 
 
 class Agent:
-    """The partition, the memory, and what is known of V."""
+    """The partition, the buffer, and what is known of V."""
 
     def __init__(self, problem, choices, *, discount, exploration, z_threshold, tolerance, min_samples, disable):
         self.problem, self.choices = problem, choices
@@ -91,7 +91,7 @@ class Agent:
         self.sides, self.filed, self.cut = sides, 0, {}
         names = [None] if choices is None else list(reversed(range(choices)))
         self.cells = [Cell([0.0] * sides, [1.0] * sides, problem.states, name, self.number()) for name in names]
-        self.memory = []
+        self.buffer = []
         self.least = self.most = 0.0
         self.mark()
         self.survey()
@@ -101,7 +101,7 @@ class Agent:
         return self.filed
 
     # V: of every state box that there is or was, the cell of the largest Q among those that are relevant to all of it;
-    # of those that are not cut, by the planes at the mean state of the experiences there
+    # of those that are not cut, by the planes at the mean state of the transitions there
 
     def boxes(self):
         yield (0.0,) * self.problem.states, (1.0,) * self.problem.states
@@ -109,11 +109,11 @@ class Agent:
             yield from halves(box, side)
 
     def mark(self):
-        """The mean state of the experiences in each box that is not cut, or its middle."""
+        """The mean state of the transitions in each box that is not cut, or its middle."""
         leaves = [box for box in self.boxes() if box not in self.cut]
         self.marks = {}
         for box in leaves:
-            states = [e["x"] for e in self.memory if holds(*box, e["x"])] or [box[0], box[1]]
+            states = [e["x"] for e in self.buffer if holds(*box, e["x"])] or [box[0], box[1]]
             self.marks[box] = [sum(x[d] for x in states) / len(states) for d in range(self.problem.states)]
 
     def ranked(self, box):
@@ -190,25 +190,25 @@ class Agent:
                 a, repeats = self.act(x, agent)
             r, state, ended = self.problem.step(state, a, world)
             total, steps = total + r, steps + 1
-            experience = {"x": x, "a": a, "r": r, "y": self.problem.unit(state), "ended": ended}
-            self.memory.append(experience)
-            next(cell for cell in self.cells if cell.holds(x, a)).experiences.append(experience)
+            transition = {"x": x, "a": a, "r": r, "y": self.problem.unit(state), "ended": ended}
+            self.buffer.append(transition)
+            next(cell for cell in self.cells if cell.holds(x, a)).transitions.append(transition)
             if ended:
                 break
         return total, steps
 
-    def forget(self):
-        """Every second experience, the older of each two."""
-        self.memory = self.memory[1::2]
-        kept = {id(experience) for experience in self.memory}
+    def drop_half(self):
+        """Every second transition, the older of each two."""
+        self.buffer = self.buffer[1::2]
+        kept = {id(transition) for transition in self.buffer}
         for cell in self.cells:
-            cell.experiences = [e for e in cell.experiences if id(e) in kept]
+            cell.transitions = [e for e in cell.transitions if id(e) in kept]
 
     # Planning
 
     def plan(self):
         for cell in self.cells:
-            if cell.experiences and "slopes" not in self.disable:
+            if cell.transitions and "slopes" not in self.disable:
                 cell.mean = cell.centre()
         for turn in range(ROUNDS):
             change = self.evaluate(turn)
@@ -220,13 +220,13 @@ class Agent:
 
     def evaluate(self, turn):
         """Cell after cell the mean and the plane of its targets, as V follows from the cells before."""
-        nexts = {id(e): None if e["ended"] else self.greedy(e["y"]) for e in self.memory}
+        nexts = {id(e): None if e["ended"] else self.greedy(e["y"]) for e in self.buffer}
         changes = []
         for cell in self.cells if turn % 2 else reversed(self.cells):
-            if not cell.experiences:
+            if not cell.transitions:
                 continue
             targets = []
-            for e in cell.experiences:
+            for e in cell.transitions:
                 other = nexts[id(e)]
                 targets.append(e["r"] + (0.0 if other is None else self.discount * other.at(e["y"])))
             mean = self.possible(sum(targets) / len(targets))
@@ -236,7 +236,7 @@ class Agent:
                 cell.slope = self.lean(cell, cell.fit(targets, self.min_samples))
         average = sum(change * n for change, n in changes) / sum(n for _, n in changes)
         for cell in self.cells:
-            if not cell.experiences:
+            if not cell.transitions:
                 cell.q = self.possible(cell.q + average)
         return max(abs(change) for change, _ in changes)
 
@@ -251,34 +251,34 @@ class Agent:
         return [s * most / rise for s in slope] if rise > most else slope
 
     def sweep(self):
-        for experience in self.memory:
-            following = 0.0 if experience["ended"] else self.discount * self.value(experience["y"])
-            experience["t"] = experience["r"] + following
+        for transition in self.buffer:
+            following = 0.0 if transition["ended"] else self.discount * self.value(transition["y"])
+            transition["t"] = transition["r"] + following
         for cell in self.cells:
-            for experience in cell.experiences:
-                box = self.leaf(experience["x"])
+            for transition in cell.transitions:
+                box = self.leaf(transition["x"])
                 other = self.policy[box] if self.policy[box] is not cell else self.second[box]
-                experience["u"] = 0.0 if other is None else experience["t"] - other.at(experience["x"])
-        total = sum(e["t"] - cell.q for cell in self.cells for e in cell.experiences)
-        residual = total / len(self.memory)
+                transition["u"] = 0.0 if other is None else transition["t"] - other.at(transition["x"])
+        total = sum(e["t"] - cell.q for cell in self.cells for e in cell.transitions)
+        residual = total / len(self.buffer)
         for cell in self.cells:
-            if cell.experiences:
+            if cell.transitions:
                 self.measure(cell, cell.q)
             else:
                 cell.q += residual
 
     def measure(self, cell, q):
         """Q and plane of the targets; tallies of them, minus the plane, per quarter of each side and quadrant of each
-        pair; of what they are above their rivals, per half."""
+        pair; of what they are above their alternatives, per half."""
         cell.counts, cell.sums = {}, {}
-        targets = [e["t"] for e in cell.experiences]
+        targets = [e["t"] for e in cell.transitions]
         mean = sum(t - q for t in targets) / len(targets)
         cell.q = q + mean
         cell.squares = sum((t - q - mean) ** 2 for t in targets)
         if "slopes" not in self.disable:
             cell.mean, cell.slope = cell.centre(), cell.fit(targets, self.min_samples)
             cell.lowest, cell.highest = min(targets) - cell.q, max(targets) - cell.q
-        for e in cell.experiences:
+        for e in cell.transitions:
             quarters = cell.quarters(e)
             keys = [(d, quarter) for d, quarter in enumerate(quarters)]
             for s in range(cell.states):
@@ -287,12 +287,12 @@ class Agent:
                 cell.counts[key] = cell.counts.get(key, 0.0) + 1.0
                 cell.sums[key] = cell.sums.get(key, 0.0) + (e["t"] - cell.at(e["x"]))
             for d in range(cell.states):
-                key = "duel", d, quarters[d] // 2
+                key = "advantage", d, quarters[d] // 2
                 cell.counts[key] = cell.counts.get(key, 0.0) + 1.0
                 cell.sums[key] = cell.sums.get(key, 0.0) + e["u"]
-        lead = sum(e["u"] for e in cell.experiences) / len(targets)
-        cell.residuals = sum((e["t"] - cell.at(e["x"])) ** 2 for e in cell.experiences)
-        cell.leads = sum((e["u"] - lead) ** 2 for e in cell.experiences)
+        lead = sum(e["u"] for e in cell.transitions) / len(targets)
+        cell.residuals = sum((e["t"] - cell.at(e["x"])) ** 2 for e in cell.transitions)
+        cell.leads = sum((e["u"] - lead) ** 2 for e in cell.transitions)
 
     # Splitting
 
@@ -300,14 +300,14 @@ class Agent:
         """The spread: of what is lost against the best action, and of targets within cells."""
         losses = []
         for cell in self.cells:
-            if cell.experiences:
+            if cell.transitions:
                 volume = math.prod(hi - lo for lo, hi in zip(cell.low, cell.high, strict=True))
-                losses.append((volume, cell.q - self.policy[cell.box()].q, cell.squares / len(cell.experiences)))
+                losses.append((volume, cell.q - self.policy[cell.box()].q, cell.squares / len(cell.transitions)))
         weight = sum(volume for volume, _, _ in losses)
         mean = sum(volume * loss for volume, loss, _ in losses) / weight
         scatter = sum(volume * ((loss - mean) ** 2 + within) for volume, loss, within in losses)
         spread = math.sqrt(scatter / weight)
-        largest = max(abs(cell.q) for cell in self.cells if cell.experiences)
+        largest = max(abs(cell.q) for cell in self.cells if cell.transitions)
         return spread if spread > 1e-12 * largest else 0.0
 
     def contrast(self, cell, first, second, squares=None):
@@ -331,7 +331,7 @@ class Agent:
                     yield d, self.contrast(cell, [(d, 0), (d, 3)], [(d, 1), (d, 2)])
         if "advantage" not in self.disable:
             for d in range(cell.states):
-                yield d, self.contrast(cell, [("duel", d, 0)], [("duel", d, 1)], cell.leads)
+                yield d, self.contrast(cell, [("advantage", d, 0)], [("advantage", d, 1)], cell.leads)
         for s in range(cell.states):
             for d in range(cell.states, self.sides):
                 corners = [(s, d, row, column) for row in (0, 1) for column in (0, 1)]
@@ -340,10 +340,10 @@ class Agent:
                     yield s, self.contrast(cell, [corners[0], corners[3]], [corners[1], corners[2]])
 
     def side(self, cell):
-        n = len(cell.experiences)
+        n = len(cell.transitions)
         if n < 4 * self.min_samples or not self.spread > 0.0:
             return None
-        relevant = (self.tolerance * self.spread * len(self.memory) ** 0.5 / n) ** 2
+        relevant = (self.tolerance * self.spread * len(self.buffer) ** 0.5 / n) ** 2
         best, side = self.z_threshold * self.z_threshold, None
         for d, result in self.contrasts(cell):
             if result is not None and result[1] > best and result[0] > relevant:
@@ -353,30 +353,30 @@ class Agent:
     def promising(self, cell):
         if "optimism" in self.disable:
             return True
-        return sum(e["t"] >= self.value(e["x"]) for e in cell.experiences) >= self.min_samples
+        return sum(e["t"] >= self.value(e["x"]) for e in cell.transitions) >= self.min_samples
 
     def halve(self, cell, side):
         if side < cell.states:
             side = self.cut.setdefault(cell.box(), side)
         upper = Cell(cell.low[:], cell.high[:], cell.states, cell.choice, self.number())
         parts = (
-            [e for e in cell.experiences if cell.quarters(e)[side] < 2],
-            [e for e in cell.experiences if cell.quarters(e)[side] >= 2],
+            [e for e in cell.transitions if cell.quarters(e)[side] < 2],
+            [e for e in cell.transitions if cell.quarters(e)[side] >= 2],
         )
         upper.low[side] = cell.high[side] = 0.5 * (cell.low[side] + cell.high[side])
         cell.filed = self.number()
         q = upper.q = cell.q
         upper.mean, upper.slope, upper.lowest, upper.highest = cell.mean, cell.slope, cell.lowest, cell.highest
-        for half, experiences in zip((cell, upper), parts, strict=True):
-            half.experiences = experiences
-            if experiences:  # an empty half keeps Q and plane
+        for half, transitions in zip((cell, upper), parts, strict=True):
+            half.transitions = transitions
+            if transitions:  # an empty half keeps Q and plane
                 self.measure(half, q)
         upper.depth = cell.depth = cell.depth + 1
         upper.level = cell.level = cell.level + (side < cell.states)
         self.cells.append(upper)
 
-    def revise(self):
-        sums = [e["r"] if e["ended"] else e["r"] / (1.0 - self.discount) for e in self.memory]
+    def update(self):
+        sums = [e["r"] if e["ended"] else e["r"] / (1.0 - self.discount) for e in self.buffer]
         self.least, self.most = min([self.least, *sums]), max([self.most, *sums])
         if "planning" not in self.disable:
             self.plan()
@@ -402,7 +402,7 @@ def halves(box, side):
 DEFAULTS = {"exploration": 0.25, "z_threshold": 3.0, "tolerance": 0.1, "min_samples": 4, "disable": ()}
 
 
-def spaql(problem, *, iterations, seed, choices=None, growth=0.25, buffer_size=1_000_000, discount=None, **rules):
+def tessera(problem, *, iterations, seed, choices=None, growth=0.25, buffer_size=1_000_000, discount=None, **rules):
     """The agent after so many episodes, and one dictionary per episode."""
     discount = 1.0 - 1.0 / problem.horizon if discount is None else discount
     learner = Agent(problem, choices, discount=discount, **DEFAULTS | rules)
@@ -410,18 +410,18 @@ def spaql(problem, *, iterations, seed, choices=None, growth=0.25, buffer_size=1
     due, history, training = 4 * learner.min_samples, [], 0
 
     def later():
-        return len(learner.memory) + max(4 * learner.min_samples, int(growth * len(learner.memory)))
+        return len(learner.buffer) + max(4 * learner.min_samples, int(growth * len(learner.buffer)))
 
-    revised = 0  # experiences that are left of those that the last revision saw
+    updated = 0  # transitions that are left of those that the last update saw
     for _ in range(iterations):
         before = len(learner.cells)
-        full = len(learner.memory) + problem.horizon > buffer_size
-        if len(learner.memory) >= due or (full and len(learner.memory) > revised):
-            learner.revise()
-            due, revised = later(), len(learner.memory)
+        full = len(learner.buffer) + problem.horizon > buffer_size
+        if len(learner.buffer) >= due or (full and len(learner.buffer) > updated):
+            learner.update()
+            due, updated = later(), len(learner.buffer)
         if full:
-            learner.forget()
-            due, revised = later(), len(learner.memory)
+            learner.drop_half()
+            due, updated = later(), len(learner.buffer)
         score, steps = learner.episode(random, world)
         arms, training = len(learner.cells), training + steps
         history.append({"score": score, "best": score, "cells": arms, "splits": arms - before})
