@@ -1,4 +1,4 @@
-"""The demonstration of `make demo`: SPAQL, AQL and Random on oil discovery (Laplace survey, lambda 10)."""
+"""The demonstration of `make demo`: Tessera, AQL and Random on oil discovery (Laplace survey, lambda 10)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCALING = {"aql": 1.75}
 def demonstrate(
     folder: str | os.PathLike[str], *, iterations: int = ITERATIONS, seed: int = 0, progress_bar: bool | None = None
 ) -> tuple[list[summary.Summary], list[Path]]:
-    """Train the three agents, and write the learning curves and SPAQL's partition; the results and the files."""
+    """Train the three agents and write learning curves and Tessera's partition; return summaries and files."""
     path = atomic_io.check_folder(folder)
     problem = oil(survey="laplace", sharpness=10.0)
     summaries = []

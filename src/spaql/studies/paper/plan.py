@@ -130,32 +130,18 @@ def choose_settings(names: Iterable[str] | None) -> tuple[Setting, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of the study, and its groups of runs.
-
-    Attributes
-    ----------
-    settings, scalings
-        Problems, and values of xi.
-    agents, fewer
-        Agents of each group, and of the groups that choose a scaling or measure the bias, by problem name.
-    seed
-        Of everything.
-    episodes
-        New episodes that evaluate an agent.
-    points, moments, moment_episodes, frames
-        Points of learning curves; evaluations during training, and their episodes; pictures of a growing partition.
-    """
+    """The size of the study, and its groups of runs; `fewer` agents choose a scaling or measure the bias."""
 
     settings: tuple[Setting, ...]
     scalings: tuple[float, ...]
-    agents: Mapping[str, int]
+    agents: Mapping[str, int]  # of each group, by problem
     fewer: Mapping[str, int]
     seed: int = 0
-    episodes: int = 2000
-    points: int = 80
-    moments: int = 20
+    episodes: int = 2000  # new ones, that evaluate an agent
+    points: int = 80  # of learning curves
+    moments: int = 20  # of evaluations during training
     moment_episodes: int = 100
-    frames: int = 36
+    frames: int = 36  # of a growing partition
 
     def __post_init__(self) -> None:
         for count in (*self.agents.values(), *self.fewer.values()):
