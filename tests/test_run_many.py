@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,6 +14,7 @@ import pytest
 from spaql.errors import EngineError, ParameterError, StudyError
 from spaql.runner.engines import Processes, Threads, make_engine
 from spaql.runner.engines.engine import Engine, Lost, Outcome, attempt
+from spaql.runner.engines.protocol import encode, write_frame
 from spaql.runner.record import Failure, Record
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run
@@ -350,6 +353,19 @@ def test_processes_end_with_their_engine(store):
     with engine:
         children = [child.process for child in engine._children]
     assert all(child.poll() is not None for child in children)
+
+
+@pytest.mark.compiled_only
+def test_a_worker_whose_parent_is_gone_ends_without_a_word():
+    script = "from spaql.runner.engines.processes import serve; serve()"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    worker = subprocess.Popen([sys.executable, "-W", "ignore", "-c", script], start_new_session=True, **pipes)
+    worker.stdout.close()  # nobody reads its answers
+    write_frame(worker.stdin, encode({"paths": [], "algorithms": []}))
+    assert worker.stderr.read() == b""
+    assert worker.wait() != 1
+    worker.stdin.close()
+    worker.stderr.close()
 
 
 def test_a_worker_that_cannot_begin(store, monkeypatch):

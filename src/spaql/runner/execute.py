@@ -15,22 +15,14 @@ from spaql.gym.resolve import resolve_problem
 from spaql.runner.record import Record
 from spaql.runner.run_spec import Run, problem_of
 
+_MOMENT = [("iteration", np.int32), ("step", np.int32)]
+_SIDES = ("state_low", "state_high", "action_low", "action_high")
 #: a cell of one time step's partition at one iteration
 FRAME = np.dtype(
-    [
-        ("iteration", np.int32),
-        ("step", np.int32),
-        ("state_low", np.float64),
-        ("state_high", np.float64),
-        ("action_low", np.float64),
-        ("action_high", np.float64),
-        ("q", np.float64),
-        ("visits", np.int32),
-        ("depth", np.int32),
-    ]
+    [*_MOMENT, *((name, np.float64) for name in (*_SIDES, "q")), ("visits", np.int32), ("depth", np.int32)]
 )
 #: from which state on the greedy policy plays which of these cells
-POLICY = np.dtype([("iteration", np.int32), ("step", np.int32), ("from", np.float64), ("cell", np.int32)])
+POLICY = np.dtype([*_MOMENT, ("from", np.float64), ("cell", np.int32)])
 
 
 def make_agent(run: Run) -> Agent:
@@ -157,7 +149,7 @@ def _portray(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void
     cells = agent.cells().at(step)
     frame = np.zeros(len(cells), FRAME)
     frame["iteration"], frame["step"] = agent.iterations, step
-    for name in ("state_low", "state_high", "action_low", "action_high"):
+    for name in _SIDES:
         frame[name] = getattr(cells, name)[:, 0]
     for name in ("q", "visits", "depth"):
         frame[name] = getattr(cells, name)

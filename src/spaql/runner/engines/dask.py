@@ -260,7 +260,7 @@ class Dask(Engine):
 
     def submit(self, chunk: Sequence[Run]) -> None:
         """Send a chunk, or keep it until there is a scheduler to send it to."""
-        self._call(self._begin, list(chunk))
+        self._call(lambda: self._follow(self._perform(list(chunk))))
 
     def collect(self, timeout: float) -> list[Outcome]:
         """Return outcomes; what happens to the cluster is reported meanwhile."""
@@ -306,20 +306,17 @@ class Dask(Engine):
             self._thread.join(_GOODBYE)
             self._thread = None
 
-    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
+    def _call(self, function: Callable[[], object]) -> None:
         """Call a function in the thread that holds the connection, where there still is one."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(function, *arguments)
+                self._loop.call_soon_threadsafe(function)
 
     # The rest is done by the thread that holds the connection.
 
     def _live(self) -> None:
         with _quiet():
-            try:
-                asyncio.run(self._attend())
-            finally:
-                self._ready.set()
+            asyncio.run(self._attend())
 
     async def _attend(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -441,9 +438,6 @@ class Dask(Engine):
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _begin(self, chunk: Sequence[Run]) -> None:
-        self._follow(self._perform(chunk))
 
     async def _perform(self, chunk: Sequence[Run]) -> None:
         """Send a chunk and wait for its answer."""
