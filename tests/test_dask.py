@@ -45,16 +45,16 @@ def made(runs, address, **settings):
     return make_engine("dask", runs, address=address, **settings)
 
 
-class Said(Dask):
-    """Keeps what it says, and may be told to do something where it says it."""
+class Recorder(Dask):
+    """Keeps the sentences that it reports, and calls a function with each."""
 
-    def __init__(self, address, hear=lambda sentence: None, isolated=False, timeout=None, algorithms=()):
+    def __init__(self, address, listen=lambda sentence: None, isolated=False, timeout=None, algorithms=()):
         super().__init__(address, workers=None, timeout=timeout, algorithms=algorithms, isolated=isolated)
-        self.said, self.hear = [], hear
+        self.sentences, self.listen = [], listen
 
     def report(self, sentence):
-        self.said.append(sentence)
-        self.hear(sentence)
+        self.sentences.append(sentence)
+        self.listen(sentence)
 
 
 # A cluster, and what may happen to it ----------------------------------------------------------------------------
@@ -64,23 +64,23 @@ class Said(Dask):
 def test_a_worker_and_then_the_scheduler_are_killed_and_the_store_is_that_of_threads(dask, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_ALONE", 0.3)
 
-    def hear(sentence):
+    def listen(sentence):
         dask.start(workers=int(sentence.startswith("waits for workers")))
 
-    engine, done = Said(dask.address, hear), []
+    engine, done = Recorder(dask.address, listen), []
 
     def finished(each):
         done.append(each.id)
         if len(done) == 6:
             dask.kill_worker(0)
         if len(done) == 15:
-            assert not engine.said  # the other one did them
+            assert not engine.sentences  # the other one did them
             dask.kill_scheduler()
 
     with Store(tmp_path / "dask.sqlite", code="test") as store:
         tally = run_many(RUNS, store, engine, finished=finished)
         assert (tally.done, tally.failed, store.progress["engine"]) == (40, 0, "dask")
-    lost, back, waits = (sentence.partition(" at ")[0] for sentence in engine.said)
+    lost, back, waits = (sentence.partition(" at ")[0] for sentence in engine.sentences)
     assert (lost, back, waits) == ("lost the scheduler", "found the scheduler again; goes on", "waits for workers")
     with Store(tmp_path / "threads.sqlite", code="test") as store:
         run_many(RUNS, store, Threads(2))
@@ -93,30 +93,30 @@ def test_whatever_an_environment_does_on_a_cluster_the_others_go_on(dask, tmp_pa
     bad = {how: foreign(how=how, always=True, algorithm="random") for how in ("hangs", "raises", "exits")}
     runs = [*bad.values(), *[foreign(seed, algorithm="random") for seed in range(4)]]
     with Store(tmp_path / "runs.sqlite", code="test") as store:
-        tally = run_many(runs, store, Said(dask.address, isolated=True, timeout=4.0))
+        tally = run_many(runs, store, Recorder(dask.address, isolated=True, timeout=4.0))
         assert (tally.done, tally.failed) == (4, 3)
         failures = store.failures()
-    told = {how: failures[each.id][1] for how, each in bad.items()}
-    assert told["raises"].kind == "error"
-    assert "RuntimeError: the pump broke (unreliable.py, line" in told["raises"].message
-    assert told["exits"] == Failure("killed", "its process exited with code 3; it was tried 3 times", 3)
-    assert told["hangs"] == Failure("time-out", "it took longer than 4 s")
+    reported = {how: failures[each.id][1] for how, each in bad.items()}
+    assert reported["raises"].kind == "error"
+    assert "RuntimeError: the pump broke (unreliable.py, line" in reported["raises"].message
+    assert reported["exits"] == Failure("killed", "its process exited with code 3; it was tried 3 times", 3)
+    assert reported["hangs"] == Failure("time-out", "it took longer than 4 s")
     assert dask.workers[0].poll() is None
 
 
 @pytest.mark.compiled_only
 def test_a_run_that_overstays_its_time_and_one_that_nobody_waits_for(dask):
     long = run(iterations=500_000_000)
-    with Said(dask.address, timeout=4.0, algorithms=["spaql"]) as engine:
+    with Recorder(dask.address, timeout=4.0, algorithms=["spaql"]) as engine:
         engine.submit([long, run(1)])
-        found = []
-        until(lambda: found.extend(engine.collect(0.1)) or len(found) == 2)
-        assert found[0].result == Failure("time-out", "it took longer than 4 s")
-        assert isinstance(found[1].result, Record)
-    with Said(dask.address) as engine:
+        outcomes = []
+        until(lambda: outcomes.extend(engine.collect(0.1)) or len(outcomes) == 2)
+        assert outcomes[0].result == Failure("time-out", "it took longer than 4 s")
+        assert isinstance(outcomes[1].result, Record)
+    with Recorder(dask.address) as engine:
         engine.submit([long])
         assert engine.collect(0.5) == []
-    with Said(dask.address) as engine:  # it was stopped there, too, or this would wait for ever
+    with Recorder(dask.address) as engine:  # it was stopped there, too, or this would wait for ever
         engine.submit([run(2)])
         until(lambda: engine.collect(0.1))
 
@@ -139,7 +139,7 @@ def test_a_scheduler_that_does_not_come_back(tmp_path, monkeypatch):
     alone = Cluster(tmp_path, workers=0)
     try:
         with Store(tmp_path / "runs.sqlite", code="test") as store:
-            engine = Said(alone.address)
+            engine = Recorder(alone.address)
             before = engine.submit
             monkeypatch.setattr(engine, "submit", lambda chunk: before(chunk) or alone.kill_scheduler())
             with pytest.raises(EngineError, match=r"did not come back; finished runs are kept, and the same command"):
@@ -151,12 +151,12 @@ def test_a_scheduler_that_does_not_come_back(tmp_path, monkeypatch):
 @pytest.mark.compiled_only
 def test_a_cluster_of_this_machine(tmp_path):
     runs = [run(seed, points=2) for seed in range(4)]
-    found = []
+    dumps = []
     for number, where in enumerate((Threads(1), made(runs, None, workers=1))):
         with Store(tmp_path / f"{number}.sqlite", code="test") as store:
             assert run_many(runs, store, where).done == 4
-        found.append(dump(tmp_path / f"{number}.sqlite"))
-    assert found[0] == found[1]
+        dumps.append(dump(tmp_path / f"{number}.sqlite"))
+    assert dumps[0] == dumps[1]
     until(lambda: not [thread for thread in threading.enumerate() if thread.name == "spaql dask"])
 
 
@@ -317,7 +317,7 @@ def test_a_task_that_always_fails_is_a_failure_and_not_tried_for_ever(tmp_path, 
     monkeypatch.setattr(Dask, "_watch", watch)
     monkeypatch.setattr(cluster, "_close", lambda client: asyncio.sleep(0))
     with Store(tmp_path / "runs.sqlite", code="test") as store:
-        tally = run_many([run(0), run(1)], store, Said("tcp://10.0.0.1:8786"))
+        tally = run_many([run(0), run(1)], store, Recorder("tcp://10.0.0.1:8786"))
         assert (tally.done, tally.failed) == (0, 2)
         for _, failure in store.failures().values():
             assert failure == Failure("error", "its task failed: TypeError: cannot be sent; it was tried 3 times", 3)
@@ -348,28 +348,28 @@ def orders(**changes):
 
 def test_a_chunk_as_bytes():
     runs = [run(1, points=3), run(2, parameters={"scaling": -1})]
-    said, [good, bad] = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(), runs)), runs)
-    assert said == {"worker": "nobody", "code": code_version()}
+    answer, [good, bad] = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(), runs)), runs)
+    assert answer == {"worker": "nobody", "code": code_version()}
     with Threads(1) as engine:
         engine.submit(runs)
-        found = []
-        until(lambda: found.extend(engine.collect(0.1)) or len(found) == 2)
+        outcomes = []
+        until(lambda: outcomes.extend(engine.collect(0.1)) or len(outcomes) == 2)
     assert good.run is runs[0]
-    assert good.result.scalars == found[0].result.scalars
+    assert good.result.scalars == outcomes[0].result.scalars
     assert {name: array.tobytes() for name, array in good.result.arrays.items()} == {
-        name: array.tobytes() for name, array in found[0].result.arrays.items()
+        name: array.tobytes() for name, array in outcomes[0].result.arrays.items()
     }
-    assert (bad.run, bad.result) == (runs[1], found[1].result)
+    assert (bad.run, bad.result) == (runs[1], outcomes[1].result)
 
 
 def test_a_chunk_for_other_code_is_not_done():
-    said, outcomes = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(code="other"), [run()])), [run()])
-    assert (said["code"], outcomes) == (code_version(), [])
+    answer, outcomes = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(code="other"), [run()])), [run()])
+    assert (answer["code"], outcomes) == (code_version(), [])
 
 
 def test_an_answer_that_is_empty_is_a_run_to_do_again():
-    said, [outcome] = cluster.decode_answer(b"", [run()])
-    assert (said, outcome.result) == ({}, Lost())
+    answer, [outcome] = cluster.decode_answer(b"", [run()])
+    assert (answer, outcome.result) == ({}, Lost())
 
 
 def test_a_worker_whose_processes_cannot_begin(monkeypatch):
@@ -385,10 +385,10 @@ def test_a_task_that_dask_gives_up():
     assert lost.result == Failure("killed", "its worker died, 4 times", 4)
     outcomes = asyncio.run(engine._judge([run(0), run(1)], error))
     assert [each.result for each in outcomes] == [Lost(alone=True)] * 2
-    said = str(asyncio.run(engine._judge([run()], EngineError("3 processes ended"))))
-    assert said.startswith("dask: a worker could not begin: 3 processes ended; finished runs are kept")
-    said = str(asyncio.run(engine._judge([run()], KeyError("x"))))
-    assert said.startswith("dask: a worker failed: KeyError: 'x'; finished runs are kept")
+    message = str(asyncio.run(engine._judge([run()], EngineError("3 processes ended"))))
+    assert message.startswith("dask: a worker could not begin: 3 processes ended; finished runs are kept")
+    message = str(asyncio.run(engine._judge([run()], KeyError("x"))))
+    assert message.startswith("dask: a worker failed: KeyError: 'x'; finished runs are kept")
 
 
 @pytest.mark.parametrize("place", ["scheduler", "worker"])
@@ -403,9 +403,11 @@ def test_a_place_without_spaql(place):
 
     engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
     engine._client = Client()
-    said = str(asyncio.run(engine._judge([run()], ModuleNotFoundError("No module named 'spaql'"))))
+    message = str(asyncio.run(engine._judge([run()], ModuleNotFoundError("No module named 'spaql'"))))
     where = {"scheduler": "the scheduler", "worker": "the worker tcp://10.0.0.7:1"}[place]
-    assert said.startswith(f"dask: {where} cannot load spaql (ModuleNotFoundError: No module named 'spaql'); install")
+    assert message.startswith(
+        f"dask: {where} cannot load spaql (ModuleNotFoundError: No module named 'spaql'); install"
+    )
 
 
 def test_many_workers_ask_for_work_less_often():

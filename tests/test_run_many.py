@@ -40,9 +40,9 @@ def store(tmp_path):
 
 
 def contents(store, runs):
-    found = store.scalars(each.id for each in runs)
+    scalars = store.scalars(each.id for each in runs)
     arrays = [{name: array.tolist() for name, array in store.arrays(each.id).items()} for each in runs]
-    return [found.get(each.id) for each in runs], arrays
+    return [scalars.get(each.id) for each in runs], arrays
 
 
 def all_threads_ended():
@@ -80,14 +80,14 @@ def test_a_loss_that_may_be_the_fault_of_the_run_is_limited(store):
 @pytest.mark.compiled_only
 def test_every_engine_stores_the_same(tmp_path):
     runs = [run(seed, points=4) for seed in range(12)] + [foreign(seed) for seed in range(4)]
-    found = []
+    stored = []
     for number, each in enumerate((Threads(1), Threads(3), Processes(2))):
         with Store(tmp_path / f"{number}.sqlite", code="test") as store:
             tally = run_many(runs, store, each)
             assert (tally.total, tally.done, tally.failed) == (16, 16, 0)
-            found.append(contents(store, runs))
-    assert found[0] == found[1] == found[2]
-    assert None not in found[0][0]
+            stored.append(contents(store, runs))
+    assert stored[0] == stored[1] == stored[2]
+    assert None not in stored[0][0]
 
 
 def test_only_what_is_missing_is_done(store):
@@ -104,10 +104,10 @@ def test_only_what_is_missing_is_done(store):
 def test_a_run_that_fails_is_kept_with_its_message_and_the_others_go_on(store):
     runs = [run(seed) for seed in range(6)]
     runs.insert(3, run(seed=33, parameters={"scaling": -1.0}))
-    told = []
-    tally = run_many(runs, store, Threads(2), failed=lambda each, failure: told.append((each.seed, failure.message)))
+    failed = []
+    tally = run_many(runs, store, Threads(2), failed=lambda each, failure: failed.append((each.seed, failure.message)))
     assert (tally.done, tally.failed) == (6, 1)
-    [(seed, message)] = told
+    [(seed, message)] = failed
     assert seed == 33
     assert message.startswith("scaling: ")
     [(specification, failure)] = store.failures().values()
@@ -191,10 +191,10 @@ def test_what_came_back_with_the_run_that_stopped_it_is_kept(store):
         window = 100
 
         def collect(self, timeout):
-            found = []
+            outcomes = []
             while self.chunks:
-                found += super().collect(timeout)
-            return found
+                outcomes += super().collect(timeout)
+            return outcomes
 
     engine = AtOnce(lambda each, chunk: None)
     with pytest.raises(KeyboardInterrupt):
@@ -224,11 +224,17 @@ def test_whatever_a_run_raises_in_a_thread_is_a_failure_in_one_line(store, monke
         assert len(failure.message) <= 500
 
 
-def test_what_is_said_of_progress(store):
+def test_progress_is_stored(store):
     run_many([run(seed) for seed in range(3)], store, Threads(2))
-    said = store.progress
-    assert (said["state"], said["total"], said["done"], said["failed"], said["running"]) == ("finished", 3, 3, 0, 0)
-    assert (said["engine"], said["workers"], said["seconds_left"]) == ("threads", 2, 0.0)
+    progress = store.progress
+    assert (progress["state"], progress["total"], progress["done"], progress["failed"], progress["running"]) == (
+        "finished",
+        3,
+        3,
+        0,
+        0,
+    )
+    assert (progress["engine"], progress["workers"], progress["seconds_left"]) == ("threads", 2, 0.0)
 
 
 def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
@@ -243,7 +249,7 @@ def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
 
 
 class Forgetful(Engine):
-    """Does runs where it is asked for results; loses some of them, and says some twice."""
+    """Does runs where it is asked for results; loses some of them, and reports some twice."""
 
     name, chunk_seconds, workers = "forgetful", 1e9, 3
 
@@ -310,17 +316,17 @@ def test_whatever_an_environment_does_the_others_go_on(store):
     tally = run_many(runs, store, Processes(2, timeout=4.0, algorithms=["random"]))
     assert (tally.done, tally.failed) == (6, 7)
     failures = store.failures()
-    told = {how: failures[each.id][1] for how, each in bad.items()}
-    assert told["raises"].kind == "error"
-    assert "RuntimeError: the pump broke (unreliable.py, line" in told["raises"].message
-    assert told["exits"] == Failure("killed", "its process exited with code 3; it was tried 3 times", 3)
-    assert told["leaves"] == Failure("error", "it asked the interpreter to exit (4)")
-    assert told["killed"].kind == "killed"
-    assert "ended by SIGKILL" in told["killed"].message
-    assert told["nan"].kind == "error"
-    assert "gave the reward nan" in told["nan"].message
-    assert told["memory"] == Failure("memory", "not enough memory")
-    assert told["hangs"] == Failure("time-out", "it took longer than 4 s")
+    reported = {how: failures[each.id][1] for how, each in bad.items()}
+    assert reported["raises"].kind == "error"
+    assert "RuntimeError: the pump broke (unreliable.py, line" in reported["raises"].message
+    assert reported["exits"] == Failure("killed", "its process exited with code 3; it was tried 3 times", 3)
+    assert reported["leaves"] == Failure("error", "it asked the interpreter to exit (4)")
+    assert reported["killed"].kind == "killed"
+    assert "ended by SIGKILL" in reported["killed"].message
+    assert reported["nan"].kind == "error"
+    assert "gave the reward nan" in reported["nan"].message
+    assert reported["memory"] == Failure("memory", "not enough memory")
+    assert reported["hangs"] == Failure("time-out", "it took longer than 4 s")
 
 
 @pytest.mark.compiled_only
@@ -377,7 +383,7 @@ def test_a_worker_that_cannot_begin(store, monkeypatch):
         run_many([run()], store, Processes(1))
 
 
-# Threads that do not hear ------------------------------------------------------------------------------------------
+# Threads that do not respond ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["learns", "hangs"])

@@ -186,22 +186,22 @@ def test_one_flipped_bit_is_told_or_does_no_harm(tmp_path):
         expected = store.scalars(keys), {key: store.arrays(key)["x"].tolist() for key in keys}
     whole = path.read_bytes()
     random = np.random.default_rng(0)
-    told = 0
+    refused = 0
     for _ in range(300):
         data = bytearray(whole)
         data[random.integers(len(data))] ^= 1 << random.integers(8)
         path.write_bytes(data)
         try:
             with Store(path, code=CODE) as store:
-                found = store.scalars(keys), {key: store.arrays(key) for key in keys}
+                content = store.scalars(keys), {key: store.arrays(key) for key in keys}
         except StoreError:
-            told += 1
+            refused += 1
             continue
         finally:
             for beside in tmp_path.glob("runs.sqlite-*"):
                 beside.unlink()
-        for key, scalars in found[0].items():  # a run may be missing, and is then done again; it is never another
+        for key, scalars in content[0].items():  # a run may be missing, and is then done again; it is never another
             assert scalars == expected[0][key]
-        for key, arrays in found[1].items():
+        for key, arrays in content[1].items():
             assert all(array.tolist() == expected[1][key] for array in arrays.values())
-    assert told > 20
+    assert refused > 20

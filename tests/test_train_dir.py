@@ -85,9 +85,9 @@ STUDIES = {
 @pytest.mark.parametrize("study", STUDIES if SOAK else ["published on ambulance", "spaql on CartPole-v1"])
 def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bytes(tmp_path, study):
     call = [sys.executable, "-W", "ignore", "-c", KILLING, str(tmp_path), str(KILLS), *STUDIES[study]]
-    told = subprocess.run(call, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr[-2000:]
-    print(told.stdout)
+    process = subprocess.run(call, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-2000:]
+    print(process.stdout)
 
 
 def train(*words):

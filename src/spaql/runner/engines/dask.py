@@ -164,12 +164,14 @@ def _perform_isolated(orders: Orders, runs: Sequence[Run], stopped: Callable[[],
         engine.start()
     results: dict[str, Result] = {}
     try:
-        engine.submit(runs)
-        while len(results) < len({run.id for run in runs}):
-            if stopped():
-                raise Stopped
-            for outcome in engine.collect(_POLL):
-                results.setdefault(outcome.run.id, outcome.result)  # the first report counts
+        while all(isinstance(result, Lost) for result in results.values()):  # no run has begun: the process died first
+            results.clear()
+            engine.submit(runs)
+            while any(run.id not in results for run in runs):
+                if stopped():
+                    raise Stopped
+                for outcome in engine.collect(_POLL):
+                    results.setdefault(outcome.run.id, outcome.result)  # the first report counts
     except BaseException:
         engine.close()
         raise
