@@ -514,7 +514,7 @@ def test_a_move_that_tells_nothing_is_an_interrupt():
 
 def test_learning_in_another_thread():
     agents = [spaql.Tessera(Toy(), horizon=6, seed=seed) for seed in (1, 1)]
-    thread = threading.Thread(target=agents[0].learn, args=(30,))
+    thread = threading.Thread(target=agents[0].learn, kwargs={"iterations": 30})
     thread.start()
     thread.join()
     agents[1].learn(iterations=30)

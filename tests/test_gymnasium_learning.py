@@ -119,8 +119,8 @@ def test_the_unit_of_rewards_changes_nothing_for_spaql(scale):
         env = Chase(unit)
         agents.append(spaql.Tessera(env, seed=0, horizon=20, warm_up=100).learn(iterations=60))
     np.testing.assert_array_equal(agents[0].history["score"] * factor, agents[1].history["score"])
-    np.testing.assert_array_equal(agents[0].cells().state_low, agents[1].partition.state_low)
-    np.testing.assert_array_equal(agents[0].cells().q * factor, agents[1].partition.q)
+    np.testing.assert_array_equal(agents[0].cells().state_low, agents[1].cells().state_low)
+    np.testing.assert_array_equal(agents[0].cells().q * factor, agents[1].cells().q)
 
 
 def test_spaql_does_much_better_than_random():

@@ -35,7 +35,7 @@ def test_ids_instances_and_factories_are_the_same_environment():
     ("environment", "says"),
     [
         ("Nowhere-v0", "environment: 'Nowhere-v0' cannot be made: Environment `Nowhere` doesn't exist"),
-        ("no_such_module:Thing-v0", "environment: 'no_such_module:Thing-v0' cannot be made: No module named"),
+        ("no_such_module:Thing-v0", "problem 'no_such_module:Thing-v0': there is no module 'no_such_module' here"),
         ("CartPole-v99", "environment: 'CartPole-v99' cannot be made"),
         (None, "problem: expected a spaql Problem"),
         (3, "problem: expected a spaql Problem"),

@@ -185,7 +185,7 @@ def test_spaces_that_cannot_be_seen_are_refused(space, says, agent):
 def parts_of_the_unit_interval(space):
     """Where the whole numbers of a space of one number are seen, and how many it has."""
     numbers = np.arange(int(space.low[0]), int(space.high[0]) + 1)
-    points, _ = GymnasiumProblem(Toy(space)).observed(numbers[:, None])
+    points, _ = GymnasiumProblem(Toy(space)).encode(numbers[:, None])
     return points.ravel(), len(numbers)
 
 

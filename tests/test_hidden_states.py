@@ -239,8 +239,6 @@ def test_all_of_it_works_without_the_compiler(tmp_path):
     code = """
 import numpy as np, spaql, sys
 
-SLOW = config.DISABLE_JIT
-
 for name in ("cartpole", "mountaincar", "mountaincar-continuous", "acrobot", "pendulum"):
     problem = spaql.problems.PROBLEMS[name](horizon=5)
     agent = spaql.Tessera(problem, seed=0).learn(iterations=3)

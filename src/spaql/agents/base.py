@@ -9,6 +9,7 @@ import inspect
 import os
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -40,6 +41,17 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
 
     return resolve_problem(problem, seed=seed, **environment)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What the user gave as the problem, for `set_params`; a copy of an agent shares it, as it may not be copyable."""
+
+    problem: Any
+    environment: dict[str, Any]
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class Agent(Readable):
@@ -74,7 +86,7 @@ class Agent(Readable):
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self._source = problem, environment
+        self._source = _Source(problem, environment)
         self.problem = _as_problem(problem, self.seed, environment).for_agent()
         self._history: list[NDArray[np.void]] = []
         self._evaluation: dict[str, Any] | None = None
@@ -110,7 +122,7 @@ class Agent(Readable):
                 raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
         if self.num_timesteps > self.problem.warm_up_steps:
             raise ParameterError(f"set_params: {type(self).__name__} has learned already; make a new agent instead")
-        problem, environment = self._source
+        problem, environment = self._source.problem, self._source.environment
         self.__init__(problem, **known | parameters, **environment)  # type: ignore[misc]
         return self
 

@@ -110,7 +110,7 @@ class ForeignAgent(Agent):
         if self._steps_taken:
             raise ParameterError(f"set_params: {self.cls.__name__} has learned already; make a new agent instead")
         changed = {**self.get_params(), **parameters}
-        problem, environment = self._source
+        problem, environment = self._source.problem, self._source.environment
         how = {"cls": self.cls, "name": self.name, "seed": changed.pop("seed"), "parameters": changed}
         self.__init__(problem, **how, **environment)  # type: ignore[misc]
         return self
