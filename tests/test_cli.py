@@ -227,6 +227,19 @@ def test_algorithms_and_problems_of_a_users_module(capsys, tmp_path, monkeypatch
     sys.modules.pop("own_module")
 
 
+def test_a_class_with_learn_and_predict_is_trained_evaluated_and_resumed(capsys, tmp_path):
+    words = ["--algorithm", "tabular_agent:TabularQ", "--bins", 6, "--timesteps", 500, "--episodes", 20]
+    code, out, _ = run(capsys, "train", "tabular_agent:make_oil", "--sharpness", 3, *words, "--out", tmp_path, "--json")
+    assert code == 0
+    result = json.loads(out)
+    assert (result["algorithm"], result["parameters"]["bins"], result["cells"]) == ("tabular_agent:TabularQ", 6, 0)
+    assert result["problem"] == "oil laplace 3"
+    assert not (tmp_path / "agent.spaql").exists()
+    code, out, err = run(capsys, "train", "--resume", tmp_path, "--json")
+    assert (code, json.loads(out)["evaluation"]) == (0, result["evaluation"])
+    assert "cannot be saved; training starts again" in err
+
+
 def test_a_background_process_is_told_of_ctrl_c_in_tests():
     """Started by a shell in the background, it ignores SIGINT, and so would what it starts."""
     code = "import conftest, signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"

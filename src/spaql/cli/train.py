@@ -183,6 +183,8 @@ def _resume(options: argparse.Namespace) -> int:
     agent: Any = folder.load_agent() or make_agent(run)
     length = _find_length(run)
     if not agent.iterations:
+        if not options.quiet and not agent.can_save:
+            say("agents of this class cannot be saved; training starts again")
         return _learn(options, agent, run, length, folder)
     [(name, total)] = length.items()
     done, least, unit = agent.iterations, 1, "iterations"
