@@ -116,7 +116,8 @@ def test_uncertainty_is_the_bonus_left(agent):
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_layer_can_be_plotted(box, oil, layer):
     for figure in (box.plot(layer=layer, action_dim=1, projection=layer in ("q", "visits")), oil.plot(layer=layer)):
-        (tiles,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection) and c.get_label() == "_cells")
+        cells = [c for c in figure.axes[0].collections if isinstance(c, PolyCollection) and c.get_label() == "_cells"]
+        (tiles,) = cells
         assert len(tiles.get_paths()) >= 2
 
 

@@ -56,6 +56,12 @@ class Level:
     look: str = ""
     colour: str = ""
 
+    def __post_init__(self) -> None:
+        if (self.low is None) != (self.high is None):
+            raise ValueError(f"level {self.name!r}: give both low and high, or neither")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"level {self.name!r}: low must not be above high")
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -112,8 +118,6 @@ def place(chart: Chart) -> list[Trace]:
         raise ValueError(f"chart '{chart.title}' has the x scale '{chart.x_scale}', not linear, log or category.")
     if not any(len(series.x) for series in chart.series):
         raise ValueError(f"chart '{chart.title}' is empty; at least one point is needed.")
-    for level in chart.levels:
-        _check_level(chart, level)
     names = {name: float(i) for i, name in enumerate(categories_of(chart))}
     return _dodge([_trace(chart, series, names) for series in chart.series], chart.x_scale)
 
@@ -146,13 +150,6 @@ def _numbers_along_x(chart: Chart, series: Series) -> Floats:
     return x
 
 
-def _check_level(chart: Chart, level: Level) -> None:
-    if (level.low is None) != (level.high is None):
-        raise ValueError(f"level '{level.name}' of chart '{chart.title}' needs both low and high, or neither.")
-    if level.low is not None and level.high is not None and level.low > level.high:
-        raise ValueError(f"level '{level.name}' of chart '{chart.title}' needs low <= high.")
-
-
 def _dodge(traces: list[Trace], scale: str) -> list[Trace]:
     """Move points of several series at one x sideways, by equal steps as the eye sees them, also on a log axis."""
     aside = [trace for trace in traces if trace.series.style == "points" and trace.x.size]
@@ -172,50 +169,17 @@ def _dodge(traces: list[Trace], scale: str) -> list[Trace]:
     return [moved.get(id(trace), trace) for trace in traces]
 
 
-def x_limits(chart: Chart, traces: Sequence[Trace]) -> tuple[float, float]:
-    """Return the range of the x axis."""
-    if chart.x_scale == "category":
-        return -0.6, len(categories_of(chart)) - 0.4
-    x = np.concatenate([trace.x for trace in traces])
-    margin = 0.03 if any(trace.series.style == "points" for trace in traces) else 0.0
-    if chart.x_scale == "linear":
-        return pad(x, margin)
-    low, high = pad(np.log10(x), margin)
-    return 10.0**low, 10.0**high
-
-
-def y_limits(chart: Chart, traces: Sequence[Trace]) -> tuple[float, float]:
-    """Return the range of the y axis, with some room so that no line lies on the frame."""
-    columns = [v for trace in traces for v in (trace.y, trace.low, trace.high) if v is not None]
-    levels = [v for level in chart.levels for v in (level.y, level.low, level.high) if v is not None]
-    return pad(np.concatenate([*columns, np.array(levels, dtype=np.float64)]), 0.05)
-
-
-def pad(values: Floats, margin: float) -> tuple[float, float]:
-    """Return the range of the finite values with a margin on both sides, as a share of it; never empty."""
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
-    largest = max(abs(low), abs(high))
-    room = margin * (high - low) if high - low > 1e-9 * largest else 0.1 * largest or 1.0
-    return low - room, high + room
-
-
 class Mosaic:
     """A partition of a plane into boxes: state along x, action along y.
 
     Parameters
     ----------
-    low, high
-        Corners of the cells, `[n, 2]`.
-    q
-        Value of each cell, `[n]`.
+    low, high, q
+        Corners `[n, 2]` and values `[n]` of the cells.
     visits, depth
         Number of updates and of halvings of each cell, `[n]`.
     policy
-        The greedy policy as a step function: `edges` `[m + 1]` increasing states and the cell played between each
-        two of them, `[m]` indices into the cells.
+        The greedy policy: `edges` `[m + 1]`, increasing states, and the index of the cell between each two, `[m]`.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from spaql.atomic_io import draft_file
-from spaql.viz.charts import Chart, Level, Mosaic, Trace, categories_of, look_key, looks_of, place, x_limits, y_limits
+from spaql.viz.charts import Chart, Level, Mosaic, Trace, categories_of, look_key, looks_of, place
 from spaql.viz.partition_plot import draw_mosaic
 from spaql.viz.style import GRID, INK, QUIET, Look
 
@@ -235,14 +235,13 @@ def _draw_chart(axes: Axes, chart: Chart, looks: Mapping[str, Look], sizes: _Siz
     traces, names = place(chart), categories_of(chart)
     if chart.x_scale == "log":
         axes.set_xscale("log")
-    axes.set_xlim(x_limits(chart, traces))
-    axes.set_ylim(y_limits(chart, traces))
-    axes.set_autoscale_on(False)
+    axes.margins(x=0.03 if any(series.style == "points" for series in chart.series) else 0.0, y=0.05)
     for trace in traces:
         _draw_trace(axes, trace, looks[look_key(trace.series)], sizes)
     for level in chart.levels:
         _draw_level(axes, level, looks[look_key(level)], sizes)
     if names:
+        axes.set_xlim(-0.6, len(names) - 0.4)
         axes.set_xticks(range(len(names)), names, parse_math=False, **_tilt(names, width, sizes.tick))
     else:
         set_ticks(axes.xaxis, sizes.ticks)

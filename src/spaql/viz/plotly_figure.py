@@ -6,13 +6,13 @@ a script exchanges them on the dark one (`spaql.viz.style.darken`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from spaql.viz.charts import Chart, Level, Trace, categories_of, look_key, place, to_plain, x_limits, y_limits
+from spaql.viz.charts import Chart, Level, Trace, categories_of, look_key, place, to_plain
 from spaql.viz.style import Look
 
 _DASHED = "5px,3px"
@@ -42,8 +42,8 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
         "levels": [to_plain([level.name, level.y, level.low, level.high]) for level in levels],
         "data": data,
         "layout": {
-            "xaxis": _x_axis(chart, traces),
-            "yaxis": {"title": {"text": _plain(chart.y_label)}, "range": to_plain(y_limits(chart, traces))},
+            "xaxis": _x_axis(chart),
+            "yaxis": {"title": {"text": _plain(chart.y_label)}},
             "shapes": shapes,
             "hovermode": "x unified" if unified else "closest",
         },
@@ -130,17 +130,16 @@ def _draw_level(level: Level, look: Look) -> list[dict[str, Any]]:
     return [{**across, "type": "rect", **ends, **fill}, line]
 
 
-def _x_axis(chart: Chart, traces: Sequence[Trace]) -> dict[str, Any]:
-    low, high = x_limits(chart, traces)
+def _x_axis(chart: Chart) -> dict[str, Any]:
     log = chart.x_scale == "log"
     axis: dict[str, Any] = {
         "title": {"text": _plain(chart.x_label)},
         "type": "log" if log else "linear",
-        "range": [float(np.log10(low)), float(np.log10(high))] if log else [low, high],
         "showgrid": log,
         "hoverformat": ",.6~r",
     }
     names = categories_of(chart)
     if names:
         axis |= {"tickvals": list(range(len(names))), "ticktext": [_plain(name) for name in names]}
+        axis["range"] = [-0.6, len(names) - 0.4]
     return axis

@@ -85,8 +85,7 @@ class PolicyView:
         for here in group_by_level(self._nodes["level"])[1:]:
             self.density[here] += self.density[parents[here]]
             self._roots[here] = self._roots[parents[here]]
-        #: the cell that decides at each node, `[nodes]`
-        self.chosen = find_greedy_cells(partition)
+        self.chosen = find_greedy_cells(partition)  # the cell that decides at each node, `[nodes]`
         self._leaves = np.flatnonzero(self._nodes["child"] == NONE)
         self._mass = (self.density * volumes)[self._leaves]  # visits in each leaf
 
