@@ -20,6 +20,12 @@ from spaql.studies.tune.racing import Objective, Scores
 from spaql.studies.tune.search_space import SearchSpace
 
 COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
+_BIAS = {1: "significant", 0: "within noise", -1: "negative: tuning was unlucky"}
+_VERDICT = {
+    1: "tuning helped",
+    0: "no significant difference, so tuning did not help",
+    -1: "the winner is worse than the defaults, so tuning did not help",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,31 +182,19 @@ class TuningResult:
             return [*lines, self.error]
         if self.evaluation is None or self.bias is None:
             return [*lines, "It is not evaluated on other seeds yet; its score in tuning is biased upwards."]
-        kind = (
-            "significant"
-            if self.bias.low > 0
-            else "negative: tuning was unlucky"
-            if self.bias.high < 0
-            else "within noise"
-        )
         lines.append(
             f"On {plan.evaluation_seeds} other seeds its evaluation is {self.evaluation}: a selection bias of "
-            f"{self.bias}, {kind}."
+            f"{self.bias}, {_BIAS[_sign(self.bias)]}."
         )
         return [*lines, self._summarize_gain(self.gains[-1])]
 
     def _summarize_gain(self, gain: Gain) -> str:
         if self.winner is self.default:
             return "No trial beat the default parameters: tuning did not help."
-        verdict = "no significant difference, so tuning did not help"
-        if gain.difference.low > 0:
-            verdict = "tuning helped"
-        elif gain.difference.high < 0:
-            verdict = "the winner is worse than the defaults, so tuning did not help"
         return (
             f"The evaluation of the defaults on as many seeds is {gain.default}, a difference of {gain.difference}: "
-            f"{verdict}. The probability that an agent of the winner scores above one of the defaults is "
-            f"{gain.probability_of_improvement:.0%}."
+            f"{_VERDICT[_sign(gain.difference)]}. The probability that an agent of the winner scores above "
+            f"one of the defaults is {gain.probability_of_improvement:.0%}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -231,6 +225,11 @@ class TuningResult:
                 for trial in self.trials
             ],
         }
+
+
+def _sign(estimate: Estimate) -> int:
+    """Return 1 or -1 where the interval of an estimate lies above or below zero, otherwise 0."""
+    return int(estimate.low > 0) - int(estimate.high < 0)
 
 
 def _improvement(ours: Scores, theirs: Scores) -> float:
