@@ -408,7 +408,7 @@ class Tessera(PartitionAgent):
         counts = np.zeros(5, np.int64)
         fill_array(counts, arrays["replay-counts"], "replay-counts")
         used = int(counts[USED])
-        if len(arrays["replay-facts"]) != used:
+        if len(arrays["replay-transitions"]) != used:
             raise ValueError("a replay buffer of another length")  # before room is made for it
         self._work.restore(select_prefix(arrays, "work-"), ranked=not counts[PENDING])
         self._work.ensure_room(_FIRST_ROOM, _FIRST_ROOM)
