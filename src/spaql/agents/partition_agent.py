@@ -94,14 +94,7 @@ class PartitionAgent(Agent):
     def _learn(
         self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
     ) -> None:
-        training.learn(
-            self,
-            iterations=iterations,
-            total_timesteps=total_timesteps,
-            callback=callback,
-            progress_bar=progress_bar,
-            history=self._history,
-        )
+        training.learn(self, total_timesteps, iterations, callback, progress_bar)
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from spaql.agents.callbacks import Callbacks, Watch
@@ -93,14 +92,12 @@ def prepare(agent: PartitionAgent, progress_bar: bool | None) -> None:
 
 def learn(
     agent: PartitionAgent,
-    *,
-    iterations: int | None,
     total_timesteps: int | None,
+    iterations: int | None,
     callback: Callbacks | None,
     progress_bar: bool | None,
-    history: list[NDArray[np.void]],
 ) -> None:
-    """Run iterations and append their rows to `history`, chunk by chunk.
+    """Run iterations and append their rows to the agent's history, chunk by chunk.
 
     With `total_timesteps` the run stops before the iteration that could pass it.  A chunk ends where a callback is due;
     the agent does not notice, as an iteration is never interrupted.  `progress_bar` None shows the bar only on a
@@ -130,7 +127,7 @@ def learn(
             finally:  # Ctrl-C is heard as the kernel returns; its finished iterations belong to the history
                 ran = agent._finished - before
                 if ran:
-                    history.append(rows[:ran])
+                    agent._history.append(rows[:ran])
             elapsed = time.perf_counter() - start
             done += ran
             bar.update(ran if by_iteration else agent.num_timesteps - steps)
