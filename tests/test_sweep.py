@@ -409,4 +409,4 @@ def test_the_paper_is_one_sweep_more(tmp_path, capsys):
         assert {row.id for row in first} == Sweep.from_dict(reduced).ids
         assert len(store) > 16
     assert main([*words, "--engine", "threads", "--threads", "2"]) == 2
-    assert "--threads: it is for runs in threads" in capsys.readouterr().err
+    assert "--threads: for runs in threads" in capsys.readouterr().err
