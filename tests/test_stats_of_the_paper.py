@@ -17,9 +17,9 @@ ROUNDING = 0.005  # the paper prints two places
 # Problem, iterations, agent, scaling, and the mean and 95% half-width that the paper prints at that scaling:
 # table 1 (oil, quadratic survey, lambda = 50) and table 2 (ambulance, Beta(5, 2), c = 0).
 CASES = {
-    "table 1, SPAQL": (lambda: oil(survey="quadratic", sharpness=50.0), 5000, spaql.Tessera.published, 0.1, 4.18, 0.03),
+    "table 1, SPAQL": (lambda: oil(survey="quadratic", sharpness=50.0), 5000, spaql.SPAQL, 0.1, 4.18, 0.03),
     "table 1, AQL": (lambda: oil(survey="quadratic", sharpness=50.0), 5000, spaql.AQL, 1.5, 4.19, 0.04),
-    "table 2, SPAQL": (lambda: ambulance(arrivals="beta", cost=0.0), 2000, spaql.Tessera.published, 0.1, 4.47, 0.01),
+    "table 2, SPAQL": (lambda: ambulance(arrivals="beta", cost=0.0), 2000, spaql.SPAQL, 0.1, 4.47, 0.01),
     "table 2, AQL": (lambda: ambulance(arrivals="beta", cost=0.0), 2000, spaql.AQL, 0.25, 4.32, 0.02),
 }
 
