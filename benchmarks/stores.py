@@ -25,7 +25,7 @@ from spaql.runner.record import Record
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run, seeds_at
 from spaql.runner.store import STORE, Store
-from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.status import STUDY, read_status

@@ -3,12 +3,13 @@
 import math
 
 from problems_for_tests import box_world
-from spaql.agents import AQL, SPAQL, SPAQLTS, Tessera, training
+from spaql.agents import AQL, SPAQL, SPAQLTS, Tessera
 from spaql.agents.callbacks import Callback
+from spaql.agents.history import ROW
 from spaql.agents.loggers import Logger
 from spaql.problems import oil
 
-COLUMNS = ["iteration", "seconds", *training.ROW.names]
+COLUMNS = ["iteration", "seconds", *ROW.names]
 
 BOUNDS = {1: (-3, 3), 3: (-3.5, 3.5)}
 

@@ -11,8 +11,8 @@ import pytest
 
 import spaql
 from callbacks_for_tests import AGENTS, COLUMNS, Kept, Recorder, told
-from spaql.agents import training
 from spaql.agents.callbacks import Evaluate, Log
+from spaql.agents.history import ROW
 from spaql.agents.loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
 from spaql.errors import OutputError, ParameterError, SpaqlError
 
@@ -21,7 +21,7 @@ from spaql.errors import OutputError, ParameterError, SpaqlError
 
 def as_columns(rows):
     """History as the rows of a logger should tell it."""
-    return [dict(zip(training.ROW.names, row, strict=True)) for row in rows.tolist()]
+    return [dict(zip(ROW.names, row, strict=True)) for row in rows.tolist()]
 
 
 def same(row, expected):

@@ -11,7 +11,7 @@ import pytest
 
 import spaql
 from spaql.cli import main
-from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 
 STUDY = """

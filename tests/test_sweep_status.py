@@ -12,7 +12,7 @@ import pytest
 from spaql.cli import main
 from spaql.errors import NothingYetError
 from spaql.runner.store import STORE, Store
-from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.status import is_locked, read_status

@@ -17,7 +17,7 @@ from spaql.cli import main
 from spaql.errors import OutputError, StudyError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
-from spaql.studies.sweep.comparison import FORMATS, compare, compute_optima
+from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep

@@ -20,6 +20,7 @@ from spaql.agents import training
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.diagnosis import Case, Diagnosis, play_probe, run_checks
 from spaql.agents.evaluation import Evaluation, check_record
+from spaql.agents.history import ROW
 from spaql.agents.readable import Readable
 from spaql.errors import ParameterError
 from spaql.partition.jit import make_records
@@ -168,9 +169,9 @@ class Agent(Readable):
 
     @property
     def history(self) -> NDArray[np.void]:
-        """One row per iteration, read-only; the columns are those of `spaql.agents.training.ROW`."""
+        """One row per iteration, read-only; the columns are those of `spaql.agents.history.ROW`."""
         if len(self._history) != 1:
-            self._history[:] = [np.concatenate(self._history) if self._history else make_records(0, training.ROW)]
+            self._history[:] = [np.concatenate(self._history) if self._history else make_records(0, ROW)]
         rows = self._history[0].view()
         rows.flags.writeable = False
         return rows
@@ -184,7 +185,7 @@ class Agent(Readable):
                 break
             parts.append(rows[max(0, len(rows) - missing) :])
             missing -= len(rows)
-        return np.concatenate(parts[::-1]) if parts else make_records(0, training.ROW)
+        return np.concatenate(parts[::-1]) if parts else make_records(0, ROW)
 
     @property
     def iterations(self) -> int:
@@ -287,7 +288,7 @@ class Agent(Readable):
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Take over what `_state` and `_numbers` returned; ValueError if they do not fit the parameters."""
-        history = make_records(len(arrays["history"]), training.ROW)
+        history = make_records(len(arrays["history"]), ROW)
         fill_array(history, arrays["history"], "history")
         self._history[:] = [history]
         restore_generator(self._prediction, numbers["prediction"])

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from spaql.agents import training
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Callbacks, Watch
+from spaql.agents.history import ROW
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
 from spaql.partition.jit import make_records
@@ -169,7 +170,7 @@ class ForeignAgent(Agent):
 
     def _finish_episode(self, total: float) -> None:
         """Add a row to the history, and call the callbacks."""
-        row = make_records(1, training.ROW)
+        row = make_records(1, ROW)
         row["score"] = row["best"] = total
         row["training_steps"] = self._steps_taken
         self._history.append(row)

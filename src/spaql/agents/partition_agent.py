@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spaql.agents import training
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Callbacks
+from spaql.agents.history import STEPS
 from spaql.agents.rollouts import (
     FINISHED,
     MONITORING,
@@ -175,7 +176,7 @@ class PartitionAgent(Agent):
     def _check_counts(self) -> None:
         """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
         history, steps = self.history, self._counts[[TRAINING, SELECTION, MONITORING]]
-        recorded = sum(int(history[name][-1]) for name in training.STEPS) if len(history) else 0
+        recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
         possible = ((steps >= 0) & (steps < training.MOST_STEPS)).all()
         if self._finished != len(history) or not possible or recorded > int(steps.sum()):
             raise ValueError("counters that contradict the history")

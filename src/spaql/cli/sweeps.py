@@ -139,7 +139,7 @@ def _say_failed(what: str, folder: str) -> None:
 
 
 def _format_table(folder: str, form: str = "text", metric: str = "evaluation", baseline: str | None = None) -> str:
-    from spaql.studies.sweep.comparison import compare
+    from spaql.studies.sweep.comparison_table import compare
     from spaql.studies.sweep.group_values import read_values
 
     comparison = compare(read_values(folder, metric), baseline=baseline)

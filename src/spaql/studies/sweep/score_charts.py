@@ -20,7 +20,7 @@ from spaql.agents import algorithms
 from spaql.errors import StudyError
 from spaql.runner.store import Store
 from spaql.studies.study import Sheet
-from spaql.studies.sweep.comparison import compute_optima
+from spaql.studies.sweep.comparison_table import compute_optima
 from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues
 from spaql.studies.sweep.status import open_store
 from spaql.viz.charts import Chart, Level, Series

@@ -10,7 +10,7 @@ from spaql.atomic_io import FIGURES, check_folder, write_file, write_files
 from spaql.errors import OutputError
 from spaql.formatting import Table
 from spaql.studies.study import Report
-from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import METRIC, StudyValues, read_values
 from spaql.studies.sweep.score_charts import make_sheets
 from spaql.studies.sweep.status import Status, read_status

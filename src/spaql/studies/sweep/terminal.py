@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from spaql.errors import NothingYetError
-from spaql.studies.sweep.comparison import compare
+from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import METRIC, read_values
 from spaql.studies.sweep.status import Status, read_status
 
