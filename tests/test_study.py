@@ -1,6 +1,7 @@
 """The study type: stages follow from results, each run is performed once, and the report is written."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -93,6 +94,37 @@ def test_a_failure_stops_a_study_unless_it_keeps_failures(tmp_path, monkeypatch)
     assert "scaling" in failure.message
     assert np.isnan(study.values).all()
     assert outcome.report is None
+
+
+class Interrupted(Study):
+    """Receives Ctrl-C while it plans its runs."""
+
+    received = False
+
+    def stages(self, results):
+        signal.raise_signal(signal.SIGINT)
+        self.received = True
+        yield from ()
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda number, frame: None], ids=["ignored", "own"])
+def test_a_background_job_survives_ctrl_c(tmp_path, handler):
+    study = Interrupted()
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        run_study(study, tmp_path, threads=1, progress_bar=False)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert study.received
+
+
+def test_ctrl_c_stops_a_study_and_the_handler_is_put_back(tmp_path):
+    study = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path, threads=1, progress_bar=False)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert not study.received
 
 
 def test_missing_runs_come_longest_first_and_seed_by_seed():

@@ -477,7 +477,8 @@ def missing_runs(groups: Sequence[Group], known: Iterable[str]) -> list[Run]:
 def _interruptible() -> Iterator[Callable[[], None]]:
     """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed.
 
-    Python drops the exception inside a callback of the compiler; it cannot drop a flag.
+    Python drops the exception inside a callback of the compiler; it cannot drop a flag.  A caller's own handler stays,
+    and an ignored SIGINT stays ignored, as in a background job.
     """
     pressed = threading.Event()
 
@@ -489,10 +490,11 @@ def _interruptible() -> Iterator[Callable[[], None]]:
         pressed.set()
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # only that one receives signals
-        yield check
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        yield check  # only the main thread receives signals
         return
-    before = signal.signal(signal.SIGINT, press)
+    signal.signal(signal.SIGINT, press)
     try:
         yield check
     except Exception:
