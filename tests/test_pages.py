@@ -288,6 +288,17 @@ def test_a_figure_has_the_points_of_the_print() -> None:
         assert drawn["customdata"][0] == [0.01, 0.9, 1.1]
 
 
+@pytest.mark.parametrize("style", ["points", "line"])
+def test_names_along_x_are_escaped_in_tooltips_and_plain_in_the_table(style: Any) -> None:
+    names = ["<b>bold</b>", "a & b"]
+    chart = Chart("", "", "score", (Series("AQL", names, [1.0, 2.0], style=style),), x_scale="category")
+    [drawn] = to_plotly(chart, looks_of([chart]))["data"]
+    assert drawn["hovertemplate"].startswith("%{text}<br>")
+    assert drawn["text"] == ["&lt;b&gt;bold&lt;/b&gt;", "a &amp; b"]
+    assert "text" not in drawn["mode"]  # only in the tooltip
+    assert [row[0] for row in drawn["customdata"]] == names
+
+
 def luminance(colour: str) -> float:
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

@@ -70,6 +70,8 @@ def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bo
         "customdata": [to_plain(row) for row in zip(*columns, strict=True)],
         "hovertemplate": _hover_text(chart, series.name, bool(ends), unified),
     }
+    if chart.x_scale == "category":  # escaped, unlike those of the table
+        drawn["text"] = [_plain(str(label)) for label in trace.labels]
     if points:
         drawn |= {"mode": "markers", "marker": {"color": look.colour, "size": 8, "symbol": look.symbol}}
         if ends:
@@ -94,7 +96,7 @@ def _hover_text(chart: Chart, name: str, interval: bool, unified: bool) -> str:
     value = f"%{{y:{_NUMBER}}}{ends}"
     if unified:
         return value
-    where = "%{customdata[0]}"
+    where = "%{text}"
     if chart.x_scale != "category":
         where = f"{_plain(chart.x_label)} %{{customdata[0]:,.6~r}}"
     return f"{where}<br>{_plain(name)}: {value}<extra></extra>"
