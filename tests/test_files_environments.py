@@ -119,6 +119,24 @@ def test_the_module_of_an_id_is_kept(tmp_path, my_swings):
         path = again.save(tmp_path / "again.spaql")
 
 
+@pytest.mark.parametrize("missing", ["observation_space", "action_space"])
+def test_loading_imports_nothing_where_the_spaces_are_missing(tmp_path, my_swings, missing):
+    path = spaql.Tessera("my_swings:Mine-v0", seed=1).learn(iterations=2).save(tmp_path / "agent.spaql")
+    my_swings()
+
+    def without_space(data):
+        head = json.loads(data)
+        del head["problem"][missing]
+        return json.dumps(head).encode()
+
+    changed(path, "agent.json", without_space)
+    with pytest.raises(ParameterError, match=r"not in the file; give the environment: load\(path, env=") as error:
+        spaql.load(path)
+    assert "my_swings" not in sys.modules
+    assert "\n" not in str(error.value)
+    assert spaql.load(path, env="my_swings:Mine-v0").learn(iterations=1).iterations == 3
+
+
 def test_an_id_that_is_not_registered_is_one_sentence(tmp_path, my_swings):
     import my_swings as module
 

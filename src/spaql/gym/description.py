@@ -293,19 +293,23 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
 
 
 def _restore_unopened(about: Mapping[str, Any], ranges: dict[str, Any], where: str) -> GymnasiumProblem:
-    """The problem of a file without its environment, where both spaces are described; else with it."""
-    make = _maker(about, where)
-    if "observation_space" in about and "action_space" in about:
-        with _check(ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
-            spaces = space_from_json(about["observation_space"]), space_from_json(about["action_space"])
-            problem = GymnasiumProblem.unopened(about["name"], *spaces, make=make, **ranges)
-            if problem.names != about["names"]:
-                raise ValueError("names do not match the space")
-    else:
-        problem = GymnasiumProblem(make, **ranges)
+    """The problem of a file without its environment, for which both spaces must be described."""
+    if "observation_space" not in about or "action_space" not in about:
+        raise _ask_for_environment(about, where, "whose spaces are not in the file")
+    with _check(ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
+        spaces = space_from_json(about["observation_space"]), space_from_json(about["action_space"])
+        problem = GymnasiumProblem.unopened(about["name"], *spaces, make=_maker(about, where), **ranges)
+        if problem.names != about["names"]:
+            raise ValueError("names do not match the space")
     problem.module = str(about["id"] or "").rpartition(":")[0]
     _recipes[problem] = {name: about[name] for name in _RECIPE if name in about}
     return problem
+
+
+def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:
+    return ParameterError(
+        f"{where}: it learned on {about['name']!r}, {reason}; give the environment: load(path, env=...)"
+    )
 
 
 def _maker(about: Mapping[str, Any], where: str) -> Callable[[], Any]:
@@ -313,10 +317,7 @@ def _maker(about: Mapping[str, Any], where: str) -> Callable[[], Any]:
 
     def make() -> Any:
         if about["id"] is None or about.get("arguments") is None:
-            raise ParameterError(
-                f"{where}: it learned on {about['name']!r}, which cannot be made by its id; give the environment: "
-                "load(path, env=...)"
-            )
+            raise _ask_for_environment(about, where, "which cannot be made by its id")
         try:
             return _make(about)
         except Exception as error:  # not registered, not installed, or other than it was
