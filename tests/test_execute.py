@@ -51,6 +51,14 @@ def test_the_id_depends_on_everything_that_decides_the_numbers_and_on_nothing_el
     assert len({each.id for each in [same[0], *others]}) == 1 + len(others)
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), np.float64("-inf")])
+def test_numbers_of_a_run_are_finite(value):
+    with pytest.raises(ParameterError, match=r"^parameters\.scaling: expected a finite number, got -?(inf|nan)$"):
+        run(parameters={"scaling": value}).id  # noqa: B018
+    with pytest.raises(ParameterError, match=r"^environment\.bounds\.angle: expected a finite number"):
+        run(environment={"bounds": {"angle": [0, value]}}).id  # noqa: B018
+
+
 @pytest.mark.parametrize("algorithm", ["tessera", "spaql", "aql"])
 def test_looking_on_changes_nothing(algorithm):
     which = {"algorithm": algorithm, "parameters": {} if algorithm == "tessera" else {"scaling": 0.5}}

@@ -39,14 +39,16 @@ def check_number(
 
 
 def import_module(name: str, what: str) -> ModuleType:
-    """Import a user's module, or say in one sentence why that is impossible."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise ParameterError(
-            f"{what}: there is no module {error.name!r} here; start in its folder, put that on PYTHONPATH, or "
-            "install it"
-        ) from None
+    """Import a user's module by its dotted name, or say in one sentence why that is impossible."""
+    missing: str | None = name
+    if all(part.isidentifier() for part in name.split(".")):  # else a path, or a relative name
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            missing = error.name
+    raise ParameterError(
+        f"{what}: there is no module {missing!r} here; start in its folder, put that on PYTHONPATH, or install it"
+    )
 
 
 def restore_generator(random: np.random.Generator, state: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +116,8 @@ def _read_environment(options: argparse.Namespace) -> dict[str, Any]:
             bounds[name] = [float(low), float(high)]
         except ValueError:
             raise ParameterError(f"--bounds {name}: expected two numbers, got {low!r} and {high!r}") from None
+        if not all(map(math.isfinite, bounds[name])):
+            raise ParameterError(f"--bounds {name}: expected two finite numbers, got {low!r} and {high!r}")
     given["bounds"] = bounds or None
     return {name: value for name, value in given.items() if value is not None}
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
@@ -63,7 +64,7 @@ class Run:
     def _around(self) -> tuple[str, str]:
         """The specification before and after the seed."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seed"}
-        texts = {name: f'"{name}":{canonical(value)}' for name, value in sorted(values.items())}
+        texts = {name: f'"{name}":{canonical(value, name)}' for name, value in sorted(values.items())}
         before, after = (",".join(t for n, t in texts.items() if (n < "seed") is first) for first in (True, False))
         return f'{{{before},"seed":', f",{after}}}"
 
@@ -139,20 +140,25 @@ def kind_of(specification: str) -> str:
     return f'{before}"seed":{after.lstrip("0123456789")}'
 
 
-def canonical(value: Any) -> str:
-    """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number."""
-    return _ENCODER.encode(_canonical(value))
+def canonical(value: Any, name: str = "") -> str:
+    """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number.
+
+    A `ParameterError` names the field where a number is not finite, such as `environment.bounds.angle`.
+    """
+    return _ENCODER.encode(_canonical(value, name))
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _canonical(item) for key, item in value.items()}
+        return {str(key): _canonical(item, f"{name}.{key}" if name else str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
+        return [_canonical(item, name) for item in value]
     if isinstance(value, np.generic):
-        return _canonical(value.item())
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
+        return _canonical(value.item(), name)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ParameterError(f"{name or 'run'}: expected a finite number, got {value}")
+        return int(value) if value.is_integer() else value
     return value
 
 
