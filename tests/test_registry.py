@@ -41,9 +41,18 @@ def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ParameterError, match="'aql' is AQL already"):
+    with pytest.raises(ParameterError, match=r"'aql' is spaql\.agents\.aql:AQL already"):
         register("aql", label="mine")(TabularQ)
+    with pytest.raises(ParameterError, match=r"'aql' is spaql\.agents\.aql:AQL already"):
+        register("aql", label="mine")(type("AQL", (TabularQ,), {}))
     assert algorithms()["aql"].cls is spaql.AQL
+    register("aql", label="AQL", colour=algorithms()["aql"].colour)(spaql.AQL)
+
+
+@pytest.mark.parametrize("colour", ["red", "#12345", "#12345g", "#1234567", 3])
+def test_colours_are_checked(colour):
+    with pytest.raises(ParameterError, match="register: expected a colour such as"):
+        register("mine", label="mine", colour=colour)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +63,9 @@ def test_a_name_is_taken_once():
         ("tests.tabular:NoAgent", "expected a class with learn"),
         ("tests.tabular:make_oil", "expected a class with learn"),
         ("no_such_module:Agent", "there is no module 'no_such_module' here"),
+        ("./own:Mine", r"algorithm './own:Mine': there is no module './own' here"),
+        (".own:Mine", r"there is no module '\.own' here"),
+        ("a b:Mine", "there is no module 'a b' here"),
         (3, "3 is not one of"),
     ],
 )
@@ -69,7 +81,7 @@ def test_a_foreign_algorithm_learns_and_is_evaluated(problem):
     assert list(entry.parameters) == ["bins", "rate", "exploration"]
     agent = entry.make(problem, seed=1, bins=6)
     assert isinstance(agent, ForeignAgent)
-    assert agent.get_params() == {"bins": 6, "seed": 1}
+    assert agent.get_params() == {"bins": 6, "rate": 0.2, "exploration": 0.2, "seed": 1}
     with pytest.raises(NotTrainedError):
         agent.evaluate(2)
     agent.learn(600)
@@ -183,7 +195,7 @@ def test_foreign_algorithms_and_problems_from_the_command_line(capsys):
     status = main([*words, "--quiet", "--json"])
     assert status == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["algorithm"], result["training_steps"], result["cells"]) == (TABULAR, 500, 0)
+    assert (result["algorithm"], result["training_steps"], result["cells"]) == (TABULAR, 500, None)
 
 
 # Parameters ----------------------------------------------------------------------------------------------------------
@@ -213,6 +225,11 @@ def test_unknown_parameters_are_refused_and_checked():
     with pytest.raises(ParameterError, match="scaling"):
         agent.set_params(scaling=-1.0)
     foreign = resolve(TABULAR).make("oil", bins=4).set_params(rate=0.5, seed=2)
-    assert foreign.get_params() == {"bins": 4, "rate": 0.5, "seed": 2}
+    assert foreign.get_params() == {"bins": 4, "rate": 0.5, "exploration": 0.2, "seed": 2}
+    for name in ("depth", "env"):
+        with pytest.raises(ParameterError, match=f"set_params: '{name}' is not one of bins, rate, exploration, seed"):
+            foreign.set_params(**{name: 3})
+    with pytest.raises(ParameterError, match="set_env: TabularQ keeps the environment it was made with"):
+        foreign.set_env("CartPole-v1")
     with pytest.raises(ParameterError, match="has learned already"):
         foreign.learn(10).set_params(rate=0.1)

@@ -88,13 +88,14 @@ class ForeignAgent(Agent):
     ) -> None:
         super().__init__(problem, seed=seed, **environment)
         self.name, self.cls, self._parameters = name, cls, dict(parameters)
+        self._signature = Signature(cls)
         self._steps_taken = 0
         self._after_episode: Callable[[], None] | None = None
-        signature, given = Signature(cls), dict(parameters)
-        given[signature.environment] = _Counter(
+        given = dict(parameters)
+        given[self._signature.environment] = _Counter(
             open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self
         )
-        if signature.seeded:
+        if self._signature.seeded:
             given["seed"] = self.seed % 2**31  # other libraries take no larger ones
         self.agent = cls(**given)
 
@@ -103,18 +104,33 @@ class ForeignAgent(Agent):
         return f"{self.cls.__name__}({self.problem.name!r}{parameters})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters given to the foreign constructor, and the seed."""
-        return {**self._parameters, "seed": self.seed}
+        """Return the parameters of the foreign constructor, as given or by default, and the seed."""
+        defaults = {
+            name: parameter.default
+            for name, parameter in self._signature.parameters.items()
+            if parameter.default is not parameter.empty
+        }
+        return {**defaults, **self._parameters, "seed": self.seed}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of an agent that has not learned yet; it is made anew."""
+        known = [*self._signature.parameters, "seed"]
+        for name in parameters:
+            if name not in known and (not self._signature.takes_any or name == self._signature.environment):
+                raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
         if self._steps_taken:
             raise ParameterError(f"set_params: {self.cls.__name__} has learned already; make a new agent instead")
-        changed = {**self.get_params(), **parameters}
+        changed = {**self._parameters, "seed": self.seed, **parameters}
         problem, environment = self._source.problem, self._source.environment
         how = {"cls": self.cls, "name": self.name, "seed": changed.pop("seed"), "parameters": changed}
         self.__init__(problem, **how, **environment)  # type: ignore[misc]
         return self
+
+    def set_env(self, env: Any) -> Self:
+        """Raise a ParameterError: the foreign class keeps the environment it was made with."""
+        raise ParameterError(
+            f"set_env: {self.cls.__name__} keeps the environment it was made with; make a new agent on the other one"
+        )
 
     # Learning -------------------------------------------------------------------------------------------------
 

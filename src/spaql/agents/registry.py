@@ -10,6 +10,7 @@ of the form "my_module:MyAgent" is resolved by importing the module, see `resolv
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -102,12 +103,13 @@ def register(
     example: Mapping[str, Any] | None = None,
 ) -> Callable[[C], C]:
     """Declare the class below as the algorithm of this name; see `Entry` for the arguments."""
+    if colour is not None and not (isinstance(colour, str) and re.fullmatch("#[0-9a-fA-F]{6}", colour)):
+        raise ParameterError(f'register: expected a colour such as "#D55E00" for {name!r}, got {colour!r:.80}')
 
     def declare(cls: C) -> C:
-        if name in _ENTRIES and _ENTRIES[name].cls.__qualname__ != cls.__qualname__:
-            raise ParameterError(
-                f"register: {name!r} is {_ENTRIES[name].cls.__qualname__} already; choose another name"
-            )
+        taken = _ENTRIES[name].cls if name in _ENTRIES else cls
+        if _path_of(taken) != _path_of(cls):  # the same class again where its module is reloaded
+            raise ParameterError(f"register: {name!r} is {_path_of(taken)} already; choose another name")
         _ENTRIES[name] = Entry(name, label, cls, colour, reference, dict(example or {}))
         return cls
 
@@ -155,4 +157,8 @@ def name_of(agent: Agent) -> str:
         return agent.name
     cls = type(agent)
     registered = (entry.name for entry in _ENTRIES.values() if entry.cls is cls)
-    return next(registered, f"{cls.__module__}:{cls.__qualname__}")
+    return next(registered, _path_of(cls))
+
+
+def _path_of(cls: type[Any]) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"

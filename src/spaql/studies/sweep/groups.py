@@ -217,7 +217,8 @@ def _check_parameters(table: AlgorithmTable, place: str) -> None:
         raise StudyError(f"{place}: {error}") from error
     given = [*table.parameters, *table.grid, *table.random, *table.listed]
     aside = " (seeds are set by the study)"
-    _check_known(given, entry.parameters, f"{place}: parameters of {table.algorithm}", aside)
+    unknown = [name for name in given if not entry.accepts(name)]
+    _check_known(unknown, entry.parameters, f"{place}: parameters of {table.algorithm}", aside)
     for name in entry.required:
         if name not in given:
             raise StudyError(f"{place}: {table.algorithm} needs the parameter {name}; add it")
