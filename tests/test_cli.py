@@ -232,7 +232,7 @@ def test_a_class_with_learn_and_predict_is_trained_evaluated_and_resumed(capsys,
     code, out, _ = run(capsys, "train", "tabular_agent:make_oil", "--sharpness", 3, *words, "--out", tmp_path, "--json")
     assert code == 0
     result = json.loads(out)
-    assert (result["algorithm"], result["parameters"]["bins"], result["cells"]) == ("tabular_agent:TabularQ", 6, 0)
+    assert (result["algorithm"], result["parameters"]["bins"], result["cells"]) == ("tabular_agent:TabularQ", 6, None)
     assert result["problem"] == "oil laplace 3"
     assert not (tmp_path / "agent.spaql").exists()
     code, out, err = run(capsys, "train", "--resume", tmp_path, "--json")
@@ -279,6 +279,9 @@ def test_options_of_environments(capsys):
         (["train", "NoSuch-v0"], "NoSuch"),
         (["train", "CartPole-v1", "--bounds", "7", "0", "1"], "bounds"),
         (["train", "CartPole-v1", "--bounds", "1", "a", "b"], "--bounds 1: expected two numbers, got 'a' and 'b'"),
+        (["train", "CartPole-v1", "--bounds", "1", "0", "inf"], "--bounds 1: expected two finite numbers, got '0' and"),
+        (["train", "CartPole-v1", "--bounds", "1", "nan", "1"], "--bounds 1: expected two finite numbers, got 'nan'"),
+        (["train", "oil", "--algorithm", "./own:Mine"], "algorithm './own:Mine': there is no module './own' here"),
         (["train", "CartPole-v1", "--bounds", "\u00b2", "0", "1"], "bounds"),
         (["train", "CartPool"], "'CartPool' is neither one of ambulance, "),
         (["show", "nowhere", "--record", "--seed", "-1"], "--seed"),

@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 import spaql
+from spaql.agents import resolve
 from spaql.cli import main
+from spaql.runner.execute import execute
+from spaql.runner.run_spec import Run
+from spaql.runner.summary import summarize
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.groups import Sweep
+from tabular_agent import TabularQ
 
 STUDY = """
 seeds = 2
@@ -67,7 +73,7 @@ def test_sweep(tmp_path, capsys):
     runs = list(csv.DictReader(io.StringIO((folder / "runs.csv").read_text())))
     own = [run for run in runs if run["algorithm"] == "tabular_agent:TabularQ"]
     assert len(own) == 12
-    assert {run["cells"] for run in own} <= {"", "0"}
+    assert {run["cells"] for run in own} == {""}
     assert {run["training_steps"] for run in own} == {"200"}
     assert {run["parameter_bins"] for run in own} == {"2", "4", "8"}
     assert run_sweep(tmp_path / "again", "processes") == table
@@ -89,6 +95,33 @@ def test_tune(tmp_path):
     assert result.space.defaults == {"bins": 8}
     best = json.loads((tmp_path / "best.json").read_text())
     assert best["algorithm"] == "tabular_agent:TabularQ"
+
+
+def test_cells_are_empty_without_a_partition():
+    for algorithm in ("tabular_agent:TabularQ", "random"):
+        record = execute(Run("oil", {}, algorithm, {}, 0, 0, 5, budgets=(50,)))
+        assert record.scalars["cells"] is None
+    assert execute(Run("oil", {}, "tessera", {}, 0, 0, 5, budgets=(50,))).scalars["cells"] >= 1
+
+
+class Open(TabularQ):
+    """Takes any keyword, and has a default that JSON cannot hold."""
+
+    def __init__(self, env, *, kind=dict, seed=0, **options):
+        super().__init__(env, seed=seed, **options)
+
+
+def test_a_class_that_takes_any_keyword():
+    study = {"steps": 10, "problems": [{"problem": "oil"}]}
+    algorithm = {"algorithm": f"{__name__}:Open", "parameters": {"bins": 3}, "grid": {"rate": [0.1, 0.2]}}
+    groups = Sweep.from_dict({**study, "algorithms": [algorithm]}).groups
+    assert [group.run.parameters for group in groups] == [{"bins": 3, "rate": 0.1}, {"bins": 3, "rate": 0.2}]
+    with pytest.raises(spaql.SpaqlError, match="unknown 'seed'; choose from kind"):
+        Sweep.from_dict({**study, "algorithms": [{**algorithm, "parameters": {"seed": 3}}]})
+    agent = resolve(f"{__name__}:Open").make("oil", bins=3).learn(20)
+    assert agent.get_params() == {"kind": dict, "bins": 3, "seed": 0}
+    parameters = summarize("mine", agent, seconds=None, episodes=2).to_dict()["parameters"]
+    assert parameters == {"kind": "<class 'dict'>", "bins": 3, "seed": 0}
 
 
 def test_mistakes_are_one_sentence(tmp_path):

@@ -191,3 +191,8 @@ class PartitionAgent(Agent):
 def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """Return the arrays whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def count_cells(agent: Agent) -> int | None:
+    """Return the number of cells of an agent's policy; None for an agent without a partition."""
+    return len(agent.cells()) if isinstance(agent, PartitionAgent) else None

@@ -80,6 +80,7 @@ def _load(options: argparse.Namespace) -> Any:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    from spaql.agents.partition_agent import count_cells
     from spaql.agents.registry import name_of, resolve
     from spaql.validation import check_whole
 
@@ -87,12 +88,13 @@ def _evaluate(options: argparse.Namespace) -> int:
     agent = _load(options)
     evaluation = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
     low, high = evaluation.interval
-    name, cells = name_of(agent), len(agent.cells())
+    name, cells = name_of(agent), count_cells(agent)
     if options.json:
         data = {"problem": agent.problem.name, "algorithm": name, "mean": evaluation.mean, "low": low, "high": high}
         print_json(data | {"episodes": options.episodes, "steps": evaluation.steps, "cells": cells})
     else:
-        print(f"{resolve(name).label} on {agent.problem.name}: {evaluation}; {cells:,} cells")
+        counted = "" if cells is None else f"; {cells:,} cells"
+        print(f"{resolve(name).label} on {agent.problem.name}: {evaluation}{counted}")
     return 0
 
 

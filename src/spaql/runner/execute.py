@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents import Agent, PartitionAgent, algorithms, resolve
+from spaql.agents.partition_agent import count_cells
 from spaql.errors import ParameterError
 from spaql.gym.resolve import resolve_problem
 from spaql.runner.record import Record
@@ -39,9 +40,10 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     Returns
     -------
     Record
-        Scalars: `training_score`, `cells`, `training_steps`, `selection_steps`, `monitoring_steps`; `value_low`,
-        `value_high`, `resets` of agents with a history; `evaluation` and `evaluation_steps` where the run asks for
-        episodes.  Arrays: those of `budgets`, `points`, `moments` and `watch`, see `_spend`, `_curves`, `_train`.
+        Scalars: `training_score`, `cells` (None without a partition), `training_steps`, `selection_steps`,
+        `monitoring_steps`; `value_low`, `value_high`, `resets` of agents with a history; `evaluation` and
+        `evaluation_steps` where the run asks for episodes.  Arrays: those of `budgets`, `points`, `moments` and
+        `watch`, see `_spend`, `_curves`, `_train`.
     """
     agent = make_agent(run)
     learn = partial(agent.learn, callback=None if check is None else lambda _: check(), progress_bar=False)
@@ -111,7 +113,7 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
 def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
     scalars: dict[str, float | int | None] = {
         "training_score": agent.selection_score,
-        "cells": len(agent.cells()),
+        "cells": count_cells(agent),
         "training_steps": agent.training_steps,
         "selection_steps": agent.selection_steps,
         "monitoring_steps": agent.monitoring_steps,

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from spaql.agents import Agent, Diagnosis, Evaluation, PartitionAgent, resolve
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.files import AGENT
+from spaql.agents.partition_agent import count_cells
 from spaql.atomic_io import Content
 from spaql.formatting import Table
 from spaql.partition.spaces import Box
@@ -67,14 +68,14 @@ class Summary:
             "problem": agent.problem.name,
             "arguments": dict(agent.problem.arguments),
             "algorithm": self.name,
-            "parameters": agent.get_params(),
+            "parameters": {name: _plain(value) for name, value in agent.get_params().items()},
             "iterations": agent.iterations,
             "evaluation": {"mean": self.evaluation.mean, "low": low, "high": high, "episodes": episodes},
             "training_score": agent.selection_score,
             "optimum": None if self.optimum is None else self.optimum.value,
             "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
             "fraction_of_optimum": self.fraction_of_optimum,
-            "cells": len(agent.cells()),
+            "cells": count_cells(agent),
             "training_steps": agent.training_steps,
             "selection_steps": agent.selection_steps,
             "monitoring_steps": agent.monitoring_steps,
@@ -92,7 +93,7 @@ class Summary:
             "-" if agent.selection_score is None else f"{agent.selection_score:.3f}",
             "-" if self.optimum is None else f"{self.optimum.value:.3f}",
             "-" if share is None else f"{100 * share:.1f}",
-            str(len(agent.cells()) or "-"),
+            "-" if (cells := count_cells(agent)) is None else str(cells),
             f"{agent.training_steps:,}",
             f"{agent.selection_steps:,}",
             "-" if self.seconds is None else f"{self.seconds:.2f}",
@@ -212,6 +213,15 @@ def draw_partition(summary: Summary, step: int = 0) -> Figure:
         policy=(edges, low[:, 0], high[:, 0]),
         lines=lines,
     )
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter ready for JSON; those of a user's class may be anything."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return repr(value)
+    return value
 
 
 def _is_flat(agent: Agent) -> bool:
