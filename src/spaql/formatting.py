@@ -193,7 +193,7 @@ class Table:
             if self.sections and row[0]:
                 rows.append({"section": str(row[0])})
             head, *cells = whole[1:] if self.sections else whole
-            texts = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold), "title": ""} for cell in cells]
+            texts = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold)} for cell in cells]
             rows.append({"head": str(head), "cells": texts})
         columns = list(self.header[1:] if self.sections else self.header)
         return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows}

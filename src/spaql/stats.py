@@ -300,12 +300,10 @@ def interquartile_bands(samples: ArrayLike, *, seed: int, confidence: float = 0.
     return Band(point, low + columns[0], high + columns[0])
 
 
-def probability_of_improvement(
-    a: ArrayLike, b: ArrayLike, *, seed: int, confidence: float = 0.95, resamples: int = 2000
-) -> Estimate:
+def probability_of_improvement(a: ArrayLike, b: ArrayLike, *, seed: int, resamples: int = 2000) -> Estimate:
     """Return the chance that a value like those of `a` is larger than one like those of `b`, ties counting half.
 
-    The samples are `[n_a]` and `[n_b]`; the keywords are those of `interquartile_bands`.  In the result `mean` is the
+    The samples are `[n_a]` and `[n_b]`; the keywords are as in `interquartile_bands`.  In the result `mean` is the
     probability, `deviation` NaN, and `count` the number of all values; a sample of one value gives the interval
     ``(0, 1)``.  More than `LARGE` values in the mean of both samples, and a tenth of that in each, are not resampled.
 
@@ -315,7 +313,7 @@ def probability_of_improvement(
     0.88 [0.56, 1.00]
     """
     first, second = _check_sample(a, "a"), _check_sample(b, "b")
-    band = improvement_bands(first[:, np.newaxis], second, seed=seed, confidence=confidence, resamples=resamples)
+    band = improvement_bands(first[:, np.newaxis], second, seed=seed, resamples=resamples)
     return Estimate(float(band.mean[0]), float(band.low[0]), float(band.high[0]), math.nan, first.size + second.size)
 
 

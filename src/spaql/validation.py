@@ -20,19 +20,16 @@ def check_whole(value: Any, name: str, least: int, most: int | None = None) -> i
     return int(value)
 
 
-def check_number(
-    value: Any, name: str, *, least: float = -np.inf, most: float = np.inf, above: bool = False, below: bool = False
-) -> float:
-    """Return a finite number within bounds, which `above` and `below` exclude; a `ParameterError` if it is not one."""
+def check_number(value: Any, name: str, *, least: float = -np.inf, most: float = np.inf, above: bool = False) -> float:
+    """Return a finite number within bounds, the lower excluded by `above`; a `ParameterError` if it is not one."""
     try:
         number = np.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = np.nan
-    fits = np.isfinite(number) and (number > least if above else number >= least)
-    fits = fits and (number < most if below else number <= most)
+    fits = np.isfinite(number) and (number > least if above else number >= least) and number <= most
     if isinstance(value, bool) or not fits:
         lower = f" {'above' if above else 'of at least'} {least:g}" if np.isfinite(least) else ""
-        upper = f" {'below' if below else 'of at most'} {most:g}" if np.isfinite(most) else ""
+        upper = f" of at most {most:g}" if np.isfinite(most) else ""
         both = " and" if lower and upper else ""
         raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {value!r}")
     return number

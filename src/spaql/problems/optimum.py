@@ -66,17 +66,12 @@ class Optimum:
     tolerance: float
     myopic: float
     _plan: Sequence[_Decision] = field(repr=False)
-    _greedy: _Decision = field(repr=False)
 
     def policy(self, states: ArrayLike, step: int = 0) -> Array:
         """Optimal action in each state at a time step counted from 0, `[n] -> [n]`; of equals, the nearest."""
         if not 0 <= step < len(self._plan):
             raise ParameterError(f"step must be in 0..{len(self._plan) - 1}, got {step}")
         return self._plan[step](_states(states))
-
-    def myopic_policy(self, states: ArrayLike) -> Array:
-        """Action of largest immediate expected reward in each state, `[n] -> [n]`; of equals, the nearest."""
-        return self._greedy(_states(states))
 
 
 def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
@@ -111,10 +106,9 @@ def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
     detour = _myopic_path(model, horizon, tolerance)
     nodes = np.unique(np.concatenate([_centres(_BASE), [0.0, model.start, 1.0], path, detour]))
     plan = _plan(model, horizon, nodes)
-    greedy = plan[-1]  # nothing comes after the last step
     value = _walk(model, plan)[1]
-    myopic = _walk(model, [greedy] * horizon)[1]
-    return Optimum(value, max(0.0, upper - value) + _rounding(model, horizon, value), myopic, plan, greedy)
+    myopic = _walk(model, [plan[-1]] * horizon)[1]  # nothing comes after the last step, so it is greedy
+    return Optimum(value, max(0.0, upper - value) + _rounding(model, horizon, value), myopic, plan)
 
 
 def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
@@ -131,7 +125,7 @@ def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
     value = first + (horizon - 1) * float(np.diff(below) @ best)
     greedy = _Decision(model, nodes, gain, np.zeros_like(nodes))
     bound = spread / (2.0 * cells) + _rounding(model, horizon, value)
-    return Optimum(value, bound, value, [greedy] * horizon, greedy)
+    return Optimum(value, bound, value, [greedy] * horizon)
 
 
 class _Decision:

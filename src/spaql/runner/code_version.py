@@ -36,13 +36,13 @@ def code_version() -> str:
     return f"spaql {__version__}, {digest.hexdigest()[:12]}"
 
 
-def computing_modules(root: Path = _ROOT) -> dict[str, ast.Module]:
+def computing_modules() -> dict[str, ast.Module]:
     """Return the syntax trees of the modules that compute runs, by name; the package itself only re-exports."""
     trees: dict[str, ast.Module] = {}
     names = list(_ROOTS)
     while names:
         name = names.pop()
-        path = root.joinpath(*name.split(".")[1:])
+        path = _ROOT.joinpath(*name.split(".")[1:])
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if name not in trees and name.startswith("spaql.") and file.is_file():
             trees[name] = ast.parse(file.read_bytes())

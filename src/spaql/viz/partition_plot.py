@@ -91,9 +91,9 @@ def draw_policy(axes: Axes, name: str, edges: Floats, low: Floats, high: Floats,
     axes.add_collection(outline, autolim=False)
 
 
-def draw_bar(axes: Axes, cells: PolyCollection, *, width: float = 0.035) -> Any:
+def draw_bar(axes: Axes, cells: PolyCollection) -> Any:
     """Draw a colour bar beside the axes, which keep their size; as pixels, or an SVG has hundreds of rectangles."""
-    bar: Any = axes.get_figure().colorbar(cells, cax=axes.inset_axes((1.02, 0, width, 1)))  # type: ignore[union-attr]
+    bar: Any = axes.get_figure().colorbar(cells, cax=axes.inset_axes((1.02, 0, 0.035, 1)))  # type: ignore[union-attr]
     bar.outline.set_visible(False)
     bar.solids.set_rasterized(True)
     return bar

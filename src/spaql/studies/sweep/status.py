@@ -98,9 +98,9 @@ class Status:
             *([f"  and {more:,} earlier ones"] if more > 0 else []),
         ]
 
-    def bar(self, width: int = 40) -> str:
+    def bar(self) -> str:
         """Return a progress bar: finished, failed and missing runs."""
-        total = max(1, self.total)
+        width, total = 40, max(1, self.total)
         done = width * self.done // total
         failed = min(width - done, -(-width * self.failed // total))
         return f"[{'#' * done}{'!' * failed}{'.' * (width - done - failed)}] {100 * self.done / total:.1f}%"
