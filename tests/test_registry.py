@@ -8,8 +8,8 @@ import pytest
 from tests.tabular import TabularQ
 
 import spaql
-from spaql.agents import algorithms, register, resolve
-from spaql.agents.callbacks import Callback, Evaluate, StopAfter
+from spaql.agents import algorithms, register, registry, resolve
+from spaql.agents.callbacks import Callback, Checkpoint, Evaluate, StopAfter
 from spaql.agents.foreign import ForeignAgent
 from spaql.agents.registry import name_of
 from spaql.cli import main
@@ -136,6 +136,51 @@ def test_what_a_foreign_algorithm_cannot_do(tmp_path):
         agent.learn()
     assert not agent.can_save
     assert agent.diagnose(total_timesteps=100) == []
+
+
+class Mine(spaql.AQL):
+    """A user's variant of a built-in agent, not registered."""
+
+
+MINE = f"{__name__}:Mine"
+
+
+def test_an_agent_of_a_class_that_is_not_registered_cannot_be_saved(tmp_path):
+    agent = Mine("oil")
+    assert not agent.can_save
+    assert spaql.AQL("oil").can_save
+    assert spaql.Random("oil").can_save
+    with pytest.raises(ParameterError, match="Mine is not an algorithm of spaql; save it by its own means"):
+        agent.save(tmp_path / "agent")
+    try:
+        register("mine", label="Mine")(Mine)
+        assert agent.can_save
+        assert type(spaql.load(agent.save(tmp_path / "agent"))) is Mine
+    finally:
+        registry._ENTRIES.pop("mine")
+
+
+@pytest.mark.parametrize("algorithm", [MINE, TABULAR])
+def test_training_is_not_lost_where_an_agent_cannot_be_saved(tmp_path, capsys, algorithm):
+    words = ["train", "oil", "--algorithm", algorithm, "--timesteps", "100", "--episodes", "3", "--quiet"]
+    assert main([*words, "--out", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["training_steps"] == 100
+    assert json.loads((tmp_path / "train.json").read_text())["finished"]
+    assert not list(tmp_path.glob("*.spaql"))
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("algorithm", [MINE, TABULAR])
+def test_checkpoints_of_an_agent_that_cannot_be_saved_are_refused_before_learning(tmp_path, capsys, algorithm):
+    agent = resolve(algorithm).make("oil")
+    for callback in (Checkpoint(1000, tmp_path / "out"), Evaluate(1000, save_best=tmp_path / "out" / "best")):
+        with pytest.raises(ParameterError, match=r"(Checkpoint|save_best): .* is not an algorithm of spaql"):
+            agent.learn(10, callback=callback)
+    assert agent.num_timesteps == 0
+    words = ["train", "oil", "--algorithm", algorithm, "--timesteps", "100", "--quiet", "--checkpoint-every", "1000"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 2
+    assert f"--checkpoint-every: {algorithm} is not an algorithm of spaql" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_callbacks_watch_and_stop_a_foreign_algorithm():

@@ -82,9 +82,6 @@ class Agent(Readable):
     #: name of the kernel that evaluates, for the message before it is compiled
     _evaluation_kernel: ClassVar[str] = "evaluation"
 
-    #: whether `save` can write it
-    can_save: ClassVar[bool] = True
-
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self._source = _Source(problem, environment)
@@ -253,6 +250,20 @@ class Agent(Readable):
         return 0
 
     # Files ----------------------------------------------------------------------------------------------------
+
+    @property
+    def can_save(self) -> bool:
+        """Whether `save` can write it: files name registered algorithms only, see `spaql.agents.registry`."""
+        from spaql.agents.registry import algorithms, name_of  # here: it imports this module
+
+        return name_of(self) in algorithms()
+
+    def _require_saving(self, what: str) -> None:
+        """Raise a `ParameterError` where `save` cannot write it."""
+        from spaql.agents.registry import name_of  # here: it imports this module
+
+        if not self.can_save:
+            raise ParameterError(f"{what}: {name_of(self)} is not an algorithm of spaql; save it by its own means")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the agent to a file that `load` and `spaql.load` read; see `spaql.agents.files`."""

@@ -214,6 +214,7 @@ class Evaluate(_Regular):
         """Make the folder of `save_best`, and reset the patience."""
         self._no_better = 0
         if self.save_best is not None:
+            agent._require_saving("save_best")
             _make_folder(self.save_best.parent)
 
     def call(self, agent: Any) -> bool:
@@ -266,6 +267,7 @@ class Checkpoint(_Regular):
 
     def begin(self, agent: Any) -> None:
         """Make the folder."""
+        agent._require_saving("Checkpoint")
         _make_folder(self.folder)
 
     def call(self, agent: Any) -> None:

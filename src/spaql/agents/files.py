@@ -48,14 +48,12 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
     """Write an agent to a file, all of it or nothing; return the path, with a suffix where it had none."""
     target = _check_path(path, "save")
     target = target if target.suffix else target.with_suffix(SUFFIX)
-    name = name_of(agent)
-    if name not in algorithms() or not agent.can_save:
-        raise ParameterError(f"save: {name} is not an algorithm of spaql; save it by its own means")
+    agent._require_saving("save")
     arrays = {name: _to_npy(array) for name, array in agent._state().items()}
     head = {
         "format": FORMAT,
         "spaql": __version__,
-        "algorithm": name,
+        "algorithm": name_of(agent),
         "seed": agent.seed,
         "parameters": agent.get_params(),
         "problem": describe(agent.problem),

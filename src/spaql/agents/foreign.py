@@ -73,7 +73,6 @@ class ForeignAgent(Agent):
         Keywords of its constructor.
     """
 
-    can_save = False
     plays_middle = True
 
     def __init__(
@@ -131,6 +130,11 @@ class ForeignAgent(Agent):
         raise ParameterError(
             f"set_env: {self.cls.__name__} keeps the environment it was made with; make a new agent on the other one"
         )
+
+    @property
+    def can_save(self) -> bool:
+        """Whether `save` can write it: never, as only the foreign class knows what it has learned."""
+        return False
 
     # Learning -------------------------------------------------------------------------------------------------
 

@@ -161,6 +161,8 @@ def _train(options: argparse.Namespace) -> int:
         if options.out is None:
             raise ParameterError("--checkpoint-every: needs --out, the folder to keep the agent in")
     agent = make_agent(run)
+    if options.checkpoint_every is not None:
+        agent._require_saving("--checkpoint-every")
     if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
         say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would continue it")
     folder = None
