@@ -9,9 +9,10 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,15 +66,15 @@ def engine_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_signature(
-    parser: argparse.ArgumentParser, title: str, parameters: Mapping[str, inspect.Parameter], docstring: str | None
+    parser: argparse.ArgumentParser, title: str, parameters: Mapping[str, inspect.Parameter], source: Any
 ) -> None:
-    """Add an option for every keyword of a signature; `read_signature` returns those that were given.
+    """Add an option for every keyword of a class or function; `read_signature` returns those that were given.
 
-    Types come from annotations or defaults, help from the numpydoc section "Parameters".  An option whose name is taken
-    already is prefixed with the title.
+    Types come from annotations, else from defaults, help from the numpydoc section "Parameters".  An option whose name
+    is taken already is prefixed with the title.
     """
     group = parser.add_argument_group(title)
-    texts = _read_help(docstring or "")
+    texts, hints = _read_help(source.__doc__ or ""), _resolve_hints(source, parameters)
     for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
@@ -87,7 +88,7 @@ def add_signature(
             default=argparse.SUPPRESS,
             required=not has_default,
             help=text.strip().replace("%", "%%"),
-            **_find_type(parameter),
+            **_find_type(hints.get(name, inspect.Parameter.empty), parameter.default),
         )
 
 
@@ -96,20 +97,83 @@ def read_signature(options: argparse.Namespace, title: str) -> dict[str, Any]:
     return {name.removeprefix(f"{title}."): v for name, v in vars(options).items() if name.startswith(f"{title}.")}
 
 
-def _find_type(parameter: inspect.Parameter) -> dict[str, Any]:
-    """Return how argparse reads a keyword."""
-    annotation = parameter.annotation
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    if annotation is inspect.Parameter.empty:
-        text = type(parameter.default).__name__
-    if text.startswith("bool"):
+def _resolve_hints(source: Any, parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """Return the annotations as types, one by one; without those that name something only type checkers import."""
+    function = inspect.unwrap(source.__init__ if isinstance(source, type) else source)  # type: ignore[misc]
+    hints: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        if parameter.annotation is parameter.empty:
+            continue
+        holder = SimpleNamespace(__annotations__={name: parameter.annotation})
+        try:
+            hints |= get_type_hints(holder, globalns=getattr(function, "__globals__", {}))
+        except Exception:  # whatever evaluating a user's annotation raises
+            continue
+    return hints
+
+
+def _find_type(hint: Any, default: Any) -> dict[str, Any]:
+    """Return how argparse reads a keyword: by its annotation, else by its default, else any one value."""
+    from numpy.typing import ArrayLike  # here: other commands need no NumPy to show their help
+
+    members = _split_union(hint)
+    if bool in members and len(members) == 1:
         return {"action": argparse.BooleanOptionalAction}
-    for kind, read in {"int": int, "float": _read_float, "str": str}.items():
-        if text.startswith(kind):
-            return {"type": read, "metavar": kind.upper()}
-    pair = re.match(r"tuple\[(float(?:, float)*)\]", text)
-    count = pair[1].count("float") if pair else "+"
-    return {"nargs": count, "type": str if "str" in text else _read_float, "metavar": "X"}
+    if any(get_origin(member) is Literal for member in members):
+        values = [value for member in members for value in get_args(member) if value is not None]
+        names = {str(value): value for value in values}
+        return {"type": lambda text: names.get(text, text), "choices": values}
+    if hint == ArrayLike:
+        return {"nargs": "+", "type": _read_float, "metavar": "X"}
+    sequences = [member for member in members if _is_sequence(member)]
+    if sequences and len(sequences) == len(members):
+        items = get_args(sequences[0])
+        fixed = (get_origin(sequences[0]) or sequences[0]) is tuple and items and Ellipsis not in items
+        same = items and all(item in (items[0], Ellipsis) for item in items)
+        read, _ = _find_reader(_split_union(items[0])) if same else (_read_value, "")
+        return {"nargs": len(items) if fixed else "+", "type": read, "metavar": "X"}
+    read, metavar = _find_reader(members)
+    if read is _read_value and hint is inspect.Parameter.empty and default not in (None, inspect.Parameter.empty):
+        kind = type(default)
+        if kind in (bool, int, float, str):
+            return _find_type(kind, default)
+        if isinstance(default, list | tuple):
+            return {"nargs": "+", "type": _read_value, "metavar": "X"}
+    return {"type": read, "metavar": metavar}
+
+
+def _split_union(hint: Any) -> list[Any]:
+    """Return the members of a union without None; a list of one for other annotations."""
+    if get_origin(hint) not in (Union, UnionType):
+        return [hint]
+    return [member for member in get_args(hint) if member is not NoneType]
+
+
+def _is_sequence(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    return isinstance(kind, type) and issubclass(kind, Iterable) and not issubclass(kind, str | bytes | Mapping)
+
+
+def _find_reader(members: Iterable[Any]) -> tuple[Callable[[str], Any], str]:
+    """Return the function that reads one value of these types, and its name in the help."""
+    known = {member for member in members if member in (int, float, str)}
+    if known == {str}:
+        return str, "STR"
+    if known == {int}:
+        return int, "INT"
+    if known and str not in known:
+        return _read_float, "FLOAT"
+    return _read_value, "VALUE"
+
+
+def _read_value(text: str) -> int | float | str:
+    """Return a number where the text is one, else the text."""
+    for read in (int, _read_float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _read_float(text: str) -> float:

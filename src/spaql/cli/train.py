@@ -71,13 +71,13 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     add_common(train)
     if make is not None:
         keywords = inspect.signature(make).parameters
-        add_signature(train, "problem", dict(keywords), make.__doc__)
+        add_signature(train, "problem", dict(keywords), make)
     if name is not None and name not in PROBLEMS:
         _add_environment(train)
     choice = Parser(prog=train.prog, add_help=False)
     choice.add_argument("--algorithm", default="tessera")
     entry = resolve(choice.parse_known_args(words)[0].algorithm)
-    add_signature(train, "algorithm", entry.parameters, entry.cls.__doc__)
+    add_signature(train, "algorithm", entry.parameters, entry.cls)
     train.set_defaults(run=_train, usual=usual)
 
 
