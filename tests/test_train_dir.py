@@ -131,6 +131,90 @@ def test_steps_are_counted_from_the_beginning(tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_a_length_that_is_not_longer_leaves_the_run_as_it_is(tmp_path, capsys):
+    assert train("oil", "--iterations", "60", "--episodes", "10", "--out", str(tmp_path)) == 0
+    before = (tmp_path / "train.json").read_text()
+    for words in (["--iterations", "0"], ["--iterations", "-3"], ["--timesteps", "0"], ["--timesteps", "-5"]):
+        assert train("--resume", str(tmp_path), *words) == 2
+        assert f"{words[0]}: expected a whole number of at least 1, got {words[1]}" in capsys.readouterr().err
+    for words in ([], ["--iterations", "50"], ["--timesteps", "200"]):
+        assert train("--resume", str(tmp_path), *words) == 0
+        assert (tmp_path / "train.json").read_text() == before
+        assert spaql.load(tmp_path).iterations == 60
+    assert train(f"--resume={tmp_path}", "--timesteps", "400") == 0
+    assert TrainDir.read(tmp_path).run.budgets == (400,)
+    assert spaql.load(tmp_path).num_timesteps == 400
+    capsys.readouterr()
+
+
+def test_a_run_that_is_resumed_for_less_than_it_was_begun_for_can_go_on_to_its_end(tmp_path, capsys):
+    TrainDir.begin(tmp_path, OIL).keep(spaql.Tessera("oil").learn(iterations=40))
+    assert train("--resume", str(tmp_path), "--iterations", "60") == 0
+    assert spaql.load(tmp_path).iterations == 60
+    assert train("--resume", str(tmp_path)) == 0
+    assert spaql.load(tmp_path).iterations == 100
+    capsys.readouterr()
+
+
+OWN = {
+    "compiled": ["own_problems:make_tank", "--speed", "0.5"],
+    "environment": ["own_problems:make_env", "--limit", "15"],
+    "environment with ranges": ["own_problems:make_ranges"],
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_run_on_a_problem_of_one_s_own_goes_on(tmp_path, capsys, monkeypatch, kind):
+    (tmp_path / "own_problems.py").write_text(OWN_PROBLEMS)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = [*OWN[kind], "--episodes", "3"]
+    try:
+        assert train(*words, "--iterations", "20", "--out", str(tmp_path / "whole")) == 0
+        assert train(*words, "--iterations", "12", "--out", str(tmp_path / "part")) == 0
+        assert train("--resume", str(tmp_path / "part"), "--iterations", "20") == 0
+    finally:
+        sys.modules.pop("own_problems", None)
+    assert (tmp_path / "part" / "agent.spaql").read_bytes() == (tmp_path / "whole" / "agent.spaql").read_bytes()
+    capsys.readouterr()
+
+
+OWN_PROBLEMS = """
+import gymnasium
+from spaql import GymnasiumProblem
+from spaql.problems import Box, Problem
+
+
+def step(state, action, parameters, random, next_state):
+    next_state[0] = action[0]
+    return parameters[0] * (1.0 - abs(state[0] - 0.3)), False
+
+
+def reset(parameters, random, state):
+    state[0] = 0.0
+
+
+def make_tank(speed=1.0):
+    # compiled
+    return Problem(
+        name="tank", step=step, reset=reset, states=Box(0, 1), actions=Box(0, 1), horizon=5, parameters=(speed,)
+    )
+
+
+class Doubled(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+def make_env(limit=20):
+    # only code can make it
+    return Doubled(gymnasium.make("Pendulum-v1", max_episode_steps=limit))
+
+
+def make_ranges():
+    return GymnasiumProblem(make_env, bounds={2: (-4.0, 4.0)})
+"""
+
+
 def write(**changes):
     def spoil(path):
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))

@@ -38,7 +38,7 @@ def add(commands: Any, words: list[str]) -> None:
     )
     if words[:1] != ["train"]:
         return
-    if words[1:2] == ["--resume"]:
+    if words[1:2] and words[1].partition("=")[0] == "--resume":
         train.prog += " --resume"
         train.add_argument("--resume", metavar="DIR", required=True, help="folder of a run")
         add_length(train, "in all (as started)", "in all (as started)")
@@ -174,19 +174,31 @@ def _train(options: argparse.Namespace) -> int:
     return _learn(options, agent, run, _find_length(run), folder)
 
 
+def _is_longer(length: dict[str, int], before: dict[str, int], agent: Any) -> bool:
+    """Whether a length of training exceeds another one; in other units, whether it exceeds what the agent has done."""
+    [(name, total)] = length.items()
+    if name in before:
+        return total > before[name]
+    return bool(total > (agent.iterations if name == "iterations" else agent.num_timesteps))
+
+
 def _resume(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from spaql.runner.execute import make_agent
     from spaql.runner.train_dir import TrainDir
+    from spaql.validation import check_whole
 
     folder = TrainDir.read(options.resume)
-    if options.timesteps is not None or options.iterations is not None:
-        budgets = () if options.timesteps is None else (options.timesteps,)
-        folder = replace(folder, run=replace(folder.run, iterations=options.iterations or 0, budgets=budgets))
     run = folder.run
+    if options.timesteps is not None:
+        run = replace(run, iterations=0, budgets=(check_whole(options.timesteps, "--timesteps", 1),))
+    elif options.iterations is not None:
+        run = replace(run, iterations=check_whole(options.iterations, "--iterations", 1), budgets=())
     agent: Any = folder.load_agent() or make_agent(run)
     length = _find_length(run)
+    if _is_longer(length, _find_length(folder.run), agent):
+        folder = replace(folder, run=run)
     if not agent.iterations:
         if not options.quiet and not agent.can_save:
             say("agents of this class cannot be saved; training starts again")

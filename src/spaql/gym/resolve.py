@@ -56,6 +56,20 @@ def resolve_problem(
     return resolved
 
 
+def find_function(problem: str, arguments: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return what makes the problem or environment of a name "module:function"; None for names of other kinds."""
+    module, _, attribute = problem.rpartition(":")
+    function = _function(module, attribute, problem) if module else None
+    if function is None:
+        return None
+
+    def make() -> Any:
+        made = call_maker(partial(function, **arguments))
+        return made.env if isinstance(made, GymnasiumProblem) else made
+
+    return make
+
+
 def _find(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], Any] | None, str]:
     """A problem or environment, how to make another one, and the module that registers its id, if that was named."""
     module = ""

@@ -20,6 +20,7 @@ from spaql.agents.callbacks import Checkpoint
 from spaql.agents.files import AGENT, ON_ITS_WAY, load
 from spaql.atomic_io import check_folder, clean_folder, write_files
 from spaql.errors import ParameterError
+from spaql.gym.resolve import find_function
 from spaql.runner.run_spec import Run, from_specification
 from spaql.validation import check_whole
 
@@ -82,10 +83,12 @@ class TrainDir:
     def load_agent(self) -> Agent | None:
         """Return the agent as far as it has learned, or None where nothing was kept."""
         if (self.folder / ON_ITS_WAY).exists():
-            return load(self.folder / ON_ITS_WAY)
-        if self.finished and (self.folder / AGENT).exists():  # else it is of an earlier run
-            return load(self.folder / AGENT)
-        return None
+            path = self.folder / ON_ITS_WAY
+        elif self.finished and (self.folder / AGENT).exists():  # else it is of an earlier run
+            path = self.folder / AGENT
+        else:
+            return None
+        return load(path, find_function(self.run.problem, self.run.arguments))  # a file cannot name a function
 
     def make_checkpoint(self) -> Checkpoint | None:
         """Return a callback that keeps the agent, or None where no checkpoints were asked for."""
