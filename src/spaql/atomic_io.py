@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from spaql.errors import OutputError, SpaqlError
@@ -16,7 +16,7 @@ PART = ".spaql-"  # prefix of temporary names
 FIGURES = "figures"  # the subfolder for figures
 #: contents of a file, or a function that writes the file to the path it is given
 Content = str | bytes | Callable[[Path], object]
-_TEMPORARY = re.compile(rf"{re.escape(PART)}(\d+-.+|[0-9a-f]{{32}}\.tmp)|\..+\.\d+-\d+\.part")
+_TEMPORARY = re.compile(rf"{re.escape(PART)}\d+-.+")
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -41,37 +41,10 @@ def clean_folder(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def write_file(target: Path, data: bytes | memoryview) -> None:
-    """Write a file, all of it or nothing; see `draft_file`."""
-    with draft_file(target) as draft:
-        draft.write_bytes(data)
-
-
-@contextlib.contextmanager
-def draft_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary path to write; at the end it is flushed to the disk and renamed to the target.
-
-    A symbolic link is followed, so that it stays one; a target that is not a regular file, such as a device, is
-    refused.
-    """
+def write_file(target: Path, content: Content) -> None:
+    """Write a file, all of it or nothing, in a folder that is made if it is missing; see `write_files`."""
     check_folder(target.parent)
-    try:
-        place = Path(os.path.realpath(target))
-        if place.exists() and not place.is_file():
-            kind = "a folder" if place.is_dir() else "not a regular file"
-            raise OutputError(f"{str(target)!r} cannot be written: it is {kind}; choose another")
-        draft = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}.part")
-        try:
-            yield draft
-            with open(draft, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(draft, place)
-        finally:
-            _remove([draft])
-    except SpaqlError:
-        raise
-    except OSError as error:
-        raise OutputError(f"{str(target)!r} cannot be written: {error.strerror or error}; choose another") from None
+    write_files(target.parent, {target.name: content})
 
 
 def write_files(
@@ -80,7 +53,10 @@ def write_files(
     known: Iterable[str] = (),
     advance: Callable[[], object] = lambda: None,
 ) -> list[Path]:
-    """Write several files of one result: all under temporary names, then all renamed.
+    """Write several files of one result: all under temporary names and flushed to the disk, then all renamed.
+
+    A symbolic link is followed, so that it stays one; a target that is not a regular file, such as a device, is
+    refused.
 
     Parameters
     ----------
@@ -94,29 +70,44 @@ def write_files(
     advance
         Called after each file, for progress.
     """
-    staged = {folder / name: (folder / name).with_name(f"{PART}{os.getpid()}-{Path(name).name}") for name in files}
+    path = folder
+    staged: dict[Path, Path] = {}  # temporary path -> the file it becomes
     try:
-        for (path, temporary), content in zip(staged.items(), files.values(), strict=True):
-            if path.is_dir():
-                raise OutputError(f"{str(path)!r} cannot be written: it is a folder; move it or choose another folder")
+        for name, content in files.items():
+            path = folder / name
             path.parent.mkdir(exist_ok=True)
+            place = _find_place(path)
+            temporary = place.with_name(f"{PART}{os.getpid()}-{threading.get_ident()}-{place.name}")
+            staged[temporary] = place
             if callable(content):
                 content(temporary)
             else:
                 temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
             advance()
-        for path, temporary in staged.items():
+        for temporary, path in staged.items():
             os.replace(temporary, path)
         for name in known:
             if name not in files:
-                (folder / name).unlink(missing_ok=True)
+                path = folder / name
+                path.unlink(missing_ok=True)
     except SpaqlError:
         raise
     except OSError as error:
-        raise OutputError(f"files in {str(folder)!r} cannot be written: {error.strerror or error}") from None
+        raise OutputError(f"{str(path)!r} cannot be written: {error.strerror or error}; choose another") from None
     finally:
-        _remove(staged.values())
-    return list(staged)
+        _remove(staged)
+    return [folder / name for name in files]
+
+
+def _find_place(path: Path) -> Path:
+    """Return the regular file, or the free place, that a path leads to."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        kind = "a folder" if place.is_dir() else "not a regular file"
+        raise OutputError(f"{str(path)!r} cannot be written: it is {kind}; move it or choose another")
+    return place
 
 
 def _remove(paths: Iterable[Path]) -> None:

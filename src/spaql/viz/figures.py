@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from spaql.atomic_io import draft_file
+from spaql.atomic_io import write_file
 from spaql.viz.charts import Chart, Level, Mosaic, Trace, categories_of, look_key, looks_of, place
 from spaql.viz.partition_plot import draw_mosaic
 from spaql.viz.style import GRID, INK, QUIET, Look
@@ -330,8 +330,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     kind = target.suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
         raise ValueError(f"a figure is saved as .png or .svg, and '{target}' ends in neither.")
-    with draft_file(target) as draft:
-        _write(figure, kind, draft)
+    write_file(target, partial(_write, figure, kind))
     return target
 
 

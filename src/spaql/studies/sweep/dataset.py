@@ -13,11 +13,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spaql.atomic_io import draft_file
+from spaql.atomic_io import write_file
 from spaql.errors import OutputError
 from spaql.runner.store import Store
 from spaql.studies.study import Group
@@ -51,12 +52,10 @@ def export_runs(
         columns = _shared_columns(group)
         for run_id, seed in zip(group.ids, group.seeds, strict=True):
             shared.setdefault(run_id, {**columns, "id": run_id, "seed": seed})  # several labels: the first one
-    with open_store(folder) as store, store.snapshot(), draft_file(path) as draft:
+    with open_store(folder) as store, store.snapshot():
         types = _column_types(store, shared)
-        if arrow is None:
-            _write_csv(draft, types, _rows(store, shared))
-        else:
-            _write_parquet(arrow, draft, types, _rows(store, shared))
+        write = _write_csv if arrow is None else partial(_write_parquet, arrow)
+        write_file(path, lambda draft: write(draft, types, _rows(store, shared)))
     return path
 
 
