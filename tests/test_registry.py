@@ -243,6 +243,27 @@ def test_foreign_algorithms_and_problems_from_the_command_line(capsys):
     assert (result["algorithm"], result["training_steps"], result["cells"]) == (TABULAR, 500, None)
 
 
+def test_an_agent_goes_on_with_an_environment_by_module_and_function(capsys, tmp_path):
+    agent = spaql.Tessera("CartPole-v1", seed=1).learn(iterations=2)
+    path = agent.save(tmp_path / "agent.spaql")
+    words = ["evaluate", str(path), "--episodes", "3", "--quiet", "--json"]
+    assert main(words) == 0
+    expected = json.loads(capsys.readouterr().out)
+    assert main([*words, "--env", "tests.tabular:make_cartpole"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected
+    other = agent.set_env("tests.tabular:make_cartpole").problem
+    assert (other.name, other.module) == ("CartPole-v1", "")
+    assert spaql.GymnasiumProblem("tests.tabular:make_cartpole").name == "CartPole-v1"
+    for env, sentence in (
+        ("oil", "environment: expected a Gymnasium id"),
+        ("tests.tabular:missing", "has no function 'missing'"),
+        ("./tabular:make_cartpole", "there is no module './tabular' here"),
+        (3, "environment: expected a Gymnasium id"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            spaql.load(path, env=env)
+
+
 # Parameters ----------------------------------------------------------------------------------------------------------
 
 

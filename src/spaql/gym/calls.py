@@ -1,4 +1,4 @@
-"""Calls of Gymnasium environments: making and resetting them, and what they return, with errors in one sentence."""
+"""Calls of Gymnasium environments: find, make and reset them, check what they return; errors are one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from spaql.errors import ParameterError
 from spaql.gym.encoding import Misfit, line
+from spaql.problems import PROBLEMS
 from spaql.problems.base import Playable
+from spaql.validation import import_module
 
 _SEEDS = 2**31  # some environments take no larger seeds
 
@@ -39,17 +41,52 @@ def call_maker(make: Callable[[], Any]) -> Any:
     raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
 
 
-def find_environment(environment: Any) -> tuple[Callable[[], Any] | None, Any]:
-    """Return how to make an environment, where that is known, and one of it."""
-    if isinstance(environment, gymnasium.Env):
-        return None, environment
-    make = partial(gymnasium.make, environment) if isinstance(environment, str) else environment
-    if not callable(make) or not isinstance(made := call_maker(make), gymnasium.Env):
+def find_problem(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], Any] | None, str]:
+    """Return a problem or environment, how to make another one, and the module that registers its id, if named."""
+    module = ""
+    if isinstance(problem, str):
+        if problem in PROBLEMS:
+            return PROBLEMS[problem](**arguments), None, ""
+        if problem.isidentifier() and problem not in {spec.name for spec in gymnasium.registry.values()}:
+            raise ParameterError(
+                f"problem: {problem!r} is neither one of {', '.join(PROBLEMS)} nor the name of a Gymnasium environment"
+            )
+        module, _, attribute = problem.rpartition(":")
+        function = import_function(module, attribute, problem) if module else None
+        problem = partial(gymnasium.make, problem) if function is None else function
+        module = module if function is None else ""
+    elif isinstance(problem, Playable | gymnasium.Env):
+        if arguments:
+            raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
+        return problem, None, ""
+    elif not callable(problem):
         raise ParameterError(
-            "environment: expected a Gymnasium id, a gymnasium.Env or a function that makes one, got "
-            f"{environment!r:.80}"
+            "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
+            f"makes one, got {problem!r:.80}"
         )
-    return make, made
+    make = partial(problem, **arguments) if arguments else problem
+    return call_maker(make), make, module
+
+
+def import_function(module: str, attribute: str, name: str) -> Any:
+    """Return the function of a user's module, or None where the module registers an environment of that id instead."""
+    home = import_module(module, f"problem {name!r}")
+    function = getattr(home, attribute, None)
+    if function is None and attribute.isidentifier() and attribute not in gymnasium.registry:
+        raise ParameterError(f"problem {name!r}: the module has no function {attribute!r} and registers no such id")
+    return function
+
+
+def find_environment(environment: Any) -> tuple[Any, Callable[[], Any] | None, str]:
+    """Return an environment, how to make another one, and the module that registers its id; see `find_problem`."""
+    if isinstance(environment, str | gymnasium.Env) or callable(environment):
+        made, make, module = find_problem(environment, {})
+        if isinstance(made, gymnasium.Env):
+            return made, make, module
+    raise ParameterError(
+        "environment: expected a Gymnasium id, a gymnasium.Env, a function that makes one, or "
+        f'"module:function", got {environment!r:.80}'
+    )
 
 
 def name_env(env: Any) -> str:

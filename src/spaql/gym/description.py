@@ -273,11 +273,12 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
     if env is None:
         problem = _restore_unopened(about, ranges, where)
     else:
-        make, opened = find_environment(env)
+        opened, make, module = find_environment(env)
         shown = Observations(opened.observation_space).names
         if shown != about["names"]:
             raise ParameterError(f"env: {where} saw {', '.join(about['names'])}, and this shows {', '.join(shown)}")
         problem = GymnasiumProblem(opened, make=make, **ranges)
+        problem.module = module
     if about.get("actions", _ends(problem.actions)) != _ends(problem.actions):
         raise ParameterError(
             f"env: {where} played {_word_actions(about['actions'])}, and {problem.name!r} takes "

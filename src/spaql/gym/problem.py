@@ -133,10 +133,8 @@ class GymnasiumProblem(Playable):
         seed: int = 0,
         make: Callable[[], Any] | None = None,
     ) -> None:
-        opened, self._env = find_environment(environment)
+        self._env, opened, self.module = find_environment(environment)
         self._make = make or opened
-        if isinstance(environment, str):
-            self.module = environment.rpartition(":")[0]
         limit = find_limit(self.env)
         self.unlimited = horizon is None and limit is None
         if horizon is None:
@@ -491,7 +489,7 @@ class GymnasiumProblem(Playable):
 
     def with_env(self, env: Any) -> GymnasiumProblem:
         """Return the same ranges on another environment."""
-        make, opened = find_environment(env)
+        opened, make, module = find_environment(env)
         names = Observations(get_space(opened, "observation_space")).names
         if names != self.names or not _same_actions(Moves(get_space(opened, "action_space")).actions, self.actions):
             raise ParameterError(
@@ -500,8 +498,7 @@ class GymnasiumProblem(Playable):
         ends = zip(self.states.low, self.states.high, strict=True)
         ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
         other = GymnasiumProblem(opened, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
-        other._make, other._taken = make, True
-        other.module = env.rpartition(":")[0] if isinstance(env, str) else ""
+        other._make, other._taken, other.module = make, True, module
         other.warm_up_steps = self.warm_up_steps
         other.go_on(self.progress())
         return other

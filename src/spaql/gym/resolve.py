@@ -6,14 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import gymnasium
-
 from spaql.errors import ParameterError
-from spaql.gym.calls import call_maker
+from spaql.gym.calls import call_maker, find_problem, import_function
 from spaql.gym.problem import GymnasiumProblem
-from spaql.problems import PROBLEMS
 from spaql.problems.base import Playable
-from spaql.validation import import_module
 
 #: options of Gymnasium environments that agents pass on
 OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
@@ -46,7 +42,7 @@ def resolve_problem(
         if name not in OPTIONS:
             raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(OPTIONS)}")
     options = {name: value for name, value in environment.items() if value is not None}
-    made, make, module = _find(problem, dict(arguments or {}))
+    made, make, module = find_problem(problem, dict(arguments or {}))
     if isinstance(made, Playable):
         if options:
             raise ParameterError(f"{next(iter(options))}: for Gymnasium environments only; {made.name!r} has its own")
@@ -59,7 +55,7 @@ def resolve_problem(
 def find_function(problem: str, arguments: Mapping[str, Any]) -> Callable[[], Any] | None:
     """Return what makes the problem or environment of a name "module:function"; None for names of other kinds."""
     module, _, attribute = problem.rpartition(":")
-    function = _function(module, attribute, problem) if module else None
+    function = import_function(module, attribute, problem) if module else None
     if function is None:
         return None
 
@@ -68,39 +64,3 @@ def find_function(problem: str, arguments: Mapping[str, Any]) -> Callable[[], An
         return made.env if isinstance(made, GymnasiumProblem) else made
 
     return make
-
-
-def _find(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], Any] | None, str]:
-    """A problem or environment, how to make another one, and the module that registers its id, if that was named."""
-    module = ""
-    if isinstance(problem, str):
-        if problem in PROBLEMS:
-            return PROBLEMS[problem](**arguments), None, ""
-        if problem.isidentifier() and problem not in {spec.name for spec in gymnasium.registry.values()}:
-            raise ParameterError(
-                f"problem: {problem!r} is neither one of {', '.join(PROBLEMS)} nor the name of a Gymnasium environment"
-            )
-        module, _, attribute = problem.rpartition(":")
-        function = _function(module, attribute, problem) if module else None
-        problem = partial(gymnasium.make, problem) if function is None else function
-        module = module if function is None else ""
-    elif isinstance(problem, Playable | gymnasium.Env):
-        if arguments:
-            raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
-        return problem, None, ""
-    elif not callable(problem):
-        raise ParameterError(
-            "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
-            f"makes one, got {problem!r:.80}"
-        )
-    make = partial(problem, **arguments) if arguments else problem
-    return call_maker(make), make, module
-
-
-def _function(module: str, attribute: str, name: str) -> Any:
-    """The function of a user's module, or None where the module registers an environment of that id instead."""
-    home = import_module(module, f"problem {name!r}")
-    function = getattr(home, attribute, None)
-    if function is None and attribute.isidentifier() and attribute not in gymnasium.registry:
-        raise ParameterError(f"problem {name!r}: the module has no function {attribute!r} and registers no such id")
-    return function
