@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-_LEAST_DIGITS, _MOST_DIGITS = 4, 17  # of a double: with so many it is itself again
+_LEAST_DIGITS, _MOST_DIGITS = 4, 17  # 17 digits identify a double
 
 
 def numerals(values: Sequence[float]) -> list[str]:
-    """Numbers with four digits that count, or with more where different ones would look the same.
+    """Format numbers with four significant digits, or with more where different numbers would look the same.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def numerals(values: Sequence[float]) -> list[str]:
 
 
 def with_values(name: str, values: Mapping[str, Any]) -> str:
-    """A name with what it is given.
+    """Format a name with its parameters.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def _shown(value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long, in one unit or two.
+    """Format a duration in one or two units.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
 
 
 def decimals(half_widths: Sequence[float], most: int = 6) -> int:
-    """As many decimals as show two digits of the narrowest of the intervals; none is wanted where all are of no width.
+    """Return the number of decimals that shows two digits of the narrowest interval; 0 if none has a width.
 
     Examples
     --------
@@ -77,12 +77,12 @@ def decimals(half_widths: Sequence[float], most: int = 6) -> int:
 
 
 class Bold(str):
-    """A cell that stands out: bold, and starred on a terminal."""
+    """Text of a bold cell; a terminal shows a star."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    r"""A table, written for a terminal, as Markdown, CSV and LaTeX, or handed to a page.
+    r"""A table, written for a terminal, as Markdown, CSV and LaTeX, or shown on a page.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Table:
     rows
         Cells, `[rows][columns]`: text, `Bold` text, or numbers for CSV, where None is an empty cell.
     caption, note
-        What it shows, and how to read it.
+        Title, and how to read the table.
     left
-        How many columns, the first ones, are aligned to the left.
+        Number of leading columns that are aligned to the left.
     sections
         Whether the first column names a section, to which all rows with the same name belong.
 
@@ -126,16 +126,16 @@ class Table:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, Any]]) -> Table:
-        """All fields of some records of one kind, for CSV."""
+        """Make a table of records with the same fields, for CSV."""
         return cls(list(records[0]), [list(record.values()) for record in records])
 
     def select(self, *names: str) -> Table:
-        """The same table with these columns only."""
+        """Return the table with these columns only."""
         places = [self.header.index(name) for name in names]
         return replace(self, header=names, rows=[[row[place] for place in places] for row in self.rows])
 
     def text(self) -> str:
-        """Aligned columns, for a terminal; a star marks what is bold."""
+        """Format as aligned columns for a terminal; a star marks bold cells."""
         starred = {at for row in self.rows for at, cell in enumerate(row) if isinstance(cell, Bold)}
         rows = [
             [f"{cell}{'*' if isinstance(cell, Bold) else ' '}" if at in starred else str(cell) for at, cell in line]
@@ -153,14 +153,14 @@ class Table:
         return "\n".join(line.rstrip() for line in [padded[0], "-" * len(padded[0]), *padded[1:]])
 
     def markdown(self) -> str:
-        """For GitHub."""
+        """Format as Markdown, as GitHub reads it."""
         rules = [":---" if at < self.left else "---:" for at in range(len(self.header))]
         body = [[f"**{cell}**" if isinstance(cell, Bold) else str(cell) for cell in row] for row in self.rows]
         lines = [[cell.strip().replace("|", "\\|") for cell in row] for row in [list(self.header), *body]]
         return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
 
     def csv(self) -> str:
-        """Comma-separated, with all digits of numbers; None is empty."""
+        """Format as comma-separated values, with all digits of numbers; None is an empty cell."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.header)
@@ -168,7 +168,7 @@ class Table:
         return text.getvalue()
 
     def tex(self) -> str:
-        """A LaTeX table, which needs the package booktabs."""
+        """Format as a LaTeX table, which needs the package booktabs."""
         lines = [
             "\\begin{table}",
             "\\centering\\scriptsize\\setlength{\\tabcolsep}{3pt}",
@@ -187,7 +187,7 @@ class Table:
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
 
     def html(self) -> dict[str, Any]:
-        """The data that `spaql.viz.html` makes a table of: rows of `head` and `cells`, and a row for each section."""
+        """Return the data of a table for `spaql.viz.html`: rows of `head` and `cells`, and a row for each section."""
         rows: list[dict[str, Any]] = []
         for row, whole in zip(self._without_repetition(), self.rows, strict=True):
             if self.sections and row[0]:
@@ -199,7 +199,7 @@ class Table:
         return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows}
 
     def _without_repetition(self) -> list[list[Any]]:
-        """The rows, each section named in its first one only."""
+        """Return the rows, with the name of a section in its first row only."""
         if not self.sections:
             return [list(row) for row in self.rows]
         before = [None, *(row[0] for row in self.rows)]
@@ -222,7 +222,7 @@ _TEX = str.maketrans(
 
 
 def tex(text: str) -> str:
-    r"""Plain text as LaTeX shows it.
+    r"""Escape plain text for LaTeX.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What may be wrong with an agent and its problem: what was seen, its effect, and what to change.
+"""Checks for common mistakes in an agent and its problem: the observation, its effect, and what to change.
 
 `Agent.diagnose` runs the checks below.  They use the history, the partition, the parameters, and a *probe*: a few
 episodes of random actions, and of the policy where there is one, on random numbers of their own.  The probe teaches the
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spaql.agents.base import Agent
 
 _PROBE_STEPS = 1000  # of each kind
-_MANY = 0.05  # share of states from which on something is worth telling
+_MANY = 0.05  # share of states or steps above which a check reports
 _FEW_VISITS = 4
 _NOISE_EPISODES = 200
 _SEEDS = 2**31  # as in training: some environments take no larger ones
@@ -30,24 +30,24 @@ _SEEDS = 2**31  # as in training: some environments take no larger ones
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that may be wrong."""
+    """A possible mistake in an agent or its problem."""
 
     id: str  #: name of the check, for programs
-    what: str  #: what was seen
-    effect: str  #: what it does, or will do
+    what: str  #: the observation
+    effect: str  #: its effect on learning
     advice: str  #: what to change
 
     def __str__(self) -> str:
         return f"{self.what}: {self.effect}. {self.advice}."
 
     def to_dict(self) -> dict[str, str]:
-        """Return it ready for JSON."""
+        """Return the fields for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A few episodes."""
+    """Data of a few episodes."""
 
     rewards: Floats  # [steps]
     ends: int  # episodes that the problem ended
@@ -57,7 +57,7 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a check uses; `planned` are environment steps still to come, None where that is unknown."""
+    """Input of a check; `planned` is the number of environment steps still to come, None if unknown."""
 
     agent: Agent
     probe: Probe
@@ -98,7 +98,7 @@ def play_probe(agent: Agent, count_visits: Callable[[Floats, int], int] | None) 
 
 @contextmanager
 def open_for_probe(problem: Playable) -> Iterator[Any]:
-    """Open an environment to be played step by step; the one that is learned on is left alone."""
+    """Open an environment for single steps; the environment of the training is not touched."""
     if isinstance(problem, Problem):
         from spaql.gym.environments import ProblemEnvironment  # here: it imports all of Gymnasium
 
@@ -153,15 +153,15 @@ def _rewards(case: Case) -> Iterator[Diagnosis]:
             "reward-outside-declared-range",
             f"rewards from {low:.4g} to {high:.4g} were met, and the problem declares "
             f"{declared[0]:g} to {declared[1]:g}",
-            "who scales by the declared range scales wrongly",
+            "code that scales rewards by the declared range scales them wrongly",
             "Correct `rewards` of the problem, or the rewards",
         )
     if case.agent.needs_unit_rewards and not 0.0 <= low <= high <= 1.0:
         yield Diagnosis(
             "reward-outside-unit-range",
             f"rewards from {low:.4g} to {high:.4g} were met, and {type(case.agent).__name__} is made for 0 to 1",
-            "every Q starts at H as if each step paid 1, so larger rewards hardly lure it to explore, and after "
-            "negative ones whatever was not tried looks better than all that was",
+            "every Q starts at H, the return of rewards of 1, so with larger rewards it hardly explores, and with "
+            "negative ones every untried action looks better than all others",
             "Scale the rewards to 0 to 1, or use Tessera, which takes them as they are",
         )
 

@@ -30,7 +30,8 @@ def view_policy(
     """Return the view of an agent's policy; `what` is the caller's name, for errors."""
     agent._require_training()
     if not len(agent.cells()):
-        raise ParameterError(f"{what}: {type(agent).__name__} has no partition to look at; SPAQL and AQL do")
+        name = getattr(agent, "cls", type(agent)).__name__  # of the user's class in a `ForeignAgent`
+        raise ParameterError(f"{what}: {name} has no partition to look at; SPAQL, AQL and Tessera have one")
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
     scaling = getattr(agent, "scaling", None)

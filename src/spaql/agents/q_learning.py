@@ -8,7 +8,8 @@ reward r and the next state x':
     V(x') = min(H, max Q over RELEVANT(x'))                                                       (eq. 8)
     split B when n(B) >= (d_max / r(B))^2
 
-After the episode N greedy rollouts score the policy.  An algorithm is a `Rule` and two arguments of the kernels:
+After the episode N greedy rollouts score the policy.  An algorithm is its `Hyperparameters` and two arguments of
+the kernels:
 
 * `per_step`, True or None: whether each time step has its own partition, with V = 0 after the last, or all share one;
 * `annealing`, an array or None: with it B is a Boltzmann sample, and the rollouts decide which partition is kept
@@ -199,7 +200,7 @@ def iterate(work, kept, world, frame, hyper, reference, per_step, annealing, cou
 
 
 class QLearner(PartitionAgent):
-    """An agent that a `Rule` describes; subclasses check their other parameters and call `_begin` with the rule."""
+    """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin` with all of them."""
 
     needs_unit_rewards = True
     _fewest_rollouts = 1

@@ -37,7 +37,8 @@ class Readable:
 
     def _policy(self) -> Partition:
         """Return the partition that decides; a `ParameterError` where there is none."""
-        raise ParameterError(f"{type(self).__name__} has no partition to read; SPAQL, AQL and Tessera have one")
+        name = getattr(self, "cls", type(self)).__name__  # of the user's class in a `ForeignAgent`
+        raise ParameterError(f"{name} has no partition to read; SPAQL, AQL and Tessera have one")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; see `Agent.get_params`."""

@@ -44,8 +44,8 @@ def sweep(
     folder
         Where runs are stored; created if it is missing.
     engine
-        "threads", "processes" or "dask"; None for threads where all problems are compiled, and processes otherwise.
-        Results do not depend on it.
+        "threads", "processes" or "dask"; None for threads where all problems and algorithms are built
+        in, and processes otherwise.  Results do not depend on it.
     workers
         Number of parallel runs; None for one per processor, or for all workers of a cluster.
     address
