@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 import spaql
-from spaql.agents import resolve
+from spaql.agents import algorithms, register, resolve
 from spaql.cli import main
 from spaql.runner.execute import execute
 from spaql.runner.run_spec import Run
@@ -18,6 +19,8 @@ from spaql.runner.summary import summarize
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
+from spaql.studies.sweep.score_charts import make_sheets
+from sweeps_for_tests import fill
 from tabular_agent import TabularQ
 
 STUDY = """
@@ -122,6 +125,51 @@ def test_a_class_that_takes_any_keyword():
     assert agent.get_params() == {"kind": dict, "bins": 3, "seed": 0}
     parameters = summarize("mine", agent, seconds=None, episodes=2).to_dict()["parameters"]
     assert parameters == {"kind": "<class 'dict'>", "bins": 3, "seed": 0}
+
+
+def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
+    data = {
+        "steps": 100,
+        "points": 2,
+        "seeds": 2,
+        "episodes": 2,
+        "problems": [{"problem": "oil"}],
+        "algorithms": [
+            {"algorithm": "tabular"},
+            {"algorithm": "tabular_agent:TabularQ", "parameters": {"bins": 4}},
+            {"algorithm": "aql", "label": "mine"},
+            {"algorithm": "tessera", "grid": {"min_samples": [3, 4]}},
+            {"algorithm": "random", "colour": "#123456"},
+        ],
+    }
+    try:
+        register("tabular", label="Table", colour="#AABBCC")(TabularQ)
+        study = Sweep.from_dict(data)
+    finally:
+        algorithms.__globals__["_ENTRIES"].pop("tabular")
+    expected = [
+        ("tabular", "tabular_agent:TabularQ", "#AABBCC"),
+        ("Table", "tabular_agent:TabularQ", "#AABBCC"),
+        ("mine", "aql", algorithms()["aql"].colour),
+        *((f"tessera, min_samples={count}", "tessera", algorithms()["tessera"].colour) for count in (3, 4)),
+        ("random", "random", "#123456"),
+    ]
+    assert [(group.algorithm, group.run.algorithm, group.colour) for group in study.groups] == expected
+    (stage,) = study.stages(None)
+    fill(tmp_path, json.loads(stage.files["study.json"]))
+    monkeypatch.setitem(sys.modules, "tabular_agent", None)
+    values = read_values(tmp_path)
+    assert [(group.algorithm, group.run.algorithm, group.colour) for group in values.groups] == expected
+    chart = make_sheets(values)["scores"].panels[0]
+    colours = {part.name or part.x[0]: part.colour for part in (*chart.series, *chart.levels)}
+    assert (colours["mine"], colours["random"]) == (expected[2][2], "#123456")
+    assert {colours[name] for name in ("tabular", "Table", "tessera, min_samples=3", "tessera, min_samples=4")} == {""}
+
+
+def test_colours_of_a_study_are_checked():
+    study = {"steps": 10, "problems": [{"problem": "oil"}], "algorithms": [{"algorithm": "random", "colour": "red"}]}
+    with pytest.raises(spaql.SpaqlError, match=r"algorithms\[1\]\.colour: expected a colour such as .*, got 'red'"):
+        Sweep.from_dict(study)
 
 
 def test_mistakes_are_one_sentence(tmp_path):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from spaql.agents.base import Agent
@@ -52,6 +52,16 @@ class Entry:
     colour: str | None = None
     reference: str = ""
     example: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def built_in(self) -> bool:
+        """Whether its class is part of this package."""
+        return self.cls.__module__.partition(".")[0] == "spaql"
+
+    @property
+    def path(self) -> str:
+        """Its class as "module:Class", by which other processes find it."""
+        return _path_of(self.cls)
 
     @property
     def foreign(self) -> bool:
@@ -148,7 +158,10 @@ def resolve(name: str) -> Entry:
             f"algorithm {name!r}: expected a class with learn(total_timesteps=) and predict(observation), "
             f"got {cls!r:.80}"
         )
-    return Entry(name, getattr(cls, "label", cls.__name__), cls)
+    registered = next((entry for entry in _ENTRIES.values() if entry.cls is cls), None)
+    if registered is None:
+        return Entry(name, getattr(cls, "label", cls.__name__), cls)
+    return registered if registered.built_in else replace(registered, name=name)  # a name for other processes too
 
 
 def name_of(agent: Agent) -> str:

@@ -66,6 +66,7 @@ class Group:
     run: Run
     seeds: Sequence[int]
     varied: Mapping[str, Any] = field(default_factory=dict)
+    colour: str = ""  # of its algorithm in charts; empty leaves the choice to the chart
 
     @cached_property
     def ids(self) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql.agents import algorithms
 from spaql.errors import StudyError
 from spaql.formatting import with_values
 from spaql.runner.run_spec import from_specification, kind_of
@@ -112,7 +113,7 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
 def _select(group: Group, values: Mapping[str, float], failures: Collection[str]) -> GroupValues:
     ids = [run_id for run_id in group.ids if run_id in values]
     failed = sum(run_id in failures for run_id in group.ids) if failures else 0
-    fields = group.problem, group.algorithm, group.run, group.seeds, group.varied
+    fields = group.problem, group.algorithm, group.run, group.seeds, group.varied, group.colour
     return GroupValues(*fields, ids, np.array([values[run_id] for run_id in ids], np.float64), failed)
 
 
@@ -140,14 +141,16 @@ def _make_groups(kinds: Mapping[str, set[int]]) -> list[Group]:
         for name in named[run.algorithm]:
             texts[run.algorithm, name].add(json.dumps(run.parameters.get(name), sort_keys=True))
         same[with_values(run.problem, run.arguments), with_values(run.algorithm, run.parameters)].append(kind)
-    groups = []
+    groups, known = [], algorithms()
     for (problem, algorithm), alike in same.items():
         sizes = [size for size in _SIZES if len({json.dumps(getattr(runs[kind], size)) for kind in alike}) > 1]
         for kind in alike:
             run = runs[kind]
             label = with_values(algorithm, {size: getattr(run, size) for size in sizes})
             varied = {name: value for name, value in run.parameters.items() if len(texts[run.algorithm, name]) > 1}
-            groups.append(Group(problem, label, run, sorted(kinds[kind]), varied))
+            entry = known.get(run.algorithm)
+            colour = (entry.colour or "") if entry else ""
+            groups.append(Group(problem, label, run, sorted(kinds[kind]), varied, colour))
     return sorted(groups, key=lambda group: (_natural_key(group.problem), _natural_key(group.algorithm)))
 
 

@@ -9,6 +9,7 @@ import os
 import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spaql.agents import resolve
+from spaql.agents import algorithms, resolve
 from spaql.errors import SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems import PROBLEMS
@@ -58,6 +59,10 @@ class Sweep(Study):
     def from_dict(cls, data: Mapping[str, Any], name: str = "study", *, check: bool = True) -> Sweep:
         """Make a study from the contents of a file; with `check`, problems and agents are tried once."""
         file = validate(data)
+        if check:
+            tables = zip(data["algorithms"], file.algorithms, strict=True)
+            data = {**data, "algorithms": [{**given, **_describe(table)} for given, table in tables]}
+            file = validate(data)
         return cls(data, file, file.name or name, tuple(_Expansion(file, check).groups()))
 
     @classmethod
@@ -182,7 +187,9 @@ class _Expansion:
                 place = self.file.seeding.format(**{name: values.get(name, "") for name in seeding})
             seeds = seeds_at(seeds, self.file.seed, place)
         label = with_values(variant.label, variant.varied)
-        return Group(problem.label, label, run, seeds, dict(variant.varied))
+        entry = algorithms().get(algorithm)
+        colour = variant.table.colour or (entry.colour if entry else None) or ""
+        return Group(problem.label, label, run, seeds, dict(variant.varied), colour)
 
     def _parse_seeding(self) -> list[str]:
         """Return the names in `seeding`."""
@@ -196,6 +203,26 @@ class _Expansion:
             parameters = {name for table in self.file.algorithms for name in resolve(table.algorithm).parameters}
             _check_known(names, sorted({"problem", "algorithm", *parameters}), "seeding")
         return names
+
+
+def _describe(table: AlgorithmTable) -> dict[str, str]:
+    """Return module, label and colour of a class of the user's, for workers and readers; nothing for built-in ones.
+
+    Workers know no name that this process registered, and readers need not be able to import the class.  Registered
+    algorithms are labelled by their names, as `baseline` writes them.
+    """
+    try:
+        entry = resolve(table.algorithm)
+    except SpaqlError:  # reported with its place
+        return {}
+    if entry.built_in:
+        return {}
+    algorithm, label, colour = table.algorithm, table.label or entry.label, table.colour or entry.colour
+    if ":" not in algorithm:
+        label = table.label or table.algorithm
+        with suppress(SpaqlError):  # a class that its module does not have by its name
+            algorithm = resolve(entry.path).name
+    return {"algorithm": algorithm, "label": label} | ({"colour": colour} if colour else {})
 
 
 def _length(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ shown, and the note says so.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql import stats
-from spaql.agents import algorithms
 from spaql.errors import StudyError
 from spaql.runner.store import Store
 from spaql.studies.study import Sheet
@@ -51,20 +50,22 @@ def make_sheets(study: StudyValues, baseline: str | None = None) -> dict[str, Sh
 def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, float]) -> Sheet:
     problems = _finished_problems(study)
     chosen = {problem: _best_groups(groups, baseline, MAX_LINES) for problem, groups in problems.items()}
-    charts = []
+    charts, colours = [], _find_colours(study)
     with open_store(study.folder) as store:
         for problem, groups in chosen.items():
             curves = _read_curves(store, groups) if study.metric == METRIC else {}
             levels, x_label = (
-                _levels([g for g in groups if curves and g.algorithm not in curves], optima.get(problem)),
+                _levels([g for g in groups if curves and g.algorithm not in curves], optima.get(problem), colours),
                 "",
             )
             if curves:
-                series = [_line(label, x, scores) for label, (x, scores, _) in curves.items()]
+                series = [_line(label, x, scores, colours) for label, (x, scores, _) in curves.items()]
                 x_label = next(iter(curves.values()))[2]
             else:
                 chosen[problem] = _best_groups(problems[problem], baseline, _MAX_NAMES)
-                series = [_points("", [group.algorithm], [group], group.algorithm) for group in chosen[problem]]
+                series = [
+                    _points("", [group.algorithm], [group], group.algorithm, colours) for group in chosen[problem]
+                ]
             charts.append(_chart(study, problem, x_label, series, levels))
     omitted = max(len(problems[problem]) - len(groups) for problem, groups in chosen.items())
     shown = max(map(len, chosen.values()))
@@ -129,14 +130,14 @@ def _chart(study: StudyValues, label: str, x_label: str, series: Sequence[Series
     return Chart(label, x_label, study.metric, tuple(series), tuple(levels), scale)
 
 
-def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
+def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64], colours: Mapping[str, str]) -> Series:
     """Make the means and their band; NaN where some agent has no score yet."""
     complete = np.isfinite(scores).all(axis=0)
     lines = np.full((3, len(x)), np.nan)
     band = stats.mean_band(scores[:, complete])
     lines[:, complete] = band.mean, band.low, band.high
     low, high = lines[1:].tolist() if len(scores) > 1 else (None, None)
-    return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=_colour(label))
+    return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=colours.get(label, ""))
 
 
 def _varied_parameters(study: StudyValues) -> list[str]:
@@ -158,7 +159,7 @@ def _single_parameter(group: GroupValues) -> str | None:
 
 
 def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float]) -> Sheet:
-    charts = []
+    charts, colours = [], _find_colours(study)
     for problem, groups in _finished_problems(study).items():
         families: dict[str, list[GroupValues]] = defaultdict(list)
         for group in groups:
@@ -167,16 +168,18 @@ def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float])
         for members in families.values():
             members.sort(key=lambda group: float(group.varied[name]))
         series = [
-            _points(family, [float(group.varied[name]) for group in members], members, family)
+            _points(family, [float(group.varied[name]) for group in members], members, family, colours)
             for family, members in families.items()
         ]
         if series:
-            levels = _levels([group for group in groups if not group.varied], optima.get(problem))
+            levels = _levels([group for group in groups if not group.varied], optima.get(problem), colours)
             charts.append(_chart(study, problem, name, series, levels))
     return _make_sheet(study, f"{study.name}: by {name}", charts)
 
 
-def _points(name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str) -> Series:
+def _points(
+    name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str, colours: Mapping[str, str]
+) -> Series:
     """Make the means of groups with their intervals, where these are finite."""
     estimates = [stats.mean_interval(group.sample) for group in groups]
     low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
@@ -184,21 +187,34 @@ def _points(name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: s
     ends = [np.where(known, end, np.nan).tolist() if known.any() else None for end in (low, high)]
     style: Literal["line", "points"] = "line" if len(groups) >= _MANY_VALUES else "points"
     return Series(
-        name, x, [estimate.mean for estimate in estimates], ends[0], ends[1], label, style, colour=_colour(label)
+        name,
+        x,
+        [estimate.mean for estimate in estimates],
+        ends[0],
+        ends[1],
+        label,
+        style,
+        colour=colours.get(label, ""),
     )
 
 
-def _levels(groups: Sequence[GroupValues], optimum: float | None) -> list[Level]:
+def _levels(groups: Sequence[GroupValues], optimum: float | None, colours: Mapping[str, str]) -> list[Level]:
     """Make the means of groups, and the optimum, as horizontal lines."""
     levels = []
     for group in groups:
         estimate = stats.mean_interval(group.sample)
         low, high = estimate.interval if np.isfinite(estimate.low) else (None, None)
-        levels.append(Level(group.algorithm, estimate.mean, low, high, colour=_colour(group.algorithm)))
+        levels.append(Level(group.algorithm, estimate.mean, low, high, colour=colours.get(group.algorithm, "")))
     return levels if optimum is None else [*levels, Level("optimum", optimum)]
 
 
-def _colour(label: str) -> str:
-    """Return the colour of a registered algorithm; empty for other labels."""
-    entry = algorithms().get(label)
-    return (entry.colour or "") if entry else ""
+def _find_colours(study: StudyValues) -> dict[str, str]:
+    """Return the colours of algorithms by label, with and without varied parameters; those of variants differ."""
+    colours: dict[str, str] = {}
+    for name in ("algorithm", "family"):
+        groups = {getattr(group, name): group for group in study.groups}
+        counts = Counter(group.run.algorithm for group in groups.values())
+        for label, group in groups.items():
+            if group.colour and (counts[group.run.algorithm] == 1 or label == group.run.algorithm):
+                colours[label] = group.colour
+    return colours

@@ -174,6 +174,7 @@ class AlgorithmTable(_Table):
 
     algorithm: Name
     label: Name | None = None
+    colour: Annotated[str | None, Field(pattern="^#[0-9a-fA-F]{6}$")] = None  # of its lines in charts
     parameters: dict[str, Value] = {}
     grid: dict[str, Values] = {}
     variants: list[dict[str, Value]] = Field(default=[{}], min_length=1, alias="list")
@@ -270,6 +271,7 @@ _EXPECTED = {
     "float_type": "a number",
     "greater_than_equal": "a number of at least {ge}",
     "less_than": "a number below {lt}",
+    "colour": 'a colour such as "#D55E00"',
     "literal_error": "{expected}",
 }
 
