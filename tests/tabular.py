@@ -36,8 +36,8 @@ class TabularQ:
             if terminated or truncated:
                 observation, _ = self.env.reset()
 
-    def predict(self, observation):
-        return self.actions[int(self.q[self.place(observation)].argmax())]
+    def predict(self, observation, deterministic=True):
+        return self.actions[int(self.q[self.place(observation)].argmax())], None
 
 
 class NoAgent:

@@ -331,12 +331,12 @@ def test_options_of_other_types_are_refused(typed, capsys, words, sentence):
 
 
 def test_a_class_with_learn_and_predict_is_trained_evaluated_and_resumed(capsys, tmp_path):
-    words = ["--algorithm", "tabular_agent:TabularQ", "--bins", 6, "--timesteps", 500, "--episodes", 20]
-    code, out, _ = run(capsys, "train", "tabular_agent:make_oil", "--sharpness", 3, *words, "--out", tmp_path, "--json")
+    words = ["--algorithm", "tests.tabular:TabularQ", "--bins", 6, "--timesteps", 500, "--episodes", 20]
+    code, out, _ = run(capsys, "train", "tests.tabular:make_oil", "--sharpness", 3, *words, "--out", tmp_path, "--json")
     assert code == 0
     result = json.loads(out)
-    assert (result["algorithm"], result["parameters"]["bins"], result["cells"]) == ("tabular_agent:TabularQ", 6, None)
-    assert result["problem"] == "oil laplace 3"
+    assert (result["algorithm"], result["parameters"]["bins"], result["cells"]) == ("tests.tabular:TabularQ", 6, None)
+    assert result["problem"] == "oil quadratic 3"
     assert not (tmp_path / "agent.spaql").exists()
     code, out, err = run(capsys, "train", "--resume", tmp_path, "--json")
     assert (code, json.loads(out)["evaluation"]) == (0, result["evaluation"])

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.tabular import TabularQ
 
 import spaql
 from spaql.agents import algorithms, register, resolve
@@ -21,7 +22,6 @@ from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.score_charts import make_sheets
 from sweeps_for_tests import fill
-from tabular_agent import TabularQ
 
 STUDY = """
 seeds = 2
@@ -34,11 +34,11 @@ baseline = "random"
 problem = "oil"
 
 [[problems]]
-problem = "tabular_agent:make_oil"
+problem = "tests.tabular:make_oil"
 arguments = { sharpness = 10 }
 
 [[algorithms]]
-algorithm = "tabular_agent:TabularQ"
+algorithm = "tests.tabular:TabularQ"
 label = "tabular"
 grid = { bins = [2, 4, 8] }
 
@@ -50,8 +50,8 @@ algorithm = "random"
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """Make the module importable in worker processes too."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=":")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
 def run_sweep(folder, engine):
@@ -67,14 +67,14 @@ def test_sweep(tmp_path, capsys):
     table = run_sweep(folder, "threads")
     rows = list(csv.DictReader(io.StringIO(table)))
     assert [row["algorithm"] for row in rows] == [*(f"tabular, bins={bins}" for bins in (2, 4, 8)), "random"] * 2
-    assert [row["problem"] for row in rows[::4]] == ["oil", "tabular_agent:make_oil"]
+    assert [row["problem"] for row in rows[::4]] == ["oil", "tests.tabular:make_oil"]
     assert all(row["n"] == "2" and row["p_adjusted"] for row in rows if row["algorithm"] != "random")
     for command in ("plot", "report", "export", "status", "table"):
         assert main(["sweep", command, str(folder)]) == 0
     assert "tabular, bins=4" in (folder / "report.html").read_text()
     assert (folder / "figures" / "by-bins.png").stat().st_size > 1000
     runs = list(csv.DictReader(io.StringIO((folder / "runs.csv").read_text())))
-    own = [run for run in runs if run["algorithm"] == "tabular_agent:TabularQ"]
+    own = [run for run in runs if run["algorithm"] == "tests.tabular:TabularQ"]
     assert len(own) == 12
     assert {run["cells"] for run in own} == {""}
     assert {run["training_steps"] for run in own} == {"200"}
@@ -87,9 +87,9 @@ def test_tune(tmp_path):
     study = {
         "steps": 100,
         "episodes": 5,
-        "problems": [{"problem": "tabular_agent:make_oil"}],
+        "problems": [{"problem": "tests.tabular:make_oil"}],
         "algorithms": [
-            {"algorithm": "tabular_agent:TabularQ", "random": {"bins": {"low": 2, "high": 9, "whole": True}}}
+            {"algorithm": "tests.tabular:TabularQ", "random": {"bins": {"low": 2, "high": 9, "whole": True}}}
         ],
         "tune": {"trials": 2, "seeds": 2, "first_seeds": 2, "evaluation_seeds": 2},
     }
@@ -97,11 +97,11 @@ def test_tune(tmp_path):
     assert result.complete
     assert result.space.defaults == {"bins": 8}
     best = json.loads((tmp_path / "best.json").read_text())
-    assert best["algorithm"] == "tabular_agent:TabularQ"
+    assert best["algorithm"] == "tests.tabular:TabularQ"
 
 
 def test_cells_are_empty_without_a_partition():
-    for algorithm in ("tabular_agent:TabularQ", "random"):
+    for algorithm in ("tests.tabular:TabularQ", "random"):
         record = execute(Run("oil", {}, algorithm, {}, 0, 0, 5, budgets=(50,)))
         assert record.scalars["cells"] is None
     assert execute(Run("oil", {}, "tessera", {}, 0, 0, 5, budgets=(50,))).scalars["cells"] >= 1
@@ -136,7 +136,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
         "problems": [{"problem": "oil"}],
         "algorithms": [
             {"algorithm": "tabular"},
-            {"algorithm": "tabular_agent:TabularQ", "parameters": {"bins": 4}},
+            {"algorithm": "tests.tabular:TabularQ", "parameters": {"bins": 4}},
             {"algorithm": "aql", "label": "mine"},
             {"algorithm": "tessera", "grid": {"min_samples": [3, 4]}},
             {"algorithm": "random", "colour": "#123456"},
@@ -148,8 +148,8 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
     finally:
         algorithms.__globals__["_ENTRIES"].pop("tabular")
     expected = [
-        ("tabular", "tabular_agent:TabularQ", "#AABBCC"),
-        ("Table", "tabular_agent:TabularQ", "#AABBCC"),
+        ("tabular", "tests.tabular:TabularQ", "#AABBCC"),
+        ("Table", "tests.tabular:TabularQ", "#AABBCC"),
         ("mine", "aql", algorithms()["aql"].colour),
         *((f"tessera, min_samples={count}", "tessera", algorithms()["tessera"].colour) for count in (3, 4)),
         ("random", "random", "#123456"),
@@ -157,7 +157,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
     assert [(group.algorithm, group.run.algorithm, group.colour) for group in study.groups] == expected
     (stage,) = study.stages(None)
     fill(tmp_path, json.loads(stage.files["study.json"]))
-    monkeypatch.setitem(sys.modules, "tabular_agent", None)
+    monkeypatch.setitem(sys.modules, "tests.tabular", None)
     values = read_values(tmp_path)
     assert [(group.algorithm, group.run.algorithm, group.colour) for group in values.groups] == expected
     chart = make_sheets(values)["scores"].panels[0]
@@ -175,9 +175,9 @@ def test_colours_of_a_study_are_checked():
 def test_mistakes_are_one_sentence(tmp_path):
     study = {"steps": 10, "problems": [{"problem": "oil"}]}
     for algorithm, sentence in (
-        ({"algorithm": "tabular_agent:Nothing"}, r"algorithms\[1\]: .*tabular_agent:Nothing"),
+        ({"algorithm": "tests.tabular:Nothing"}, r"algorithms\[1\]: .*tests\.tabular:Nothing"),
         ({"algorithm": "nowhere:Agent"}, r"algorithms\[1\]: .*nowhere"),
-        ({"algorithm": "tabular_agent:TabularQ", "parameters": {"bin": 3}}, "unknown 'bin'; choose from bins, rate"),
+        ({"algorithm": "tests.tabular:TabularQ", "parameters": {"bin": 3}}, "unknown 'bin'; choose from bins, rate"),
     ):
         with pytest.raises(spaql.SpaqlError, match=sentence):
             spaql.sweep({**study, "algorithms": [algorithm]}, tmp_path / "out")
