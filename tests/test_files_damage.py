@@ -104,6 +104,11 @@ def edited(path, name, edit):
     with zipfile.ZipFile(path) as archive:
         array = np.load(io.BytesIO(archive.read(f"{name}.npy")))
     edit(array)
+    return replaced(path, name, array)
+
+
+def replaced(path, name, array):
+    """The archive with another array, and its checksum."""
     data = io.BytesIO()
     np.save(data, array)
     changed(path, f"{name}.npy", lambda old: data.getvalue())
@@ -173,6 +178,49 @@ def test_long_trained_agents_are_not_refused(tmp_path, kind):
         agent = MAKERS[kind](problem).learn(total_timesteps=30_000)
         again = spaql.load(agent.save(tmp_path / "agent.spaql"))
         assert len(again.cells()) == len(agent.cells())
+
+
+MISSHAPEN = {
+    "single number": np.array(3),
+    "single word": np.array("x"),
+    "one number": np.array([7]),
+    "nothing": np.zeros(0, np.int64),
+    "table": np.zeros((3, 1), np.int64),
+    "dates": np.array([1, 2, 3], "M8[s]"),
+    "infinity": np.full(3, np.inf),
+    "records": np.zeros(3, [("a", np.int32)]),
+}
+
+
+@pytest.mark.parametrize("name", ["history", "work-room", "work-used", "work-nodes"])
+@pytest.mark.parametrize("how", MISSHAPEN)
+def test_an_array_of_another_shape_or_type_is_refused(tmp_path, name, how):
+    path = MAKERS["published"]("oil").learn(iterations=10).save(tmp_path / "agent.spaql")
+    with pytest.raises(AgentFileError, match=r"agent\.spaql: ") as error:
+        spaql.load(replaced(path, name, MISSHAPEN[how]))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["self", "problem", "bounds", "colour"])
+def test_a_parameter_that_the_algorithm_does_not_have_is_refused(tmp_path, name):
+    path = MAKERS["ts"]("oil").learn(iterations=3).save(tmp_path / "agent.spaql")
+    with pytest.raises(AgentFileError, match=f"spaql-ts has no parameter '{name}'"):
+        spaql.load(changed(path, "agent.json", with_other(1, "parameters", name)))
+
+
+@pytest.mark.parametrize("name", ["reference", "radius"])
+def test_a_parameter_without_a_default_must_be_there(tmp_path, name):
+    path = MAKERS["ts"]("oil").learn(iterations=3).save(tmp_path / "agent.spaql")
+    with pytest.raises(AgentFileError, match=f"spaql-ts needs the parameter '{name}'"):
+        spaql.load(changed(path, "agent.json", without("parameters", name)))
+
+
+@pytest.mark.parametrize("name", ["mean", "seed", "deterministic"])
+def test_an_incomplete_evaluation_is_refused(tmp_path, name):
+    agent = MAKERS["aql"]("oil").learn(iterations=3)
+    path = agent.record_evaluation(agent.evaluate(2)).save(tmp_path / "agent.spaql")
+    with pytest.raises(AgentFileError, match="invalid evaluation record"):
+        spaql.load(changed(path, "agent.json", without("evaluation", name)))
 
 
 @pytest.mark.parametrize("error", [TypeError, AttributeError, ZeroDivisionError])

@@ -65,13 +65,11 @@ class Evaluation:
 
 
 def check_record(record: Any) -> dict[str, Any]:
-    """Return what `Evaluation.to_dict` returned, read from a file; a ValueError or KeyError if it is invalid."""
-    if not isinstance(record, dict):
-        raise ValueError("invalid evaluation record")
-    numbers = {name: record[name] for name in ("mean", "low", "high", "deviation")}
-    counts = {name: record[name] for name in ("episodes", "seed", "iterations")}
-    valid = record.keys() == {"deterministic", *numbers, *counts} and type(record["deterministic"]) is bool
-    valid = valid and all(type(value) is float and np.isfinite(value) for value in numbers.values())
-    if not valid or not all(type(value) is int and value >= 0 for value in counts.values()):
+    """Return what `Evaluation.to_dict` returned, read from a file; a ValueError if it is invalid."""
+    numbers, counts = ("mean", "low", "high", "deviation"), ("episodes", "seed", "iterations")
+    valid = isinstance(record, dict) and record.keys() == {"deterministic", *numbers, *counts}
+    valid = valid and type(record["deterministic"]) is bool
+    valid = valid and all(type(record[name]) is float and np.isfinite(record[name]) for name in numbers)
+    if not valid or not all(type(record[name]) is int and record[name] >= 0 for name in counts):
         raise ValueError("invalid evaluation record")
     return dict(record)

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from spaql import atomic_io
 from spaql._version import __version__
 from spaql.agents.base import Agent
-from spaql.agents.registry import algorithms, name_of
+from spaql.agents.registry import Entry, algorithms, name_of
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
+from spaql.partition.partition import read_counts
 from spaql.partition.spaces import Discrete
 from spaql.problems.base import Playable
 
@@ -148,7 +149,8 @@ def _read_head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
     wrong = [name for name, kind in _HEAD_KINDS.items() if type(head.get(name)) is not kind]
     if wrong or head["parameters"].get("seed") != head["seed"]:
         raise AgentFileError(f"{source}: its {_HEAD} is damaged: {(wrong or ['seed'])[0]}")
-    if not isinstance(head.get("algorithm"), str) or head["algorithm"] not in algorithms():
+    entry = algorithms().get(head["algorithm"]) if isinstance(head.get("algorithm"), str) else None
+    if entry is None or entry.foreign:  # agents of foreign classes are never saved
         raise AgentFileError(f"{source}: this spaql does not know its algorithm {head.get('algorithm')!r:.80}")
     return head
 
@@ -173,6 +175,8 @@ def _read_array(archive: zipfile.ZipFile, name: str, entry: Any, source: Path) -
         array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
     except Exception as error:  # whatever NumPy's parser raises on a header that was made to harm
         raise AgentFileError(f"{source}: its array {name!r} cannot be read ({_one_line(error)})") from error
+    if not array.ndim:
+        raise AgentFileError(f"{source}: its array {name!r} is a single number")
     return array
 
 
@@ -186,13 +190,24 @@ def _make_agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env
     problem = restore_problem(head["problem"], env, head["seed"], str(source))
     entry = algorithms()[head["algorithm"]]
     try:
+        _check_parameters(entry, head["parameters"])
         _check_cells(entry.cls.time_variant, problem, arrays)
         agent = entry.make(problem, **head["parameters"])
         agent._restore(arrays, head["numbers"])
         agent._restore_evaluation(head.get("evaluation"))
-    except (KeyError, MemoryError, SpaqlError, ValueError) as error:
+    except (LookupError, MemoryError, SpaqlError, ValueError) as error:
         raise AgentFileError(f"{source}: its parts do not fit together ({_one_line(error)})") from error
     return agent
+
+
+def _check_parameters(entry: Entry, parameters: Mapping[str, Any]) -> None:
+    """Raise a ValueError where parameters are not those of the algorithm; one that has a default may be missing."""
+    for name in parameters:
+        if name != "seed" and name not in entry.parameters:
+            raise ValueError(f"{entry.name} has no parameter {name!r:.80}")
+    for name in entry.required:
+        if name not in parameters:
+            raise ValueError(f"{entry.name} needs the parameter {name!r}")
 
 
 def _check_cells(time_variant: bool, problem: Playable, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -202,7 +217,7 @@ def _check_cells(time_variant: bool, problem: Playable, arrays: Mapping[str, NDA
     """
     planted = problem.actions.count if isinstance(problem.actions, Discrete) else 1
     planted *= problem.horizon if time_variant else 1
-    counts = [int(used.reshape(-1)[1]) for name, used in arrays.items() if name.endswith("-used") and used.size > 1]
+    counts = [read_counts(used, 3, name)[1] for name, used in arrays.items() if name.endswith("-used")]
     if counts and planted > max(counts):
         raise ValueError("fewer cells than it began with")
 

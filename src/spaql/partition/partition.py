@@ -205,10 +205,10 @@ class Partition:
 
         `ranked` says whether its index must be up to date.
         """
-        nodes, cells, states = (int(n) for n in arrays["used"])
+        nodes, cells, states = read_counts(arrays["used"], 3, "used")
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
             raise ValueError("partition of other spaces")
-        room = [int(n) for n in arrays["room"]]
+        room = read_counts(arrays["room"], 2, "room")
         if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
             raise ValueError("partition with more room than it can need")
         for name, length in (("nodes", nodes), ("links", nodes), ("cells", cells), ("boxes", cells)):
@@ -256,6 +256,13 @@ def fill_array(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
     if given.shape != place.shape or given.dtype != place.dtype:
         raise ValueError(f"{what} has the wrong shape or type")
     place[...] = given
+
+
+def read_counts(given: NDArray[Any], length: int, what: str) -> list[int]:
+    """Return the whole numbers of an array of a file; ValueError where shape or type differ."""
+    if given.shape != (length,) or given.dtype.kind != "i":
+        raise ValueError(f"{what} has the wrong shape or type")
+    return [int(number) for number in given]
 
 
 def group_by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
