@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from spaql._version import __version__
 from spaql.formatting import Table
 from spaql.studies.paper.printed import SCALINGS
@@ -115,7 +113,7 @@ class Families(Study):
             pairs = [(scores[variant.name, c.name], scores[TESSERA.name, c.name]) for c in self.columns]
             shares = [score.percent(1) + score.mark(tessera) for score, tessera in pairs]
             score = scores[variant.name, whole.name]
-            cells = "" if np.isnan(score.cells.mean) else f"{score.cells.mean:.0f}"
+            cells = f"{score.cells.mean:.0f}" if score.has_cells else ""
             rows.append([variant.label, shares[0], f"{100 * score.reached_by(0.9):.1f}", *shares[1:], cells])
         return Table(["agent", whole.label, "9 of 10 reach", *(kind.label for kind in kinds), "cells"], rows)
 
@@ -127,7 +125,7 @@ def _record(agent: str, problems: str, score: Score) -> dict[str, object]:
         **interval("share", score.share),
         "worst_decile": score.reached_by(0.9),
         "worst": score.reached_by(1.0),
-        "cells": None if np.isnan(score.cells.mean) else score.cells.mean,
+        "cells": score.cells.mean if score.has_cells else None,
         "steps": score.steps,
     }
 

@@ -137,6 +137,11 @@ class Score:
         """Mean share of the optimum."""
         return mean_interval(_units(self.shares))
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether the agents have cells; Random has none."""
+        return bool(np.isfinite(_units(self.cell_counts)).all())
+
     @cached_property
     def cells(self) -> Estimate:
         """Mean number of cells."""
