@@ -1,61 +1,45 @@
-"""What every agent has: parameters by name, learning, evaluation, prediction, files.
-
-What can be read off a policy is in `spaql.agents.readable`.
-"""
+"""What every agent has: parameters, learning, evaluation, prediction, files, and the methods that read its policy."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.agents import training
 from spaql.agents.callbacks import Callbacks
-from spaql.agents.diagnosis import Case, Diagnosis, play_probe, run_checks
-from spaql.agents.evaluation import Evaluation, check_record
+from spaql.agents.diagnosis import Diagnosis, run_checks
+from spaql.agents.evaluation import Evaluation
 from spaql.agents.history import ROW
-from spaql.agents.readable import Readable
-from spaql.errors import ParameterError
+from spaql.agents.rollouts import MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING
+from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import make_records
-from spaql.partition.partition import fill_array
+from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
 from spaql.partition.spaces import Floats
+from spaql.partition.tree import Tree, decision_tree
 from spaql.problems.base import Frame, Playable, World
 from spaql.stats import mean_interval
 from spaql.validation import check_whole, restore_generator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from spaql.explain.explanation import Explanation
+    from spaql.explain.rules import Rules
+    from spaql.export.policy import Policy
 
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
-def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playable:
-    """Resolve what the user calls a problem."""
-    if isinstance(problem, Playable) and not environment:
-        return problem
-    from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
-
-    return resolve_problem(problem, seed=seed, **environment)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What the user gave as the problem, for `set_params`; a copy of an agent shares it, as it may not be copyable."""
-
-    problem: Any
-    environment: dict[str, Any]
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-
-class Agent(Readable):
+class Agent:
     """Base of all agents.
 
     Different agents may learn in different threads at once; one agent belongs to one thread at a time.
@@ -73,6 +57,8 @@ class Agent(Readable):
 
     #: whether there is anything to learn
     learns: ClassVar[bool] = True
+    #: whether the policy changes with the time step
+    time_variant: ClassVar[bool] = False
     #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it, as published
     plays_middle: bool = False
     #: whether it is made for rewards from 0 to 1 per step
@@ -84,27 +70,46 @@ class Agent(Readable):
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self._source = _Source(problem, environment)
-        self.problem = _as_problem(problem, self.seed, environment).for_agent()
+        self._source = lambda: (problem, environment)  # a function: copies of the agent share what may not be copyable
+        self.problem = self._resolve(problem, environment).for_agent()
+        self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)  # see `spaql.agents.rollouts`
         self._history: list[NDArray[np.void]] = []
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
+
+    def _resolve(self, problem: Any, environment: dict[str, Any]) -> Playable:
+        if isinstance(problem, Playable) and not environment:
+            return problem
+        from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
+
+        return resolve_problem(problem, seed=self.seed, **environment)
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
 
+    # Parameters -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def keywords(cls) -> dict[str, inspect.Parameter]:
+        """Return the keywords of the constructor, with those that it passes on to its base classes."""
+        keywords: dict[str, inspect.Parameter] = {}
+        for base in cls.__mro__:
+            given = inspect.signature(base.__init__).parameters  # type: ignore[misc]
+            own = {name: each for name, each in given.items() if each.kind is each.KEYWORD_ONLY}
+            keywords |= {name: each for name, each in own.items() if name not in keywords}
+            if not any(each.kind is each.VAR_KEYWORD for each in given.values()):
+                break
+        return keywords
+
+    @classmethod
+    def accepts(cls, name: str) -> bool:
+        """Return whether the constructor takes a keyword."""
+        return name in cls.keywords()
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference."""
-        signature = inspect.signature(type(self).__init__)
-        return {
-            name: getattr(self, name)
-            for name, parameter in signature.parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
-
-    def _origin(self) -> str:
-        return f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
+        return {name: getattr(self, name) for name in self.keywords()}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of an agent that has not learned yet; it is made anew, on the problem it was given.
@@ -116,11 +121,11 @@ class Agent(Readable):
         """
         known = self.get_params()
         for name in parameters:
-            if name not in known:
+            if not self.accepts(name):
                 raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
-        if self.num_timesteps > self.problem.warm_up_steps:
+        if self.num_timesteps > self.problem.warm_up_steps or self.iterations:
             raise ParameterError(f"set_params: {type(self).__name__} has learned already; make a new agent instead")
-        problem, environment = self._source.problem, self._source.environment
+        problem, environment = self._source()
         self.__init__(problem, **known | parameters, **environment)  # type: ignore[misc]
         return self
 
@@ -157,7 +162,6 @@ class Agent(Readable):
     def _learn(
         self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
     ) -> None:
-        """Do what `learn` says."""
         raise NotImplementedError
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
@@ -192,17 +196,17 @@ class Agent(Readable):
     @property
     def training_steps(self) -> int:
         """Environment steps spent on learning."""
-        return 0
+        return int(self._counts[TRAINING])
 
     @property
     def selection_steps(self) -> int:
         """Environment steps spent on choosing which policy to keep."""
-        return 0
+        return int(self._counts[SELECTION])
 
     @property
     def monitoring_steps(self) -> int:
         """Environment steps spent on the learning curve only; the agent does not use them."""
-        return 0
+        return int(self._counts[MONITORING])
 
     @property
     def num_timesteps(self) -> int:
@@ -237,13 +241,8 @@ class Agent(Readable):
         >>> [found.id for found in agent.diagnose(iterations=5000)]
         ['value-saturated']
         """
-        planned = None
-        if iterations is not None or total_timesteps is not None:
-            planned = self._planned(iterations, total_timesteps)
-        return run_checks(Case(self, play_probe(self, self._visits if self.iterations else None), planned))
-
-    #: function of an observation and a time step that returns the visits of the cell played there; None without cells
-    _visits: Any = None
+        given = iterations is not None or total_timesteps is not None
+        return run_checks(self, self._planned(iterations, total_timesteps) if given else None)
 
     def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
         """Steps of learning that a call of `learn` would take."""
@@ -256,7 +255,8 @@ class Agent(Readable):
         """Whether `save` can write it: files name registered algorithms only, see `spaql.agents.registry`."""
         from spaql.agents.registry import algorithms, name_of  # here: it imports this module
 
-        return name_of(self) in algorithms()
+        entry = algorithms().get(name_of(self))
+        return entry is not None and not entry.foreign
 
     def _require_saving(self, what: str) -> None:
         """Raise a `ParameterError` where `save` cannot write it."""
@@ -378,10 +378,6 @@ class Agent(Readable):
         """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
         return None if self._evaluation is None else dict(self._evaluation)
 
-    def _restore_evaluation(self, evaluation: Any) -> None:
-        """Take over the recorded evaluation of a file; ValueError if it is invalid."""
-        self._evaluation = None if evaluation is None else check_record(evaluation)
-
     def _play(
         self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
     ) -> tuple[int, int]:
@@ -391,6 +387,10 @@ class Agent(Readable):
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         """Return actions `[n, actions]` in the problem's units at points of the unit cube `[n, states]`."""
         raise NotImplementedError
+
+    def _require_training(self) -> None:
+        if self.learns and not self.iterations:
+            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
 
     def predict(
         self,
@@ -451,3 +451,194 @@ class Agent(Readable):
                 )
             steps[starts.astype(bool)] = 0
         return steps
+
+    # Reading the policy ---------------------------------------------------------------------------------------
+
+    def _policy(self) -> Partition:
+        """Return the partition that decides; a `ParameterError` where there is none."""
+        raise ParameterError(f"{type(self).__name__} has no partition to read; SPAQL, AQL and Tessera have one")
+
+    def cells(self) -> Cells:
+        """Return the policy's cells in the problem's units, read-only; none for an agent without a partition.
+
+        `len` counts them; the paper calls them arms or balls.  Agents that extract their policy from what they have
+        learned do so at the first call after learning.
+        """
+        states, actions = self.problem.states.dimensions, self.problem.actions.dimensions
+        arrays: list[NDArray[Any]] = [np.empty((0, size)) for size in (states, states, actions, actions)]
+        return Cells(*arrays, *(np.empty(0, kind) for kind in (np.float64, np.int32, np.int16, np.int16)))
+
+    def tree(self) -> Tree:
+        """Return the policy as a decision tree, which decides as `predict` does; see `spaql.partition.tree`."""
+        self._require_training()
+        return decision_tree(self._policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
+
+    def plot(
+        self,
+        dims: Sequence[int | str] | None = None,
+        at: Mapping[int | str, float] | Sequence[float] | None = None,
+        layer: str = "policy",
+        step: int = 0,
+        *,
+        projection: bool = False,
+        action_dim: int = 0,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> Figure:
+        """Draw the policy over two observed dimensions; where there is only one, over states and actions.
+
+        The views are those of `spaql show`; see `spaql.viz.policy_view`.
+
+        Parameters
+        ----------
+        dims
+            The two observed dimensions across and upwards, by index or name; None takes those with most influence.
+        at
+            Values of the others, by index or name, or a whole state; None takes the median of the visits.
+        layer
+            What colours show: policy, q, visits, depth or uncertainty.
+        step
+            Time step of a policy that changes with it, from 0.
+        projection
+            Average over the other dimensions, weighted by visits, instead of fixing them.
+        action_dim
+            Dimension of the action to show, where it has several.
+        names, actions
+            Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> spaql.Tessera("oil").learn(iterations=50).plot(layer="visits").axes[0].get_xlabel()
+        'position'
+        """
+        from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
+        from spaql.viz.policy_plot import plot_policy
+
+        view = view_policy(self, names, actions)
+        return plot_policy(view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
+
+    def explain(
+        self,
+        observation: Any,
+        *,
+        step: int = 0,
+        runners_up: int = 3,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> Explanation:
+        """Return why `predict` chooses its action for one observation, and what would change it.
+
+        Parameters
+        ----------
+        observation
+            One, as `predict` takes it.
+        step
+            Time step, for agents whose policy changes with it.
+        runners_up
+            How many other actions to list, at most.
+        names, actions
+            Names of the observed numbers, and of the discrete actions or the numbers of an action.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=100)
+        >>> why = agent.explain([0.0])
+        >>> why.action == agent.predict([0.0])[0]
+        array([ True])
+        """
+        from spaql.explain.explanation import explain
+
+        tree, at = self.tree(), self._check_step(step)
+        return explain(
+            self.problem,
+            self._policy(),
+            tree,
+            observation,
+            step=at,
+            scaling=self.get_params().get("scaling"),
+            runners_up=check_whole(runners_up, "runners_up", 0),
+            names=names,
+            actions=actions,
+        )
+
+    def rules(
+        self, *, step: int = 0, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
+    ) -> Rules:
+        """Return the policy as a short list of rules, of which the first that fits decides.
+
+        Parameters
+        ----------
+        step, names, actions
+            As in `explain`.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> rules = spaql.Tessera("oil", seed=0).learn(iterations=100).rules()
+        >>> rules[-1].conditions  # the last rule fits always
+        ()
+        """
+        from spaql.explain.rules import make_rules
+
+        tree, at = self.tree(), self._check_step(step)
+        inherits = "scaling" in self.get_params()  # the published agents, who split as published
+        with training.announce_compilation("rules", None):
+            return make_rules(
+                self.problem, self._policy(), tree, step=at, inherits=inherits, names=names, actions=actions
+            )
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        names: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> Path:
+        """Write the policy as a program that decides as `predict` does, without spaql; see `spaql.export`.
+
+        Parameters
+        ----------
+        path
+            The file; its suffix says what it is: .c or .h (C99), .py (plain Python), .json, or .onnx (needs the extra
+            spaql[onnx]).
+        name
+            Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
+        names, actions
+            Names of the observed numbers and the actions, one for each, for readers of the file.
+
+        Examples
+        --------
+        >>> import spaql, tempfile
+        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=50)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     "policy_act" in agent.export(f"{folder}/policy.h").read_text()
+        True
+        """
+        from spaql.export import export
+
+        return export(self.to_policy(names=names, actions=actions), path, name=name).path
+
+    def to_policy(self, *, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
+        """Return what `export` writes: the decision tree, its labels and where it comes from."""
+        from spaql.agents.registry import name_of
+        from spaql.export.policy import make_policy
+
+        return make_policy(
+            self.problem,
+            self.tree(),
+            algorithm=name_of(self),
+            origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
+            time_variant=self.time_variant,
+            names=names,
+            actions=actions,
+        )
+
+    def _check_step(self, step: Any) -> int | None:
+        """Check a time step; return None where it makes no difference."""
+        at = check_whole(step, "step", 0, self.problem.horizon - 1)
+        if at and not self.time_variant:
+            raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
+        return at if self.time_variant else None

@@ -28,7 +28,7 @@ from spaql.errors import OutputError, ParameterError
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.validation import check_number, check_whole
 
-CHECKPOINT = "steps-{}.spaql"
+_FILE_NAME = "steps-{}.spaql"
 
 
 class Callback:
@@ -255,13 +255,13 @@ class Checkpoint(_Regular):
     """
 
     def __init__(
-        self, every: int, folder: str | os.PathLike[str], keep: int | None = None, name: str = CHECKPOINT
+        self, every: int, folder: str | os.PathLike[str], keep: int | None = None, name: str = _FILE_NAME
     ) -> None:
         super().__init__(every)
         self.folder = Path(folder)
         if not isinstance(name, str) or not name or os.path.basename(name) != name:
-            raise ParameterError(f"name: expected that of a file, such as {CHECKPOINT!r}, got {name!r:.80}")
-        self.name = name if Path(name).suffix else f"{name}{Path(CHECKPOINT).suffix}"
+            raise ParameterError(f"name: expected that of a file, such as {_FILE_NAME!r}, got {name!r:.80}")
+        self.name = name if Path(name).suffix else f"{name}{Path(_FILE_NAME).suffix}"
         self.keep = None if keep is None else check_whole(keep, "keep", 1)
         self.files: list[Path] = []
 

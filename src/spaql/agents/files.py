@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from spaql import atomic_io
 from spaql._version import __version__
 from spaql.agents.base import Agent
+from spaql.agents.evaluation import check_record
 from spaql.agents.registry import Entry, algorithms, name_of
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
@@ -34,7 +35,7 @@ from spaql.problems.base import Playable
 
 FORMAT = 1
 SUFFIX = ".spaql"
-AGENT, ON_ITS_WAY = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
+AGENT, CHECKPOINT = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
 _HEAD = "agent.json"
 _HEAD_KINDS = {"seed": int, "parameters": dict, "problem": dict, "numbers": dict, "arrays": dict}
 _LARGEST_HEAD = 4 << 20
@@ -104,7 +105,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
             arrays = {name: _read_array(archive, name, entry, source) for name, entry in head["arrays"].items()}
     except FileNotFoundError as error:
         how = "agent.save writes one, and so does spaql train --out"
-        if os.path.exists(source.with_name(ON_ITS_WAY)):
+        if os.path.exists(source.with_name(CHECKPOINT)):
             how = "a run was begun there: spaql train --resume goes on with it"
         raise AgentFileError(f"{source}: there is no such file; {how}") from error
     except SpaqlError:
@@ -194,7 +195,8 @@ def _make_agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env
         _check_cells(entry.cls.time_variant, problem, arrays)
         agent = entry.make(problem, **head["parameters"])
         agent._restore(arrays, head["numbers"])
-        agent._restore_evaluation(head.get("evaluation"))
+        record = head.get("evaluation")
+        agent._evaluation = None if record is None else check_record(record)
     except (LookupError, MemoryError, SpaqlError, ValueError) as error:
         raise AgentFileError(f"{source}: its parts do not fit together ({_one_line(error)})") from error
     return agent

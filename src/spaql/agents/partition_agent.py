@@ -1,4 +1,4 @@
-"""Base of all agents that learn a partition: counters, random streams, their state in a file, and learning itself."""
+"""Base of all agents that learn a partition: random streams, the kernel's iterations, their state in a file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,7 @@ from spaql.agents import training
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Callbacks
 from spaql.agents.history import STEPS
-from spaql.agents.rollouts import (
-    FINISHED,
-    MONITORING,
-    SELECTION,
-    SPLIT_ITERATIONS,
-    STATUS,
-    TRAINING,
-    evaluate_partition,
-)
-from spaql.errors import NotTrainedError
+from spaql.agents.rollouts import FINISHED, STATUS, TRAINING, evaluate
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Floats
@@ -40,25 +31,9 @@ class PartitionAgent(Agent):
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         super().__init__(problem, seed=seed, **environment)
-        self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)
         self._counts[TRAINING] = self.problem.warm_up_steps
         self._counts[STATUS] = RAN
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
-
-    @property
-    def training_steps(self) -> int:
-        """Environment steps spent on learning."""
-        return int(self._counts[TRAINING])
-
-    @property
-    def selection_steps(self) -> int:
-        """Environment steps spent on choosing which policy to keep."""
-        return int(self._counts[SELECTION])
-
-    @property
-    def monitoring_steps(self) -> int:
-        """Environment steps spent on the learning curve only."""
-        return int(self._counts[MONITORING])
 
     @property
     def min_timesteps(self) -> int:
@@ -117,9 +92,8 @@ class PartitionAgent(Agent):
     def _play(
         self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
     ) -> tuple[int, int]:
-        horizon = self.problem.horizon
-        forest = self._policy().forest
-        return evaluate_partition(forest, world, frame, horizon, count, deterministic, agent, world_random)
+        forest, horizon = self._policy().forest, self.problem.horizon
+        return evaluate(forest, None, world, frame, horizon, count, deterministic, agent, world_random)
 
     def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
@@ -128,20 +102,9 @@ class PartitionAgent(Agent):
         return boxes
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        """Actions at points of the unit cube, in the problem's units, `[n, actions]`."""
         boxes = self._boxes(points, steps)
         draws = 0.5 if deterministic else self._prediction.random((len(points), boxes.shape[2]))
         return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
-
-    def _visits(self, observation: Any, step: int) -> int:
-        """Return how often the cell that is played at an observation was visited."""
-        policy = self._policy()
-        cell = policy.greedy(self.problem.encode(observation)[0], self._steps(1, [step], None))
-        return int(policy.forest.cells["visits"][cell[0]])
-
-    def _require_training(self) -> None:
-        if not self.iterations:
-            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
 
     def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
         """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
@@ -175,7 +138,7 @@ class PartitionAgent(Agent):
 
     def _check_counts(self) -> None:
         """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
-        history, steps = self.history, self._counts[[TRAINING, SELECTION, MONITORING]]
+        history, steps = self.history, self._counts[:STATUS]
         recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
         possible = ((steps >= 0) & (steps < training.MOST_STEPS)).all()
         if self._finished != len(history) or not possible or recorded > int(steps.sum()):

@@ -37,7 +37,7 @@ from spaql.agents.rollouts import (
     STATUS,
     TRAINING,
     advance_all,
-    play_greedy,
+    play_episodes,
     reset_all,
 )
 from spaql.partition.jit import kernel, unreferenced
@@ -121,7 +121,7 @@ def train_episode(f, world, frame, hyper, reference, per_step, annealing, counts
 def score_policy(f, world, frame, hyper, counts, counter, agent_random, world_random):
     """Return the mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT); their steps add to a counter."""
     count = hyper.rollouts
-    status, steps = play_greedy(f, world, frame, hyper.horizon, count, False, agent_random, world_random)
+    status, steps = play_episodes(f, None, world, frame, hyper.horizon, count, False, agent_random, world_random)
     counts[counter] += steps
     counts[STATUS] = status
     total = 0.0
@@ -200,7 +200,7 @@ def iterate(work, kept, world, frame, hyper, reference, per_step, annealing, cou
 
 
 class QLearner(PartitionAgent):
-    """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin` with all of them."""
+    """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin`."""
 
     needs_unit_rewards = True
     _fewest_rollouts = 1
@@ -210,13 +210,13 @@ class QLearner(PartitionAgent):
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", self._fewest_rollouts, MOST_ROLLOUTS)
 
-    def _begin(self, hyper: Hyperparameters, annealing: tuple[float, float] | None = None) -> None:
+    def _begin(self, annealing: tuple[float, float] | None = None, **hyper: Any) -> None:
         """Make the untrained partitions; without annealing the partition that is trained is the one that is kept.
 
-        `annealing` is the temperature and heat to begin with.
+        `annealing` is the temperature and heat to begin with, `hyper` the hyperparameters that AQL does not have.
         """
-        horizon, problem = hyper.horizon, self.problem
-        self._hyper = hyper
+        horizon, problem = self.problem.horizon, self.problem
+        self._hyper = Hyperparameters(horizon, self.rollouts, self.scaling, **hyper)
         self._reference = np.zeros(problem.states.dimensions)
         steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -21,22 +21,29 @@ from spaql.partition.jit import announce_first_use, make_records
 from spaql.validation import check_whole
 
 if TYPE_CHECKING:
+    from spaql.agents.base import Agent
     from spaql.agents.partition_agent import PartitionAgent
 
 UNLIMITED = np.iinfo(np.int64).max
 MOST_STEPS = 2**62  # of one call, so that all calls together can be counted
 _CHUNK_SECONDS = 0.1
-_FIRST_CHUNK = 1
 _LARGEST_CHUNK = 1 << 16
 
 
-def plan_budget(agent: PartitionAgent, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
-    """Return the most iterations to run and the step count not to pass, from the one of the two that was given."""
+def check_length(iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Return the iterations and the steps of a call of `learn`: one must be given, and the other is unlimited."""
     if (iterations is None) == (total_timesteps is None):
         raise ParameterError("learn: give either iterations or total_timesteps")
-    if iterations is not None:
+    if total_timesteps is None:
         return check_whole(iterations, "iterations", 1), UNLIMITED
-    budget = check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)
+    return UNLIMITED, check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)
+
+
+def plan_budget(agent: PartitionAgent, iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Return the most iterations to run and the step count not to pass."""
+    limit, budget = check_length(iterations, total_timesteps)
+    if limit < UNLIMITED:
+        return limit, UNLIMITED
     before = agent.problem.warm_up_steps if agent._finished == 0 else 0  # the first call pays for them
     if budget < before + agent.steps_per_iteration:
         aside = f", after a warm-up of {before}" if before else ""
@@ -52,6 +59,12 @@ def plan_budget(agent: PartitionAgent, iterations: int | None, total_timesteps: 
 def is_progress_shown(progress_bar: bool | None) -> bool:
     """Whether to show progress: as requested, or by default on a terminal."""
     return sys.stderr.isatty() if progress_bar is None else progress_bar
+
+
+def make_bar(agent: Agent, total: int, unit: str, progress_bar: bool | None) -> tqdm[Any]:
+    """Return the progress bar of a call of `learn`; it appears only if that takes longer than a moment."""
+    shown, title = is_progress_shown(progress_bar), f"{type(agent).__name__} on {agent.problem.name}"
+    return tqdm(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
 
 
 def announce_compilation(what: str, progress_bar: bool | None) -> AbstractContextManager[None]:
@@ -81,24 +94,15 @@ def learn(
     """Run iterations and append their rows to the agent's history, chunk by chunk.
 
     With `total_timesteps` the run stops before the iteration that could pass it.  A chunk ends where a callback is due;
-    the agent does not notice, as an iteration is never interrupted.  `progress_bar` None shows the bar only on a
-    terminal, and only when the run takes longer than a moment.
+    the agent does not notice, as an iteration is never interrupted.
     """
     limit, budget = plan_budget(agent, iterations, total_timesteps)
     watch = Watch(callback, agent)
     prepare(agent, progress_bar)
     by_iteration = iterations is not None
     total = limit if by_iteration else budget - agent.num_timesteps
-    chunk, done = _FIRST_CHUNK, 0
-    bar = tqdm(
-        total=total,
-        unit="it" if by_iteration else "steps",
-        desc=f"{type(agent).__name__} on {agent.problem.name}",
-        disable=not is_progress_shown(progress_bar),
-        delay=0.5,
-        unit_scale=True,
-    )
-    with bar, watch:
+    chunk, done = 1, 0
+    with make_bar(agent, total, "it" if by_iteration else "steps", progress_bar) as bar, watch:
         while done < limit:
             agent._make_room(min((limit - done) * agent.steps_per_iteration, budget - agent.num_timesteps))
             rows = make_records(int(min(chunk, limit - done)), ROW)

@@ -25,7 +25,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import config
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -132,17 +132,11 @@ if config.DISABLE_JIT:
         """Pointer to the uint64 at an address."""
         return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
 
-    def call_1(address, a):
-        """Call the function of one int64 at an address, which is one of Python."""
-        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(int(address))(int(a))
-
-    def call_5(function, a, b, c, d, e):
-        """Call a function of five int64."""
-        return function(a, b, c, d, e)
-
-    def call_7(function, a, b, c, d, e, f, g):
-        """Call a function of seven int64."""
-        return function(a, b, c, d, e, f, g)
+    def call(function, numbers):
+        """Call a function of int64: one of Python, or the one at an address."""
+        if callable(function):
+            return function(*numbers)
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(numbers))(int(function))(*map(int, numbers))
 
 else:
 
@@ -189,34 +183,14 @@ else:
     # Numba's own first-class functions would do, but it looks at their type anew at every call of a kernel from Python:
     # tens of microseconds, more than a hundred training steps.  An address is an integer, whose type is known at once.
 
-    def _call(builder, address, numbers):
-        word = ir.IntType(64)
-        pointer = builder.inttoptr(address, ir.FunctionType(word, [word] * len(numbers)).as_pointer())
-        return builder.call(pointer, numbers)
-
     @intrinsic
-    def call_1(typingctx, function, a):
-        """Call the function of one int64 at an address."""
+    def call(typingctx, function, numbers):
+        """Call the compiled function at an address, with a tuple of int64."""
+        words = types.UniTuple(types.int64, len(numbers))
 
         def codegen(context, builder, signature, arguments):
-            return _call(builder, arguments[0], arguments[1:])
+            word = ir.IntType(64)
+            pointer = builder.inttoptr(arguments[0], ir.FunctionType(word, [word] * len(words)).as_pointer())
+            return builder.call(pointer, cgutils.unpack_tuple(builder, arguments[1], len(words)))
 
-        return types.int64(*[types.int64] * 2), codegen
-
-    @intrinsic
-    def call_5(typingctx, function, a, b, c, d, e):
-        """Call the compiled function of five int64 at an address."""
-
-        def codegen(context, builder, signature, arguments):
-            return _call(builder, arguments[0], arguments[1:])
-
-        return types.int64(*[types.int64] * 6), codegen
-
-    @intrinsic
-    def call_7(typingctx, function, a, b, c, d, e, f, g):
-        """Call the compiled function of seven int64 at an address."""
-
-        def codegen(context, builder, signature, arguments):
-            return _call(builder, arguments[0], arguments[1:])
-
-        return types.int64(*[types.int64] * 8), codegen
+        return types.int64(types.int64, words), codegen
