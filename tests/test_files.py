@@ -1,6 +1,5 @@
 """Agents in files: saved, loaded, and gone on with."""
 
-import hashlib
 import io
 import json
 import os
@@ -135,22 +134,6 @@ def test_what_is_larger_than_it_says_is_not_unpacked(tmp_path, method):
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
-
-
-def test_room_that_a_file_asks_for_is_not_given_at_once(tmp_path):
-    for agent in (spaql.Tessera("oil").learn(iterations=5), spaql.SPAQL("oil", rollouts=1).learn(iterations=5)):
-        path = agent.save(tmp_path / "agent.spaql")
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        room = io.BytesIO()
-        np.save(room, np.array([12_000_000, 12_000_000]))
-        head = json.loads(members["agent.json"])
-        head["arrays"]["work-room"] = {"bytes": room.tell(), "sha256": hashlib.sha256(room.getvalue()).hexdigest()}
-        members |= {"agent.json": json.dumps(head).encode(), "work-room.npy": room.getvalue()}
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, data in members.items():
-                archive.writestr(name, data)
-        assert spaql.load(path)._work.allocated < 1 << 20
 
 
 def test_links_are_followed_and_devices_left_alone(tmp_path):

@@ -243,6 +243,8 @@ class QLearner(PartitionAgent):
         return {"work": self._work} if self._kept is self._work else {"work": self._work, "kept": self._kept}
 
     def _state(self) -> dict[str, NDArray[Any]]:
+        for partition in self._partitions().values():
+            partition.sort()  # so that interruptions of learning leave no trace in the file
         return super()._state() | ({} if self._annealing is None else {"annealing": self._annealing})
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
@@ -255,7 +257,7 @@ class QLearner(PartitionAgent):
 
     def _make_room(self, steps: int) -> None:
         self._work.reserve(self.problem.horizon)
-        self._kept.match_room(self._work)
+        self._kept.ensure_room(len(self._work.forest.nodes), len(self._work.forest.cells))
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
         iterate(

@@ -51,22 +51,16 @@ def _cache_folder() -> Path | None:
     else:
         user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = Path(user) / "spaql" / _source_hash()
+    old = time.time() - _KEPT_DAYS * 86_400
     try:
-        fresh = not folder.exists()
+        if not folder.exists():  # remove those of versions unused for a month
+            for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
+                if other.is_dir() and other.stat().st_mtime < old:
+                    shutil.rmtree(other, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            _remove_old(folder)
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-def _remove_old(folder: Path) -> None:
-    """Remove the folders of versions unused for a month."""
-    old = time.time() - _KEPT_DAYS * 86_400
-    for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
-        if other != folder and other.is_dir() and other.stat().st_mtime < old:
-            shutil.rmtree(other, ignore_errors=True)
 
 
 CACHE = None if config.DISABLE_JIT else _cache_folder()
@@ -99,13 +93,10 @@ def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
 @contextmanager
 def announce_first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
     """Report through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
-    if what in _READY:
-        yield
-        return
     # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
     here = hashlib.sha256(str(Path(__file__).parents[1]).encode()).hexdigest()[:8]
     mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
-    if config.DISABLE_JIT or (mark is not None and mark.exists()):
+    if config.DISABLE_JIT or what in _READY or (mark is not None and mark.exists()):
         yield
         _READY.add(what)
         return
@@ -147,12 +138,8 @@ else:
             array.parent = ir.Constant(array.parent.type, None)
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
-            parts = (builder.extract_value(value, place) for place in range(len(kind)))
-            return context.make_tuple(
-                builder,
-                kind,
-                [_without_references(context, builder, *pair) for pair in zip(kind.types, parts, strict=True)],
-            )
+            pairs = zip(kind.types, cgutils.unpack_tuple(builder, value, len(kind)), strict=True)
+            return context.make_tuple(builder, kind, [_without_references(context, builder, *pair) for pair in pairs])
         return value
 
     @intrinsic

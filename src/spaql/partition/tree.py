@@ -35,38 +35,19 @@ class Tree:
     """A decision tree over states, one root for each time step of a policy that changes with it.
 
     A *reference* is the number of an inner node, or for a leaf ~k, which is -1 - k, with k the number of its choice.
-
-    Attributes
-    ----------
-    states
-        Ranges of the observed numbers.
-    periodic
-        Places of the periodic ones.
-    roots
-        Reference where each time step begins, `[steps]`.
-    dims, cuts
-        Of inner nodes: which number is compared, and with what, in the unit cube, `[nodes]`; a child stands behind its
-        parent.
-    children
-        References for below the cut, and for the cut itself and above, `[nodes, 2]`.
-    boxes
-        Action boxes in the unit cube, or numbers of discrete actions, of the first cell of each choice,
-        `[choices, 2, actions]`.
-    middles
-        Middles of these boxes in the units of the problem's actions, `[choices, actions]`.
-    actions
-        The same as the environment takes it, `[choices, ...]`; no two are equal.
     """
 
-    states: Box
-    periodic: tuple[int, ...]
-    roots: NDArray[np.int32]
-    dims: NDArray[np.int16]
-    cuts: Floats
-    children: NDArray[np.int32]
-    boxes: Floats
-    middles: Floats
-    actions: NDArray[Any]
+    states: Box  #: ranges of the observed numbers
+    periodic: tuple[int, ...]  #: places of the periodic ones
+    roots: NDArray[np.int32]  #: reference where each time step begins, `[steps]`
+    dims: NDArray[np.int16]  #: of inner nodes: which number is compared, `[nodes]`; a child stands behind its parent
+    cuts: Floats  #: and with what, in the unit cube
+    children: NDArray[np.int32]  #: references for below the cut, and for the cut itself and above, `[nodes, 2]`
+    boxes: (
+        Floats  #: action box of the first cell of each choice, in the unit cube or as numbers `[choices, 2, actions]`
+    )
+    middles: Floats  #: middles of these boxes in the units of the problem's actions, `[choices, actions]`
+    actions: NDArray[Any]  #: the same as the environment takes it, `[choices, ...]`; no two are equal
 
     @cached_property
     def thresholds(self) -> Floats:
