@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.agents import training
-from spaql.agents.callbacks import Callbacks
+from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
 from spaql.agents.history import ROW
-from spaql.agents.rollouts import MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING
+from spaql.agents.rollouts import MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import make_records
+from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
-from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
+from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree, decision_tree
-from spaql.problems.base import Frame, Playable, World
+from spaql.problems.base import Playable
 from spaql.stats import mean_interval
 from spaql.validation import check_whole, restore_generator
 
@@ -156,12 +157,12 @@ class Agent:
         progress_bar
             None shows it on a terminal.
         """
-        self._learn(total_timesteps, iterations, callback, progress_bar)
+        limit, steps = training.check_length(iterations, total_timesteps)
+        self._learn(limit, steps, Watch(callback, self), progress_bar)
         return self
 
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
+        """Learn for at most `limit` iterations and `steps` environment steps, of which one is `UNLIMITED`."""
         raise NotImplementedError
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
@@ -241,11 +242,12 @@ class Agent:
         >>> [found.id for found in agent.diagnose(iterations=5000)]
         ['value-saturated']
         """
-        given = iterations is not None or total_timesteps is not None
-        return run_checks(self, self._planned(iterations, total_timesteps) if given else None)
+        if iterations is None and total_timesteps is None:
+            return run_checks(self, None)
+        return run_checks(self, self._count_planned(*training.check_length(iterations, total_timesteps)))
 
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        """Steps of learning that a call of `learn` would take."""
+    def _count_planned(self, limit: int, steps: int) -> int:
+        """Count the steps of learning that `_learn` would take."""
         return 0
 
     # Files ----------------------------------------------------------------------------------------------------
@@ -353,11 +355,11 @@ class Agent:
         """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
-        frame = problem.frame(min(episodes, _BATCH))
+        policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
             with training.announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
-                status, played = self._play(problem.world, frame, count, middle, agent, world)
+                status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played
@@ -378,10 +380,8 @@ class Agent:
         """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
         return None if self._evaluation is None else dict(self._evaluation)
 
-    def _play(
-        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
-    ) -> tuple[int, int]:
-        """Play `count` episodes with a kernel; see `spaql.agents.rollouts`."""
+    def _played(self) -> tuple[Forest | None, tuple[bool, int, float, float] | None]:
+        """Return the forest or the baseline that evaluations play; see `spaql.agents.rollouts.play_episodes`."""
         raise NotImplementedError
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:

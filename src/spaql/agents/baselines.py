@@ -9,14 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.base import Agent
-from spaql.agents.callbacks import Callbacks, Watch
+from spaql.agents.callbacks import Watch
 from spaql.agents.registry import register
-from spaql.agents.rollouts import evaluate
-from spaql.partition.rng import Stream
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.ambulance import HEURISTICS, LinearPolicy
-from spaql.problems.base import Frame, World
-from spaql.validation import check_whole
 
 
 @register("random", label="Random", colour="#7F7F7F")
@@ -27,23 +23,14 @@ class Random(Agent):
     _evaluation_kernel = "evaluation of baselines"
     _line: LinearPolicy | None = None  # what is played instead
 
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
-        """Check the arguments, begin and end the callbacks, and learn nothing."""
-        for name, value in (("iterations", iterations), ("total_timesteps", total_timesteps)):
-            if value is not None:
-                check_whole(value, name, 1)
-        with Watch(callback, self):
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
+        with watch.running():
             pass
 
-    def _play(
-        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
-    ) -> tuple[int, int]:
+    def _played(self) -> tuple[None, tuple[bool, int, float, float]]:
         choices = self.problem.actions.count if isinstance(self.problem.actions, Discrete) else 0
         line = self._line or LinearPolicy(0.0, 0.0)
-        baseline = (self._line is None, choices, line.offset, line.slope)
-        return evaluate(None, baseline, world, frame, self.problem.horizon, count, True, agent, world_random)
+        return None, (self._line is None, choices, line.offset, line.slope)
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         actions = self.problem.actions

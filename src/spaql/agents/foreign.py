@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from spaql.agents import training
 from spaql.agents.base import Agent
-from spaql.agents.callbacks import Callbacks, Watch
+from spaql.agents.callbacks import Watch
 from spaql.agents.history import ROW
 from spaql.agents.rollouts import TRAINING
 from spaql.errors import NotTrainedError, ParameterError
@@ -100,20 +100,17 @@ class ForeignAgent(Agent):
 
     # Learning -------------------------------------------------------------------------------------------------
 
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        limit, steps = training.check_length(iterations, total_timesteps)
+    def _count_planned(self, limit: int, steps: int) -> int:
         return min(limit * self.problem.horizon, steps)
 
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         """Let the foreign class learn; an iteration counts as one episode of full length.
 
         Callbacks are called after episodes.  One that stops learning does so by an exception through the foreign
         `learn`, which must not suppress it.
         """
-        steps, before = self._planned(iterations, total_timesteps), self.training_steps
-        with training.make_bar(self, steps, "steps", progress_bar) as bar, Watch(callback, self) as watch:
+        steps, before = self._count_planned(limit, steps), self.training_steps
+        with training.make_bar(self, steps, "steps", progress_bar) as bar, watch.running():
             last = time.perf_counter()
 
             def after_episode() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -10,13 +11,20 @@ from numpy.typing import NDArray
 
 from spaql.agents import training
 from spaql.agents.base import Agent
-from spaql.agents.callbacks import Callbacks
-from spaql.agents.history import STEPS
-from spaql.agents.rollouts import FINISHED, STATUS, TRAINING, evaluate
+from spaql.agents.callbacks import Watch
+from spaql.agents.history import ROW, STEPS
+from spaql.agents.rollouts import FINISHED, STATUS, TRAINING
+from spaql.agents.training import MOST_STEPS, UNLIMITED
+from spaql.errors import ParameterError
+from spaql.partition.jit import make_records
+from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
-from spaql.partition.rng import Purpose, Stream, stream
+from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Floats
-from spaql.problems.base import RAN, Frame, World
+from spaql.problems.base import RAN
+
+_CHUNK_SECONDS = 0.1
+_LARGEST_CHUNK = 1 << 16
 
 
 class PartitionAgent(Agent):
@@ -67,21 +75,63 @@ class PartitionAgent(Agent):
             self._run(rows, budget)
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self._finished + 1}")
 
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
-        training.learn(self, total_timesteps, iterations, callback, progress_bar)
-
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
-        training.prepare(self, progress_bar)
+        with training.announce_compilation(type(self).__name__, progress_bar):
+            self._make_room(0)
+            self._iterate(make_records(0, ROW), UNLIMITED)
         return self
 
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        limit, budget = training.plan_budget(self, iterations, total_timesteps)
-        if iterations is None:
-            limit = (budget - self.num_timesteps) // self.steps_per_iteration
-        return limit * self.problem.horizon
+    def _plan(self, limit: int, steps: int) -> tuple[int, int]:
+        """Return the most iterations to run and the step count not to pass."""
+        if limit < UNLIMITED:
+            return limit, UNLIMITED
+        before = self.problem.warm_up_steps if self._finished == 0 else 0  # the first call pays for them
+        if steps < before + self.steps_per_iteration:
+            aside = f", after a warm-up of {before}" if before else ""
+            guessed = getattr(self.problem, "unlimited", False)
+            shorter = ", or a shorter horizon=, as the environment has no limit of its own" if guessed else ""
+            raise ParameterError(
+                f"total_timesteps: {steps} is too few; one iteration takes up to {self.steps_per_iteration} steps"
+                f"{aside}; give at least {before + self.steps_per_iteration}{shorter}"
+            )
+        return UNLIMITED, self.num_timesteps + steps - before
+
+    def _count_planned(self, limit: int, steps: int) -> int:
+        limit, budget = self._plan(limit, steps)
+        return min(limit, (budget - self.num_timesteps) // self.steps_per_iteration) * self.problem.horizon
+
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
+        """Run iterations and append their rows to the history, in chunks of a fraction of a second.
+
+        So the progress bar moves and Ctrl-C is heard; all iterations that finished before it stay in the agent.  A
+        chunk ends where a callback is due; the kernel does not notice, as an iteration is never interrupted.
+        """
+        limit, budget = self._plan(limit, steps)
+        self.prepare(progress_bar)
+        by_iteration = limit < UNLIMITED
+        total, unit = (limit, "it") if by_iteration else (budget - self.num_timesteps, "steps")
+        chunk, done = 1, 0
+        with training.make_bar(self, total, unit, progress_bar) as bar, watch.running():
+            while done < limit:
+                self._make_room(min((limit - done) * self.steps_per_iteration, budget - self.num_timesteps))
+                rows = make_records(int(min(chunk, limit - done)), ROW)
+                before, taken, start = self._finished, self.num_timesteps, time.perf_counter()
+                try:
+                    self._iterate(rows, watch.pause(budget, taken + self.steps_per_iteration))
+                finally:  # Ctrl-C is heard as the kernel returns; its finished iterations belong to the history
+                    ran = self._finished - before
+                    if ran:
+                        self._history.append(rows[:ran])
+                elapsed = time.perf_counter() - start
+                done += ran
+                bar.update(ran if by_iteration else self.num_timesteps - taken)
+                over = budget - self.num_timesteps < self.steps_per_iteration
+                goes_on = watch.call(budget if over else self.num_timesteps) if ran else True
+                if over or not goes_on:
+                    break
+                if ran == len(rows):
+                    chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))
 
     # The policy -----------------------------------------------------------------------------------------------
 
@@ -89,11 +139,8 @@ class PartitionAgent(Agent):
         """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
         return self._policy().view()
 
-    def _play(
-        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
-    ) -> tuple[int, int]:
-        forest, horizon = self._policy().forest, self.problem.horizon
-        return evaluate(forest, None, world, frame, horizon, count, deterministic, agent, world_random)
+    def _played(self) -> tuple[Forest, None]:
+        return self._policy().forest, None
 
     def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
@@ -140,7 +187,7 @@ class PartitionAgent(Agent):
         """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
         history, steps = self.history, self._counts[:STATUS]
         recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
-        possible = ((steps >= 0) & (steps < training.MOST_STEPS)).all()
+        possible = ((steps >= 0) & (steps < MOST_STEPS)).all()
         if self._finished != len(history) or not possible or recorded > int(steps.sum()):
             raise ValueError("counters that contradict the history")
         for name in history.dtype.names or ():
