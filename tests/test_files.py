@@ -14,11 +14,9 @@ import pytest
 
 import spaql
 from files_for_tests import MAKERS, changed, reset, step
-from spaql.agents.history import ROW
 from spaql.agents.tessera.replay import PENDING
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.gym.space_json import space_from_json, space_to_json
-from spaql.partition.jit import make_records
 from spaql.problems import Box, Problem
 
 
@@ -267,11 +265,10 @@ def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
     """As Ctrl-C can leave it: its index is not up to date."""
     agent = spaql.Tessera("pendulum", seed=0)
     agent.prepare()
-    rows, waiting = make_records(1000, ROW), False
+    waiting = False
     while not waiting:  # as `learn`, but without making room when a revision asks for it
-        agent._iterate(rows, 2**60)
+        agent._iterate(agent._next_rows(1000), 2**60)
         waiting = bool(agent._buffer.counts[PENDING])
-        agent._history.append(rows[: agent._finished - agent.iterations].copy())
         if not waiting:
             agent._make_room(1000 * 200)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))

@@ -17,7 +17,7 @@ from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
 from spaql.agents.history import ROW
-from spaql.agents.rollouts import MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
+from spaql.agents.rollouts import FINISHED, MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import make_records
 from spaql.partition.kernels import Forest
@@ -74,7 +74,7 @@ class Agent:
         self._source = lambda: (problem, environment)  # a function: copies of the agent share what may not be copyable
         self.problem = self._resolve(problem, environment).for_agent()
         self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)  # see `spaql.agents.rollouts`
-        self._history: list[NDArray[np.void]] = []
+        self._rows = make_records(0, ROW)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -172,27 +172,25 @@ class Agent:
     @property
     def history(self) -> NDArray[np.void]:
         """One row per iteration, read-only; the columns are those of `spaql.agents.history.ROW`."""
-        if len(self._history) != 1:
-            self._history[:] = [np.concatenate(self._history) if self._history else make_records(0, ROW)]
-        rows = self._history[0].view()
+        rows = self._rows[: self.iterations]
         rows.flags.writeable = False
         return rows
 
-    def _rows_after(self, iteration: int) -> NDArray[np.void]:
-        """Return the rows of `history` after an iteration, without concatenating all of it."""
-        parts: list[NDArray[np.void]] = []
-        missing = self.iterations - iteration
-        for rows in reversed(self._history):
-            if missing <= 0:
-                break
-            parts.append(rows[max(0, len(rows) - missing) :])
-            missing -= len(rows)
-        return np.concatenate(parts[::-1]) if parts else make_records(0, ROW)
+    def _next_rows(self, count: int) -> NDArray[np.void]:
+        """Return memory for the next rows of `history`, of which `_counts[FINISHED]` says how many are filled."""
+        first = self.iterations
+        if len(self._rows) < first + count:
+            more = make_records(first + max(count, first), ROW)
+            more[:first] = self._rows[:first]
+            self._rows = more
+        rows = self._rows[first : first + count]
+        rows[:] = make_records(1, ROW)  # an iteration that failed may have left something
+        return rows
 
     @property
     def iterations(self) -> int:
         """Iterations learned so far."""
-        return sum(len(rows) for rows in self._history)
+        return int(self._counts[FINISHED])
 
     @property
     def training_steps(self) -> int:
@@ -301,9 +299,9 @@ class Agent:
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
         """Take over what `_state` and `_numbers` returned; ValueError if they do not fit the parameters."""
-        history = make_records(len(arrays["history"]), ROW)
-        fill_array(history, arrays["history"], "history")
-        self._history[:] = [history]
+        self._rows = make_records(len(arrays["history"]), ROW)
+        fill_array(self._rows, arrays["history"], "history")
+        self._counts[FINISHED] = len(self._rows)
         restore_generator(self._prediction, numbers["prediction"])
 
     # Environments ---------------------------------------------------------------------------------------------

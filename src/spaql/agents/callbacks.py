@@ -307,7 +307,7 @@ class Log(Callback):
     def call(self, agent: Any) -> None:
         """Pass on the new rows."""
         seconds = round(time.perf_counter() - self._start, 3)
-        new = agent._rows_after(self._given)
+        new = agent.history[self._given :]
         first = -(-(self._given + 1) // self.every) * self.every
         chosen = new[first - self._given - 1 :: self.every].tolist()
         rows = [

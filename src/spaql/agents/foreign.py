@@ -26,12 +26,10 @@ from numpy.typing import ArrayLike
 from spaql.agents import training
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Watch
-from spaql.agents.history import ROW
-from spaql.agents.rollouts import TRAINING
+from spaql.agents.rollouts import FINISHED, TRAINING
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
 from spaql.gym.resolve import OPTIONS
-from spaql.partition.jit import make_records
 from spaql.partition.rng import Purpose
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Playable
@@ -133,10 +131,10 @@ class ForeignAgent(Agent):
 
     def _finish_episode(self, total: float) -> None:
         """Add a row to the history, and call the callbacks."""
-        row = make_records(1, ROW)
+        row = self._next_rows(1)
         row["score"] = row["best"] = total
         row["training_steps"] = self.training_steps
-        self._history.append(row)
+        self._counts[FINISHED] += 1
         if self._after_episode is not None:
             self._after_episode()
 

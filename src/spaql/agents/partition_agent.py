@@ -13,7 +13,7 @@ from spaql.agents import training
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.history import ROW, STEPS
-from spaql.agents.rollouts import FINISHED, STATUS, TRAINING
+from spaql.agents.rollouts import STATUS, TRAINING
 from spaql.agents.training import MOST_STEPS, UNLIMITED
 from spaql.errors import ParameterError
 from spaql.partition.jit import make_records
@@ -55,11 +55,6 @@ class PartitionAgent(Agent):
 
     # Learning -------------------------------------------------------------------------------------------------
 
-    @property
-    def _finished(self) -> int:
-        """Iterations that the kernel has finished."""
-        return int(self._counts[FINISHED])
-
     def _make_room(self, steps: int) -> None:
         """Grow the arrays so that at least one iteration fits; at most `steps` steps are to come."""
         raise NotImplementedError
@@ -73,7 +68,7 @@ class PartitionAgent(Agent):
         self._counts[STATUS] = RAN
         with self.problem.defer_interrupts():
             self._run(rows, budget)
-        self.problem.check(int(self._counts[STATUS]), f"in iteration {self._finished + 1}")
+        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + 1}")
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
@@ -86,7 +81,7 @@ class PartitionAgent(Agent):
         """Return the most iterations to run and the step count not to pass."""
         if limit < UNLIMITED:
             return limit, UNLIMITED
-        before = self.problem.warm_up_steps if self._finished == 0 else 0  # the first call pays for them
+        before = self.problem.warm_up_steps if self.iterations == 0 else 0  # the first call pays for them
         if steps < before + self.steps_per_iteration:
             aside = f", after a warm-up of {before}" if before else ""
             guessed = getattr(self.problem, "unlimited", False)
@@ -115,15 +110,10 @@ class PartitionAgent(Agent):
         with training.make_bar(self, total, unit, progress_bar) as bar, watch.running():
             while done < limit:
                 self._make_room(min((limit - done) * self.steps_per_iteration, budget - self.num_timesteps))
-                rows = make_records(int(min(chunk, limit - done)), ROW)
-                before, taken, start = self._finished, self.num_timesteps, time.perf_counter()
-                try:
-                    self._iterate(rows, watch.pause(budget, taken + self.steps_per_iteration))
-                finally:  # Ctrl-C is heard as the kernel returns; its finished iterations belong to the history
-                    ran = self._finished - before
-                    if ran:
-                        self._history.append(rows[:ran])
-                elapsed = time.perf_counter() - start
+                rows = self._next_rows(int(min(chunk, limit - done)))
+                before, taken, start = self.iterations, self.num_timesteps, time.perf_counter()
+                self._iterate(rows, watch.pause(budget, taken + self.steps_per_iteration))
+                elapsed, ran = time.perf_counter() - start, self.iterations - before
                 done += ran
                 bar.update(ran if by_iteration else self.num_timesteps - taken)
                 over = budget - self.num_timesteps < self.steps_per_iteration
@@ -185,10 +175,10 @@ class PartitionAgent(Agent):
 
     def _check_counts(self) -> None:
         """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
-        history, steps = self.history, self._counts[:STATUS]
+        history, steps = self._rows, self._counts[:STATUS]
         recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
         possible = ((steps >= 0) & (steps < MOST_STEPS)).all()
-        if self._finished != len(history) or not possible or recorded > int(steps.sum()):
+        if self.iterations != len(history) or not possible or recorded > int(steps.sum()):
             raise ValueError("counters that contradict the history")
         for name in history.dtype.names or ():
             column = history[name]
