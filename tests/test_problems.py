@@ -371,7 +371,7 @@ def test_only_plain_functions_are_steps(step):
     assert_refused(ProblemError, lambda: make(step=step), "plain function")
 
 
-@pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "copy_forest"), ("published", "copy_sorted")])
+@pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "copy_forest"), ("published", "walk")])
 def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, copying):
     from spaql.partition import kernels
 

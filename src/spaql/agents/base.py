@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
 
-from spaql.agents import training
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
 from spaql.agents.history import ROW
 from spaql.agents.rollouts import FINISHED, MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition.jit import make_records
+from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
 from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from spaql.explain.rules import Rules
     from spaql.export.policy import Policy
 
+Names = Sequence[str] | None
+UNLIMITED = np.iinfo(np.int64).max
+MOST_STEPS = 2**62  # of one call of `learn`, so that all calls together can be counted
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
@@ -56,34 +59,26 @@ class Agent:
         For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
     """
 
-    #: whether there is anything to learn
-    learns: ClassVar[bool] = True
-    #: whether the policy changes with the time step
-    time_variant: ClassVar[bool] = False
-    #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it, as published
-    plays_middle: bool = False
-    #: whether it is made for rewards from 0 to 1 per step
-    needs_unit_rewards: ClassVar[bool] = False
-    #: whether it caps the value of a state, at H
-    caps_value: ClassVar[bool] = False
-    #: name of the kernel that evaluates, for the message before it is compiled
-    _evaluation_kernel: ClassVar[str] = "evaluation"
+    learns: ClassVar[bool] = True  #: whether there is anything to learn
+    time_variant: ClassVar[bool] = False  #: whether the policy changes with the time step
+    plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
+    needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
+    caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
+    _evaluation_kernel: ClassVar[str] = "evaluation"  # for the message before it is compiled
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self._source = lambda: (problem, environment)  # a function: copies of the agent share what may not be copyable
-        self.problem = self._resolve(problem, environment).for_agent()
+        if environment or not isinstance(problem, Playable):
+            from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
+
+            self.problem = resolve_problem(problem, seed=self.seed, **environment).for_agent()
+        else:
+            self.problem = problem.for_agent()
         self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)  # see `spaql.agents.rollouts`
         self._rows = make_records(0, ROW)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
-
-    def _resolve(self, problem: Any, environment: dict[str, Any]) -> Playable:
-        if isinstance(problem, Playable) and not environment:
-            return problem
-        from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
-
-        return resolve_problem(problem, seed=self.seed, **environment)
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -157,13 +152,18 @@ class Agent:
         progress_bar
             None shows it on a terminal.
         """
-        limit, steps = training.check_length(iterations, total_timesteps)
+        limit, steps = _check_length(iterations, total_timesteps)
         self._learn(limit, steps, Watch(callback, self), progress_bar)
         return self
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         """Learn for at most `limit` iterations and `steps` environment steps, of which one is `UNLIMITED`."""
         raise NotImplementedError
+
+    def _make_bar(self, total: int, unit: str, progress_bar: bool | None) -> tqdm[Any]:
+        """Return the progress bar of a call of `learn`; it appears only if that takes longer than a moment."""
+        shown, title = is_progress_shown(progress_bar), f"{type(self).__name__} on {self.problem.name}"
+        return tqdm(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
@@ -232,17 +232,10 @@ class Agent:
 
         Call it before training, with the planned length, and after it.  It plays a few episodes that count towards no
         budget and change nothing; see `spaql.agents.diagnosis`.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> agent = spaql.SPAQL(spaql.problems.oil())
-        >>> [found.id for found in agent.diagnose(iterations=5000)]
-        ['value-saturated']
         """
         if iterations is None and total_timesteps is None:
             return run_checks(self, None)
-        return run_checks(self, self._count_planned(*training.check_length(iterations, total_timesteps)))
+        return run_checks(self, self._count_planned(*_check_length(iterations, total_timesteps)))
 
     def _count_planned(self, limit: int, steps: int) -> int:
         """Count the steps of learning that `_learn` would take."""
@@ -356,7 +349,7 @@ class Agent:
         policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
+            with announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
                 status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
@@ -391,11 +384,7 @@ class Agent:
             raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: ArrayLike | None = None,
-        deterministic: bool = True,
+        self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
         """Return the action for one observation or a batch of them, as Stable-Baselines3 does.
 
@@ -480,8 +469,8 @@ class Agent:
         *,
         projection: bool = False,
         action_dim: int = 0,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
+        names: Names = None,
+        actions: Names = None,
     ) -> Figure:
         """Draw the policy over two observed dimensions; where there is only one, over states and actions.
 
@@ -503,12 +492,6 @@ class Agent:
             Dimension of the action to show, where it has several.
         names, actions
             Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> spaql.Tessera("oil").learn(iterations=50).plot(layer="visits").axes[0].get_xlabel()
-        'position'
         """
         from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
         from spaql.viz.policy_plot import plot_policy
@@ -517,13 +500,7 @@ class Agent:
         return plot_policy(view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
 
     def explain(
-        self,
-        observation: Any,
-        *,
-        step: int = 0,
-        runners_up: int = 3,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
+        self, observation: Any, *, step: int = 0, runners_up: int = 3, names: Names = None, actions: Names = None
     ) -> Explanation:
         """Return why `predict` chooses its action for one observation, and what would change it.
 
@@ -537,14 +514,6 @@ class Agent:
             How many other actions to list, at most.
         names, actions
             Names of the observed numbers, and of the discrete actions or the numbers of an action.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=100)
-        >>> why = agent.explain([0.0])
-        >>> why.action == agent.predict([0.0])[0]
-        array([ True])
         """
         from spaql.explain.explanation import explain
 
@@ -561,39 +530,25 @@ class Agent:
             actions=actions,
         )
 
-    def rules(
-        self, *, step: int = 0, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
-    ) -> Rules:
+    def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
         """Return the policy as a short list of rules, of which the first that fits decides.
 
         Parameters
         ----------
         step, names, actions
             As in `explain`.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> rules = spaql.Tessera("oil", seed=0).learn(iterations=100).rules()
-        >>> rules[-1].conditions  # the last rule fits always
-        ()
         """
         from spaql.explain.rules import make_rules
 
         tree, at = self.tree(), self._check_step(step)
         inherits = "scaling" in self.get_params()  # the published agents, who split as published
-        with training.announce_compilation("rules", None):
+        with announce_compilation("rules", None):
             return make_rules(
                 self.problem, self._policy(), tree, step=at, inherits=inherits, names=names, actions=actions
             )
 
     def export(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
+        self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None
     ) -> Path:
         """Write the policy as a program that decides as `predict` does, without spaql; see `spaql.export`.
 
@@ -606,20 +561,12 @@ class Agent:
             Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
         names, actions
             Names of the observed numbers and the actions, one for each, for readers of the file.
-
-        Examples
-        --------
-        >>> import spaql, tempfile
-        >>> agent = spaql.Tessera("oil", seed=0).learn(iterations=50)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     "policy_act" in agent.export(f"{folder}/policy.h").read_text()
-        True
         """
         from spaql.export import export
 
         return export(self.to_policy(names=names, actions=actions), path, name=name).path
 
-    def to_policy(self, *, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
+    def to_policy(self, *, names: Names = None, actions: Names = None) -> Policy:
         """Return what `export` writes: the decision tree, its labels and where it comes from."""
         from spaql.agents.registry import name_of
         from spaql.export.policy import make_policy
@@ -640,3 +587,12 @@ class Agent:
         if at and not self.time_variant:
             raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
         return at if self.time_variant else None
+
+
+def _check_length(iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Return the iterations and the steps of a call of `learn`: one must be given, and the other is unlimited."""
+    if (iterations is None) == (total_timesteps is None):
+        raise ParameterError("learn: give either iterations or total_timesteps")
+    if total_timesteps is None:
+        return check_whole(iterations, "iterations", 1), UNLIMITED
+    return UNLIMITED, check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)

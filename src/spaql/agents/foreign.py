@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import gymnasium
 import numpy as np
+from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import ArrayLike
 
-from spaql.agents import training
-from spaql.agents.base import Agent
+from spaql.agents.base import UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.rollouts import FINISHED, TRAINING
 from spaql.errors import NotTrainedError, ParameterError
@@ -70,9 +70,9 @@ class ForeignAgent(Agent):
                 raise ParameterError(f"{name}: {self.name} has no such parameter; it has {', '.join(self._keywords)}")
         self._parameters = parameters
         self._after_episode: Callable[[], None] | None = None
-        env = _Counter(open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self)
+        self._env = _Counter(open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self)
         seeded = {"seed": self.seed % 2**31} if "seed" in self._keywords else {}  # other libraries take no larger ones
-        self.agent = self.cls(**{self._environment: env}, **seeded, **parameters)
+        self.agent = self.cls(**{self._environment: self._env}, **seeded, **parameters)
 
     @classmethod
     def keywords(cls) -> dict[str, inspect.Parameter]:
@@ -108,13 +108,13 @@ class ForeignAgent(Agent):
         `learn`, which must not suppress it.
         """
         steps, before = self._count_planned(limit, steps), self.training_steps
-        with training.make_bar(self, steps, "steps", progress_bar) as bar, watch.running():
+        with self._make_bar(steps, "steps", progress_bar) as bar, watch.running():
             last = time.perf_counter()
 
             def after_episode() -> None:
                 nonlocal last
                 now = time.perf_counter()
-                if now - last >= _CALLBACK_SECONDS or self.training_steps >= watch.pause(training.UNLIMITED, 0):
+                if now - last >= _CALLBACK_SECONDS or self.training_steps >= watch.pause(UNLIMITED, 0):
                     last = now
                     bar.update(self.training_steps - before - bar.n)
                     if not watch.call(self.training_steps):
@@ -172,11 +172,7 @@ class ForeignAgent(Agent):
         return choose
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: ArrayLike | None = None,
-        deterministic: bool = True,
+        self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
         """Return the foreign action for one observation, or for each of many stacked along a first axis."""
         self._require_training()
@@ -184,7 +180,9 @@ class ForeignAgent(Agent):
         choose = self._chooser(deterministic)
         if single:
             return choose(observation), None
-        return np.array([choose(_row(observation, at)) for at in range(len(rows))]), None
+        many = np.asarray(observation) if isinstance(observation, list) else observation
+        space = batch_space(self._env.observation_space, len(rows))
+        return np.array([choose(one) for one in iterate(space, many)]), None
 
 
 def wrap(cls: type[Any], name: str) -> type[ForeignAgent]:
@@ -218,12 +216,3 @@ class _Counter(gymnasium.Wrapper[Any, Any, Any, Any]):
         if terminated or truncated:
             self._agent._finish_episode(self._total)
         return observation, reward, terminated, truncated, info
-
-
-def _row(observation: Any, at: int) -> Any:
-    """One observation of a batch whose parts are stacked along their first axes."""
-    if isinstance(observation, Mapping):
-        return {name: _row(part, at) for name, part in observation.items()}
-    if isinstance(observation, tuple):
-        return tuple(_row(part, at) for part in observation)
-    return np.asarray(observation)[at]

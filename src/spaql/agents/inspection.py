@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spaql.agents.base import Agent
+from spaql.agents.base import Agent, Names
 from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
 from spaql.errors import SpaqlError
@@ -26,7 +26,7 @@ from spaql.viz.recording import play
 _MOST_STEPS = 2000  # of the episode
 
 
-def view_policy(agent: Agent, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> PolicyView:
+def view_policy(agent: Agent, names: Names = None, actions: Names = None) -> PolicyView:
     """Return the view of an agent's policy; see `Agent.plot` for the names."""
     agent._require_training()
     entry = algorithms().get(name_of(agent))
@@ -35,13 +35,7 @@ def view_policy(agent: Agent, names: Sequence[str] | None = None, actions: Seque
     return PolicyView(agent.problem, agent._policy(), algorithm=label, scaling=scaling, names=names, actions=actions)
 
 
-def make_page(
-    agents: Sequence[Agent],
-    *,
-    seed: int = 0,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
-) -> str:
+def make_page(agents: Sequence[Agent], *, seed: int = 0, names: Names = None, actions: Names = None) -> str:
     """Return the page of one trained agent, or of two side by side, to be written as UTF-8.
 
     `seed` is that of the episode; `names` and `actions` are as in `Agent.plot`.
@@ -71,7 +65,7 @@ def page_beside(*agents: str | os.PathLike[str]) -> Path:
     return folder / ("-".join(stem or "agent" for stem in stems) + ".html")
 
 
-def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequence[str] | None) -> Subject:
+def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
     view = view_policy(agent, names, actions)
     warnings: list[str] = []
     episode, note = None, ""

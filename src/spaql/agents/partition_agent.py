@@ -9,14 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents import training
-from spaql.agents.base import Agent
+from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.history import ROW, STEPS
 from spaql.agents.rollouts import STATUS, TRAINING
-from spaql.agents.training import MOST_STEPS, UNLIMITED
 from spaql.errors import ParameterError
-from spaql.partition.jit import make_records
+from spaql.partition.jit import announce_compilation, make_records
 from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import Purpose, stream
@@ -72,7 +70,7 @@ class PartitionAgent(Agent):
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
-        with training.announce_compilation(type(self).__name__, progress_bar):
+        with announce_compilation(type(self).__name__, progress_bar):
             self._make_room(0)
             self._iterate(make_records(0, ROW), UNLIMITED)
         return self
@@ -107,7 +105,7 @@ class PartitionAgent(Agent):
         by_iteration = limit < UNLIMITED
         total, unit = (limit, "it") if by_iteration else (budget - self.num_timesteps, "steps")
         chunk, done = 1, 0
-        with training.make_bar(self, total, unit, progress_bar) as bar, watch.running():
+        with self._make_bar(total, unit, progress_bar) as bar, watch.running():
             while done < limit:
                 self._make_room(min((limit - done) * self.steps_per_iteration, budget - self.num_timesteps))
                 rows = self._next_rows(int(min(chunk, limit - done)))

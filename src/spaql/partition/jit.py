@@ -90,9 +90,22 @@ def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
     return array.view(np.recarray) if config.DISABLE_JIT else array
 
 
+def is_progress_shown(progress_bar: bool | None) -> bool:
+    """Whether to show progress: as requested, or by default on a terminal."""
+    return sys.stderr.isatty() if progress_bar is None else progress_bar
+
+
 @contextmanager
-def announce_first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Report through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
+def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]:
+    """Print to stderr that compilation is under way when `what` has not been compiled on this machine yet.
+
+    `progress_bar` says whether to print; None does so on a terminal.
+    """
+
+    def say(sentence: str) -> None:
+        if is_progress_shown(progress_bar):
+            print(f"spaql: {sentence}", file=sys.stderr, flush=True)
+
     # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
     here = hashlib.sha256(str(Path(__file__).parents[1]).encode()).hexdigest()[:8]
     mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"

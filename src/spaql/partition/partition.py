@@ -154,9 +154,25 @@ class Partition:
         self._sort(int(self.forest.used[0]), len(self))
 
     def _sort(self, nodes: int, cells: int) -> None:
-        new = self._allocate(nodes, cells)
-        kernels.copy_sorted(self.forest, new)
-        self.forest = new  # only now: an interrupt during the copy must leave the old forest whole
+        """Move to arrays of this room, in which neighbours in the tree are neighbours in memory."""
+        old, new, (node_count, cell_count) = self.forest, self._allocate(nodes, cells), self.forest.used[:2]
+        node_order, cell_order = np.empty(node_count, np.int64), np.empty(cell_count, np.int64)
+        kernels.walk(old, node_order, cell_order)
+        node_place, cell_place = np.full(node_count + 1, NONE), np.full(cell_count + 1, NONE)  # the last one is NONE's
+        node_place[node_order], cell_place[cell_order] = np.arange(node_count), np.arange(cell_count)
+        new.used[:] = old.used
+        new.boxes[:cell_count] = old.boxes[cell_order]
+        for records, given, order, references in (
+            (new.nodes, old.nodes, node_order, {"child": node_place, "head": cell_place, "top": cell_place}),
+            (new.links, old.links, node_order, {"parent": node_place, "above": cell_place}),
+            (new.cells, old.cells, cell_order, {"next": cell_place, "node": node_place}),
+        ):
+            records[: len(order)] = given[order]
+            for name, places in references.items():
+                records[name][: len(order)] = places[given[name][order]]
+        for step in range(self.steps):
+            kernels.update_grid(new, step, step, np.inf)
+        self.forest = new  # only now: an interrupt before must leave the old forest whole
 
     def ensure_room(self, nodes: int, cells: int) -> None:
         """Make room for `nodes` and `cells` in all, and leave those in use where they are in the arrays."""
@@ -182,7 +198,7 @@ class Partition:
 
         `ranked` says whether its index must be up to date.
         """
-        nodes, cells, states = read_counts(arrays["used"], 3, "used")
+        nodes, cells, states = read_used(arrays["used"])
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
             raise ValueError("partition of other spaces")
         lengths = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
@@ -228,11 +244,11 @@ def fill_array(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
     place[...] = given
 
 
-def read_counts(given: NDArray[Any], length: int, what: str) -> list[int]:
-    """Return the whole numbers of an array of a file; ValueError where shape or type differ."""
-    if given.shape != (length,) or given.dtype.kind != "i":
-        raise ValueError(f"{what} has the wrong shape or type")
-    return [int(number) for number in given]
+def read_used(given: NDArray[Any]) -> list[int]:
+    """Return `Forest.used` of a file as integers; ValueError where shape or type differ."""
+    used = np.zeros(3, np.int64)
+    fill_array(used, given, "used")
+    return [int(number) for number in used]
 
 
 def group_by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:

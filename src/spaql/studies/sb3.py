@@ -20,9 +20,9 @@ import gymnasium
 import numpy as np
 from tqdm import tqdm
 
-from spaql.agents.training import is_progress_shown
 from spaql.atomic_io import check_folder, write_files
 from spaql.errors import ParameterError, StoreError
+from spaql.partition.jit import is_progress_shown
 from spaql.runner.run_spec import seed_at
 from spaql.studies.control import Task
 

@@ -30,10 +30,10 @@ from tqdm import tqdm
 
 from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
-from spaql.agents.training import is_progress_shown
 from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_files
 from spaql.errors import StudyError
 from spaql.formatting import Table
+from spaql.partition.jit import is_progress_shown
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
 from spaql.runner.code_version import code_version
