@@ -35,13 +35,6 @@ class AQL(QLearner):
         is the training episodes' own returns.
     problem, seed, **environment
         As for every agent; see `spaql.agents.base.Agent`.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> agent = spaql.AQL(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=500)
-    >>> agent.evaluate(episodes=100).mean > 3.5
-    True
     """
 
     time_variant = True

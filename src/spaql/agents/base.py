@@ -27,7 +27,7 @@ from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree, decision_tree
 from spaql.problems.base import Playable
 from spaql.stats import mean_interval
-from spaql.validation import check_whole, restore_generator
+from spaql.validation import check_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -253,9 +253,9 @@ class Agent:
 
     def _require_saving(self, what: str) -> None:
         """Raise a `ParameterError` where `save` cannot write it."""
-        from spaql.agents.registry import name_of  # here: it imports this module
-
         if not self.can_save:
+            from spaql.agents.registry import name_of  # here: it imports this module
+
             raise ParameterError(f"{what}: {name_of(self)} is not an algorithm of spaql; save it by its own means")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -286,16 +286,11 @@ class Agent:
         """Return all that was learned, as arrays for a file."""
         return {"history": self.history}
 
-    def _numbers(self) -> dict[str, Any]:
-        """Return what else a file needs, ready for JSON."""
-        return {"prediction": self._prediction.bit_generator.state}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        """Take over what `_state` and `_numbers` returned; ValueError if they do not fit the parameters."""
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `_state` returned; ValueError if that does not fit the parameters."""
         self._rows = make_records(len(arrays["history"]), ROW)
         fill_array(self._rows, arrays["history"], "history")
         self._counts[FINISHED] = len(self._rows)
-        restore_generator(self._prediction, numbers["prediction"])
 
     # Environments ---------------------------------------------------------------------------------------------
 
@@ -411,31 +406,26 @@ class Agent:
         points, single = self.problem.encode(observation)
         steps = self._steps(len(points), state, episode_start)
         actions = self._act(points, steps, deterministic)
-        following = None
-        if self.time_variant:
-            following = np.minimum(steps + 1, self.problem.horizon - 1)
+        following = np.minimum(steps + 1, self.problem.horizon - 1) if self.time_variant else None
         return self.problem.decode(actions, single), following
 
     def _steps(self, count: int, state: Any, episode_start: ArrayLike | None) -> NDArray[np.int64]:
-        """Time step of each row."""
+        """Return the time step of each row."""
         steps = np.zeros(count, np.int64)
         if not self.time_variant:
             return steps
         if state is not None:
-            given = np.asarray(state).reshape(-1)
+            given, last = np.asarray(state).reshape(-1), self.problem.horizon - 1
             if given.dtype.kind not in "iu" or given.shape != (count,):
                 raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}")
+            if (given < 0).any() or (given > last).any():
+                raise ParameterError(f"state: time steps must be from 0 to {last}, got {state!r:.80}")
             steps[:] = given
-            if (steps < 0).any() or (steps >= self.problem.horizon).any():
-                raise ParameterError(
-                    f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}"
-                )
         if episode_start is not None:
             starts = np.asarray(episode_start).reshape(-1)
             if starts.shape != (count,) or starts.dtype.kind not in "bif":
-                raise ParameterError(
-                    f"episode_start: expected true or false for each of {count} rows, got {episode_start!r:.80}"
-                )
+                expected = f"episode_start: expected true or false for each of {count} rows"
+                raise ParameterError(f"{expected}, got {episode_start!r:.80}")
             steps[starts.astype(bool)] = 0
         return steps
 

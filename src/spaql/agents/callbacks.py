@@ -154,14 +154,6 @@ class Evaluate(_Regular):
         Stop learning after n evaluations in a row, of one call of `learn`, that were no better than the best.
     save_best
         A file to save the agent to whenever its mean is the best so far.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> evaluate = spaql.callbacks.Evaluate(every=1000, stop_at=4.0)
-    >>> agent = spaql.Tessera("oil", seed=0).learn(10_000, callback=evaluate)
-    >>> [result.steps for result in evaluate.results]
-    [1000]
     """
 
     def __init__(
@@ -276,12 +268,6 @@ class Log(Callback):
         See `spaql.loggers`.
     every
         Log every n-th iteration.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> log = spaql.callbacks.Log(spaql.loggers.CSVLogger("run.csv"))  # doctest: +SKIP
-    >>> agent = spaql.Tessera("oil").learn(iterations=1000, callback=log)  # doctest: +SKIP
     """
 
     def __init__(self, *loggers: Logger, every: int = 1) -> None:

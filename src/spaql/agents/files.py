@@ -31,6 +31,7 @@ from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
 from spaql.partition.partition import read_used
 from spaql.problems.base import Playable
+from spaql.validation import restore_generator
 
 FORMAT = 1
 SUFFIX = ".spaql"
@@ -57,7 +58,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         "seed": agent.seed,
         "parameters": agent.get_params(),
         "problem": describe(agent.problem),
-        "numbers": agent._numbers(),
+        "numbers": {"prediction": agent._prediction.bit_generator.state},
         "evaluation": agent.recorded_evaluation,
         "arrays": {
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in arrays.items()
@@ -201,7 +202,8 @@ def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDAr
     if counts and planted > max(counts):
         raise ValueError("fewer cells than it began with")
     agent = entry.make(problem, **parameters)
-    agent._restore(arrays, head["numbers"])
+    agent._restore(arrays)
+    restore_generator(agent._prediction, head["numbers"]["prediction"])
     agent._evaluation = None if record is None else check_record(record)
     return agent
 

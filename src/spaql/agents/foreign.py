@@ -96,8 +96,6 @@ class ForeignAgent(Agent):
             f"set_env: {self.cls.__name__} keeps the environment it was made with; make a new agent on the other one"
         )
 
-    # Learning -------------------------------------------------------------------------------------------------
-
     def _count_planned(self, limit: int, steps: int) -> int:
         return min(limit * self.problem.horizon, steps)
 
@@ -137,8 +135,6 @@ class ForeignAgent(Agent):
         self._counts[FINISHED] += 1
         if self._after_episode is not None:
             self._after_episode()
-
-    # Evaluation and prediction --------------------------------------------------------------------------------
 
     def _require_training(self) -> None:
         if not self.training_steps:  # it may have learned without finishing an episode

@@ -39,13 +39,6 @@ def make_page(agents: Sequence[Agent], *, seed: int = 0, names: Names = None, ac
     """Return the page of one trained agent, or of two side by side, to be written as UTF-8.
 
     `seed` is that of the episode; `names` and `actions` are as in `Agent.plot`.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> from spaql.agents.inspection import make_page
-    >>> make_page([spaql.Tessera("oil").learn(iterations=50)]).startswith("<!doctype html>")
-    True
     """
     return render_inspector([_inspect(agent, seed, names, actions) for agent in agents])
 

@@ -51,8 +51,6 @@ class PartitionAgent(Agent):
         """The most training and selection steps that one iteration can take."""
         return self.problem.horizon
 
-    # Learning -------------------------------------------------------------------------------------------------
-
     def _make_room(self, steps: int) -> None:
         """Grow the arrays so that at least one iteration fits; at most `steps` steps are to come."""
         raise NotImplementedError
@@ -121,8 +119,6 @@ class PartitionAgent(Agent):
                 if ran == len(rows):
                     chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))
 
-    # The policy -----------------------------------------------------------------------------------------------
-
     def cells(self) -> Cells:
         """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
         return self._policy().view()
@@ -148,8 +144,6 @@ class PartitionAgent(Agent):
         boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 
-    # Files ----------------------------------------------------------------------------------------------------
-
     def _partitions(self) -> dict[str, Partition]:
         """Return the partitions that make up the agent's state, by name."""
         return {"work": self._work}
@@ -160,11 +154,13 @@ class PartitionAgent(Agent):
             arrays |= {f"{name}-{part}": array for part, array in partition.arrays().items()}
         return arrays
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        super()._restore(arrays, numbers)
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
         self._restore_partitions(arrays)
         fill_array(self._counts, arrays["counts"], "counts")
         fill_array(self._streams, arrays["streams"], "streams")
+        if not self._streams.any(axis=-1).all():
+            raise ValueError("a random stream of zeros")
         self._check_counts()
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -172,7 +168,6 @@ class PartitionAgent(Agent):
             partition.restore(select_prefix(arrays, f"{name}-"))
 
     def _check_counts(self) -> None:
-        """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
         history, steps = self._rows, self._counts[:STATUS]
         recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
         possible = ((steps >= 0) & (steps < MOST_STEPS)).all()
@@ -182,8 +177,6 @@ class PartitionAgent(Agent):
             column = history[name]
             if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
                 raise ValueError(f"invalid history: {name}")
-        if not self._streams.any(axis=-1).all():
-            raise ValueError("a random stream of zeros")
 
 
 def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -247,8 +247,8 @@ class QLearner(PartitionAgent):
             partition.sort()  # so that interruptions of learning leave no trace in the file
         return super()._state() | ({} if self._annealing is None else {"annealing": self._annealing})
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        super()._restore(arrays, numbers)
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
         if self._annealing is not None:
             fill_array(self._annealing, arrays["annealing"], "annealing")
             schedule = self._annealing[:BEST]
@@ -260,18 +260,13 @@ class QLearner(PartitionAgent):
         self._kept.ensure_room(len(self._work.forest.nodes), len(self._work.forest.cells))
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
-        iterate(
-            self._work.forest,
-            self._kept.forest,
+        work, kept, world, reserve = (
+            self._work,
+            self._kept,
             self.problem.world,
-            self._frame,
-            self._hyper,
-            self._reference,
-            True if self.time_variant else None,
-            self._annealing,
-            self._counts,
-            self._streams,
-            rows,
-            budget,
-            self._work.max_growth(self.problem.horizon),
+            self._work.max_growth(self._hyper.horizon),
+        )
+        rules = self._hyper, self._reference, True if self.time_variant else None, self._annealing
+        iterate(
+            work.forest, kept.forest, world, self._frame, *rules, self._counts, self._streams, rows, budget, reserve
         )

@@ -52,13 +52,6 @@ class SPAQL(QLearner):
         u > 1, by which the temperature rises, and d in (0, 1], by whose power u itself falls at every improvement.
     splits_before_reset
         Iterations with splits and no improvement after which the agent goes back to its best.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> agent = spaql.SPAQL(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=200)
-    >>> agent.evaluate(episodes=100).mean > 3.5
-    True
     """
 
     caps_value = True
@@ -115,13 +108,6 @@ class SPAQLTS(SPAQL):
         lambda > 0: at this distance from it, in the unit cube, what follows counts 1/e.
     problem, **parameters
         As for `SPAQL`.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> agent = spaql.SPAQLTS("cartpole", reference=[0, 0, 0, 0], radius=0.5, rollouts=5).learn(iterations=20)
-    >>> agent.iterations
-    20
     """
 
     def __init__(self, problem: Any, *, reference: ArrayLike, radius: float, **parameters: Any) -> None:

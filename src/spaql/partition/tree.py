@@ -130,34 +130,8 @@ def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], per
     middles = partition.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
     played = np.asarray(play(middles, False))
     _, kept, choice = np.unique(played.reshape(len(played), -1), axis=0, return_index=True, return_inverse=True)
-    at = np.zeros(len(chosen), np.int64)
+    at = np.zeros(len(chosen), np.int64)  # references; of inner nodes, to where cuts between equals are left out
     at[is_leaf] = ~choice.reshape(-1)[first.reshape(-1)]
-    return _prune(partition, tuple(periodic), at, boxes[kept], middles[kept], played[kept])
-
-
-def find_greedy_cells(partition: Partition) -> NDArray[np.int32]:
-    """Return the cell of largest Q on the path to each node, `[nodes]`; ties as in `spaql.partition.kernels`."""
-    count = int(partition.forest.used[0])
-    nodes, parent = partition.forest.nodes[:count], partition.forest.links["parent"][:count]
-    value, chosen = nodes["top_q"].copy(), nodes["top"].copy()
-    for here in group_by_level(nodes["level"])[1:]:
-        above = parent[here]
-        better = value[here] > value[above]
-        value[here] = np.where(better, value[here], value[above])
-        chosen[here] = np.where(better, chosen[here], chosen[above])
-    return chosen
-
-
-def _prune(
-    partition: Partition,
-    periodic: tuple[int, ...],
-    at: NDArray[np.int64],
-    boxes: Floats,
-    middles: Floats,
-    actions: NDArray[Any],
-) -> Tree:
-    """Return the tree without cuts between equals; `at` has the references of leaves, and is filled for inner nodes."""
-    nodes = partition.forest.nodes[: len(at)]
     child = nodes["child"].astype(np.int64)
     needed = np.zeros(len(at), bool)
     for here in reversed(group_by_level(nodes["level"])):
@@ -175,15 +149,28 @@ def _prune(
     below, above = renumber(at[child[reached]]), renumber(at[child[reached] + 1])
     return Tree(
         states=partition.states,
-        periodic=periodic,
+        periodic=tuple(periodic),
         roots=renumber(at[: partition.steps]),
         dims=nodes["dim"][reached].astype(np.int16),
         cuts=nodes["cut"][reached].copy(),
         children=np.stack([below, above], axis=1),
-        boxes=boxes,
-        middles=middles,
-        actions=actions,
+        boxes=boxes[kept],
+        middles=middles[kept],
+        actions=played[kept],
     )
+
+
+def find_greedy_cells(partition: Partition) -> NDArray[np.int32]:
+    """Return the cell of largest Q on the path to each node, `[nodes]`; ties as in `spaql.partition.kernels`."""
+    count = int(partition.forest.used[0])
+    nodes, parent = partition.forest.nodes[:count], partition.forest.links["parent"][:count]
+    value, chosen = nodes["top_q"].copy(), nodes["top"].copy()
+    for here in group_by_level(nodes["level"])[1:]:
+        above = parent[here]
+        better = value[here] > value[above]
+        value[here] = np.where(better, value[here], value[above])
+        chosen[here] = np.where(better, chosen[here], chosen[above])
+    return chosen
 
 
 def _find_least(cuts: Floats, low: Floats, width: Floats, turns: Floats | float = 0.0) -> Floats:
