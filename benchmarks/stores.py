@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -25,10 +24,11 @@ from spaql.runner.record import Record
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run, seeds_at
 from spaql.runner.store import STORE, Store
+from spaql.studies.study import STUDY, describe
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.groups import Sweep
-from spaql.studies.sweep.status import STUDY, read_status
+from spaql.studies.sweep.status import read_status
+from spaql.studies.sweep.sweep_study import Sweep
 
 RUNS = 200_000
 SHAPES = (2, 2_000, 10_000)  # groups
@@ -55,8 +55,8 @@ def fill_folder(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep
         "problems": [{"problem": "oil"}],
         "algorithms": [{"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": scalings}}],
     }
-    study = Sweep.from_dict(data)
-    (Path(folder) / STUDY).write_text(json.dumps(data), encoding="utf-8")
+    study = Sweep(data)
+    (Path(folder) / STUDY).write_text(describe(study, study.groups), encoding="utf-8")
     scores = np.random.default_rng(0).normal(4.0, 0.2, runs).tolist()
     now = time.time()
     progress = {"state": "finished", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": now - runs}
@@ -159,7 +159,7 @@ def _measure_resume(folder: Path) -> float:
         f"seeds = {FINISHED // 100}\niterations = 20\nepisodes = 10\n[[problems]]\nproblem = 'oil'\n"
         f"[[algorithms]]\nalgorithm = 'spaql'\ngrid = {{ scaling = [{scalings}] }}\n"
     )
-    runs = Sweep.read(study).runs[1:]
+    runs = Sweep.load(study).runs[1:]
     with Store(folder / STORE, code=code_version()) as store:
         _add_runs(store, runs, [_SCALARS] * len(runs), 10_000)
     call = [sys.executable, "-m", "spaql", "sweep", str(study), "--out", str(folder), "--quiet"]
