@@ -11,11 +11,21 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import carray, types
+from numba import carray
 from numba.core import config
 
 from spaql.partition.jit import call_1, floats_at, words_at
-from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SOME_CUT, SOME_ENDED
+from spaql.problems.base import (
+    ADVANCE,
+    BAD_REWARD,
+    BAD_STATE,
+    BEGIN,
+    LARGEST_REWARD,
+    NO_STATE,
+    RAN,
+    SOME_CUT,
+    SOME_ENDED,
+)
 
 RESET = -1  # what the function in Python is asked for; else the number of a finite action, or 0
 _CALLBACK, _ACTION, _SEEN, _REWARD, _TALLY = 0, 1, 2, 3, 4
@@ -85,4 +95,4 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
 
     if config.DISABLE_JIT:
         return advance, begin
-    return numba.cfunc(types.int64(*[types.int64] * 7))(advance), numba.cfunc(types.int64(*[types.int64] * 5))(begin)
+    return numba.cfunc(ADVANCE)(advance), numba.cfunc(BEGIN)(begin)

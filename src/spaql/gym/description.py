@@ -21,7 +21,7 @@ from spaql.gym.resolve import resolve_problem
 from spaql.gym.space_json import space_from_json, space_to_json
 from spaql.partition.spaces import Actions, Box, Discrete
 from spaql.problems import PROBLEMS
-from spaql.problems.base import LONGEST, Frame, Plain, Playable, World, make_frame
+from spaql.problems.base import LONGEST, Playable, World
 from spaql.validation import check_whole
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
@@ -364,12 +364,8 @@ def _restore_compiled(about: Mapping[str, Any], env: Any, seed: int, where: str)
     return problem
 
 
-class AbsentProblem(Plain):
+class AbsentProblem(Playable):
     """A user's compiled problem as a file describes it: enough to predict, not to play."""
-
-    rewards = None
-    model = None
-    warm_up_steps = 0
 
     def __init__(self, about: Mapping[str, Any], where: str) -> None:
         self.about, self.name, self.arguments = dict(about), about["name"], about.get("arguments") or {}
@@ -384,13 +380,6 @@ class AbsentProblem(Plain):
     def world(self) -> World:  # type: ignore[override]
         """Raise: only the user's code has it."""
         raise self._missing()
-
-    def frame(self, copies: int) -> Frame:
-        """Return memory for episodes, though none will be played."""
-        return make_frame(1, self.states.dimensions, self.actions.dimensions, episodes=copies)
-
-    def check(self, status: int, where: str) -> None:
-        """Nothing was played."""
 
     def for_evaluation(self, seed: int) -> AbsentProblem:
         """Raise: it cannot be played."""

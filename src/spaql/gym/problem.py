@@ -59,10 +59,8 @@ from spaql.problems.base import (
     RAN,
     SOME_CUT,
     SOME_ENDED,
-    Frame,
     Playable,
     World,
-    make_frame,
 )
 from spaql.validation import check_number, check_whole, restore_generator
 
@@ -168,7 +166,6 @@ class GymnasiumProblem(Playable):
         self.observations, self.moves = Observations(observation_space), Moves(action_space)
         self.names, self.actions = self.observations.names, self.moves.actions
         self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
-        self.rewards = self.model = None
         self.arguments = {"environment": name, "horizon": self.horizon}
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self.warm_up_steps = 0
@@ -419,10 +416,6 @@ class GymnasiumProblem(Playable):
         )
 
     # The rest of a problem -------------------------------------------------------------------------------------
-
-    def frame(self, copies: int) -> Frame:
-        """Return memory for the returns of `copies` episodes, and for one environment."""
-        return make_frame(1, self.states.dimensions, self.actions.dimensions, width=1, episodes=copies)
 
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Return observations as points of the unit cube; those outside their range are moved to the border."""

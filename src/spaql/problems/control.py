@@ -21,7 +21,6 @@ End
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -55,30 +54,11 @@ def _between(random, low, high):
     return low + (high - low) * uniform(random)
 
 
-def _make(
-    name: str,
-    physics: tuple[Any, Any, Any],
-    hidden: int,
-    states: Box,
-    actions: Box | Discrete,
-    horizon: int,
-    **more: Any,
-) -> Problem:
+def _make(name, physics, hidden, states, actions, horizon, rewards, arguments=None, **more) -> Problem:
     """Make a problem from its step, reset and observe functions; `more` are further fields of `Problem`."""
     step, reset, observe = physics
-    arguments = {**more.pop("arguments", {}), "horizon": horizon}
-    return Problem(
-        name=name,
-        step=step,
-        reset=reset,
-        observe=observe,
-        hidden=hidden,
-        states=states,
-        actions=actions,
-        horizon=horizon,
-        arguments=arguments,
-        **more,
-    )
+    more |= {"arguments": {**(arguments or {}), "horizon": horizon}, "rewards": rewards}
+    return Problem(name, step, reset, states, actions, horizon, observe=observe, hidden=hidden, **more)
 
 
 # Pendulum ------------------------------------------------------------------------------------------------------------
@@ -128,9 +108,9 @@ def pendulum(*, gravity: float = 10.0, horizon: int = 200) -> Problem:
         Steps of an episode.
     """
     gravity = check_number(gravity, "gravity", least=0.0, most=1000.0)
-    states, rewards = Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
-    given = {"parameters": [gravity, 2.0], "arguments": {"gravity": gravity}, "rewards": rewards}
-    return _make("pendulum", (_swing, _hang, _angle), 2, states, Box(-2.0, 2.0), horizon, **given)
+    spaces, rewards = (Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), Box(-2.0, 2.0)), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
+    given = {"arguments": {"gravity": gravity}, "parameters": [gravity, 2.0]}
+    return _make("pendulum", (_swing, _hang, _angle), 2, *spaces, horizon, rewards, **given)
 
 
 # Cart and pole -------------------------------------------------------------------------------------------------------
@@ -180,8 +160,8 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
         raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from error
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
-    given = {"arguments": {"velocities": (speed, spin)}, "clip": True, "rewards": (1.0, 1.0)}
-    return _make("cartpole", (_balance, _stand, _rounded), 4, Box(-high, high), Discrete(2), horizon, **given)
+    spaces, given = (Box(-high, high), Discrete(2)), {"arguments": {"velocities": (speed, spin)}, "clip": True}
+    return _make("cartpole", (_balance, _stand, _rounded), 4, *spaces, horizon, (1.0, 1.0), **given)
 
 
 # Mountain car --------------------------------------------------------------------------------------------------------
@@ -193,6 +173,10 @@ _VALLEY = Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.floa
 def _rest(parameters, random, state):
     state[0] = _between(random, -0.6, -0.4)
     state[1] = 0.0
+    if (
+        state.shape[0] == 3
+    ):  # the first step of Gymnasium's continuous car is computed with float64, others with float32
+        state[2] = 1.0
 
 
 @kernel(STEP)
@@ -212,15 +196,7 @@ def _drive(state, action, parameters, random, next_state):
 @built_in("mountaincar")
 def mountaincar(*, horizon: int = 200) -> Problem:
     """Drive a weak car out of a valley, in three gears: MountainCar-v0; `horizon` steps an episode."""
-    physics = _drive, _rest, _rounded
-    return _make("mountaincar", physics, 2, _VALLEY, Discrete(3), horizon, rewards=(-1.0, -1.0))
-
-
-@kernel(RESET)
-def _rest_fresh(parameters, random, state):
-    state[0] = _between(random, -0.6, -0.4)
-    state[1] = 0.0
-    state[2] = 1.0  # the first step of Gymnasium's continuous car is computed with float64, all others with float32
+    return _make("mountaincar", (_drive, _rest, _rounded), 2, _VALLEY, Discrete(3), horizon, (-1.0, -1.0))
 
 
 @kernel(STEP)
@@ -251,8 +227,8 @@ def _drive_smoothly(state, action, parameters, random, next_state):
 @built_in("mountaincar-continuous")
 def mountaincar_continuous(*, horizon: int = 999) -> Problem:
     """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0; `horizon` steps an episode."""
-    physics = _drive_smoothly, _rest_fresh, _rounded
-    return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, rewards=(-0.1, 100.0))
+    physics = _drive_smoothly, _rest, _rounded
+    return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, (-0.1, 100.0))
 
 
 # Acrobot -------------------------------------------------------------------------------------------------------------
@@ -322,5 +298,4 @@ def _pump(state, action, parameters, random, next_state):
 def acrobot(*, horizon: int = 500) -> Problem:
     """Swing the tip of a double pendulum up by its middle joint: Acrobot-v1; `horizon` steps an episode."""
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
-    physics = _pump, _dangle, _angles
-    return _make("acrobot", physics, 4, Box(-high, high), Discrete(3), horizon, rewards=(-1.0, 0.0))
+    return _make("acrobot", (_pump, _dangle, _angles), 4, Box(-high, high), Discrete(3), horizon, (-1.0, 0.0))

@@ -23,7 +23,7 @@ End
 kinks: exponentials of linear functions, linear functions, and maxima of such.  A maximum over a convex piece lies at
 its end, so an optimal agent goes only to places whose coordinates are those of a deposit, of the start or of the
 border; among these finitely many places the programme is exact.  For arrivals the coordinates part: E|X - a| is a sum
-over them, the myopic policy is optimal, and each coordinate is a travel problem on the line (`spaql.problems.model`).
+over them, the myopic policy is optimal, and each coordinate is a travel problem on the line (`spaql.problems.optimum`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.rng import gamma, uniform
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import RESET, STEP, Problem, built_in
-from spaql.problems.model import Array, BetaArrivals
+from spaql.problems.optimum import BetaArrivals, upper_envelope
 from spaql.validation import check_whole
 
 KINDS = ("deposits on a line", "arrivals on a line", "deposits in a plane", "arrivals in a plane")
@@ -163,13 +163,9 @@ def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> P
     )
 
 
+@lru_cache(1024)
 def random_travel_optimum(*, family: int = 2, number: int = 0) -> float:
     """The largest mean return of r alone that any policy can have, without unit and zero; see `random_travel_share`."""
-    return _optimum(family, number)
-
-
-@lru_cache(1024)
-def _optimum(family: int, number: int) -> float:
     recipe = draw(family, number)
     if recipe.kind.startswith("deposits"):
         return _best_of_deposits(recipe)
@@ -208,14 +204,5 @@ def _best_of_arrivals(recipe: Recipe, coordinate: int, cells: int = 20_000) -> f
     places = np.unique(np.concatenate([edges, points]))  # staying where one is must be possible
     weights = sum(share * np.diff(law(edges)) for share, law in zip(shares, laws, strict=True))
     distance = sum(share * law.distance(places) for share, law in zip(shares, laws, strict=True))
-    best = _envelope(places, 1.0 - (1.0 - recipe.cost) * distance, recipe.cost, points)
+    best = upper_envelope(places, 1.0 - (1.0 - recipe.cost) * distance, recipe.cost, points)
     return float(best[-1] + (recipe.horizon - 1) * (weights @ best[:-1]))
-
-
-def _envelope(nodes: Array, height: Array, cost: float, points: Array) -> Array:
-    """`max_j height[j] - cost |points[i] - nodes[j]|` for every i; nodes in increasing order."""
-    slope = cost * nodes
-    left = np.maximum.accumulate(height + slope)[np.searchsorted(nodes, points, side="right") - 1] - cost * points
-    above = np.minimum(np.searchsorted(nodes, points), nodes.size - 1)
-    right = np.maximum.accumulate((height - slope)[::-1])[::-1][above] + cost * points
-    return np.maximum(left, right)
