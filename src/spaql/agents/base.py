@@ -39,7 +39,7 @@ def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playabl
     """Resolve what the user calls a problem."""
     if isinstance(problem, Playable) and not environment:
         return problem
-    from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
+    from spaql.gym.problem import resolve_problem  # here: it imports all of Gymnasium
 
     return resolve_problem(problem, seed=seed, **environment)
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from spaql.agents.base import Agent
 from spaql.agents.foreign import ForeignAgent, Signature
 from spaql.errors import ParameterError
-from spaql.gym.resolve import OPTIONS
+from spaql.gym.problem import OPTIONS
 from spaql.validation import import_module
 
 C = TypeVar("C", bound=type[Any])

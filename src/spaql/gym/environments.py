@@ -21,11 +21,8 @@ from spaql.errors import ParameterError
 from spaql.gym.problem import GymnasiumProblem
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.ambulance import __doc__ as _about_ambulance
-from spaql.problems.ambulance import ambulance
+from spaql.problems import PROBLEMS
 from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Playable, Problem
-from spaql.problems.oil import __doc__ as _about_oil
-from spaql.problems.oil import oil
 from spaql.validation import check_whole
 
 _SEEDS = 2**63  # seeds to draw from where the user gives none
@@ -37,22 +34,28 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     Parameters
     ----------
     problem
-        Its states become a `Box` of float64, its actions a `Box` of float64 or `Discrete`.
+        Its states become a `Box` of float64, its actions a `Box` of float64 or `Discrete`; or the name of a built-in
+        problem.
     purpose
         Which of a seed's streams to draw from: that of training unless given.
+    **arguments
+        Of the built-in problem; see `spaql.problems`.
 
     Examples
     --------
     >>> import spaql
-    >>> from spaql.gym.environments import ProblemEnvironment
-    >>> environment = ProblemEnvironment(spaql.problems.oil(survey="quadratic", sharpness=1))
+    >>> environment = spaql.ProblemEnvironment("oil", survey="quadratic", sharpness=1)
     >>> observation, _ = environment.reset(seed=0)
     >>> observation, reward, terminated, truncated, _ = environment.step([0.5])
     >>> round(reward, 3), terminated, truncated
     (0.436, False, False)
     """
 
-    def __init__(self, problem: Problem, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT) -> None:
+    def __init__(
+        self, problem: Problem | str, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT, **arguments: Any
+    ) -> None:
+        if isinstance(problem, str) and problem in PROBLEMS:
+            problem = PROBLEMS[problem](**arguments)
         if not isinstance(problem, Problem):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem
@@ -69,15 +72,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode; see the module's docstring for seeds.  There are no options.
-
-        Returns
-        -------
-        observation
-            `[states]`, float64.
-        info
-            Empty.
-        """
+        """Begin an episode and return its first observation; see the module's docstring for seeds, no options."""
         if seed is not None:
             seed = check_whole(seed, "seed", 0)
         super().reset(seed=seed)
@@ -100,17 +95,6 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         ----------
         action
             `[actions]` in the problem's units, or the number of a finite action.
-
-        Returns
-        -------
-        observation
-            `[states]`, float64.
-        reward
-            Of this step.
-        terminated, truncated
-            Whether the problem ended the episode; whether the horizon did (both may be true).
-        info
-            Empty.
 
         Raises
         ------
@@ -192,23 +176,17 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         return played
 
 
-class Playground(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Playground(gymnasium.wrappers.TimeLimit):
     """An environment whose episodes end at a horizon, and whose first one begins with a seed."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], horizon: int, seed: int | None) -> None:
-        super().__init__(env)
-        self._horizon, self._seed, self._elapsed = horizon, seed, 0
+        super().__init__(env, horizon)
+        self._seed = seed
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; the first one with the seed of the playground unless another is given."""
-        seed, self._seed, self._elapsed = self._seed if seed is None else seed, None, 0
+        seed, self._seed = self._seed if seed is None else seed, None
         return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Play one action."""
-        observation, reward, terminated, truncated, info = super().step(action)
-        self._elapsed += 1
-        return observation, reward, terminated, truncated or self._elapsed >= self._horizon, info
 
 
 def open_environment(problem: Playable, seed: int, purpose: Purpose) -> gymnasium.Env[Any, Any]:
@@ -226,21 +204,3 @@ def open_environment(problem: Playable, seed: int, purpose: Purpose) -> gymnasiu
     if not isinstance(problem, GymnasiumProblem):
         raise ParameterError(f"problem: {problem.name!r} cannot be played step by step")
     return Playground(problem.env, problem.horizon, problem.take_seed())
-
-
-class OilEnvironment(ProblemEnvironment):
-    """Oil discovery as `spaql/Oil-v0`; the arguments are those of `spaql.problems.oil`."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(oil(**arguments))
-
-
-class AmbulanceEnvironment(ProblemEnvironment):
-    """Ambulance relocation as `spaql/Ambulance-v0`; the arguments are those of `spaql.problems.ambulance`."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(ambulance(**arguments))
-
-
-OilEnvironment.__doc__ = f"{OilEnvironment.__doc__}\n\n{_about_oil}"
-AmbulanceEnvironment.__doc__ = f"{AmbulanceEnvironment.__doc__}\n\n{_about_ambulance}"

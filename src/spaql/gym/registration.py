@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from gymnasium.envs import registration
 
-ENVIRONMENTS = {
-    "spaql/Oil-v0": "spaql.gym.environments:OilEnvironment",
-    "spaql/Ambulance-v0": "spaql.gym.environments:AmbulanceEnvironment",
-}
+ENVIRONMENTS = {"spaql/Oil-v0": "oil", "spaql/Ambulance-v0": "ambulance"}
 
 
 def register() -> None:
@@ -25,9 +22,10 @@ def register() -> None:
     No `max_episode_steps`: the horizon is an argument and the environment truncates itself.  No order enforcing
     either: the environment refuses a step before a reset in its own words.
     """
-    for name, home in ENVIRONMENTS.items():
+    home = "spaql.gym.environments:ProblemEnvironment"
+    for name, problem in ENVIRONMENTS.items():
         if name not in registration.registry:
-            registration.register(id=name, entry_point=home, order_enforce=False)
+            registration.register(name, home, order_enforce=False, kwargs={"problem": problem})
 
 
 register()

@@ -1,8 +1,8 @@
-"""Gymnasium's spaces as JSON and back, so that an agent file can be used without its environment.
+"""Spaces as JSON and back, so that an agent file can be used without its environment.
 
     {"kind": "Box", "dtype": "float32", "shape": [2], "low": [-1.0, "-inf"], "high": [1.0, "inf"]}
     {"kind": "Discrete", "n": 5, "start": 0}
-    {"kind": "MultiDiscrete", "dtype": "int64", "nvec": [3, 2], "start": [0, 0]}
+    {"kind": "MultiDiscrete", "dtype": "int64", "shape": [2], "nvec": [3, 2], "start": [0, 0]}
     {"kind": "MultiBinary", "shape": [4]}
     {"kind": "Tuple", "spaces": [...]}
     {"kind": "Dict", "spaces": [["name", ...], ...]}
@@ -19,13 +19,22 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from spaql.partition.spaces import Actions, Discrete
+
 MOST_NUMBERS = 1024
 _DEEPEST = 16
 _TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) | {"bool"}
 
 
+def bounds_to_json(space: Actions) -> dict[str, Any]:
+    """Return a space of a partition for JSON."""
+    if isinstance(space, Discrete):
+        return {"count": space.count}
+    return {"low": space.low.tolist(), "high": space.high.tolist()}
+
+
 def space_to_json(space: Any) -> dict[str, Any]:
-    """Return a space for JSON; a TypeError where it is of another kind."""
+    """Return a space of Gymnasium for JSON; a TypeError where it is of another kind."""
     if isinstance(space, spaces.Dict):
         return {"kind": "Dict", "spaces": [[str(name), space_to_json(part)] for name, part in space.spaces.items()]}
     if isinstance(space, spaces.Tuple):
@@ -39,66 +48,39 @@ def space_to_json(space: Any) -> dict[str, Any]:
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "MultiBinary", "shape": list(space.shape)}
     if isinstance(space, spaces.Box):
-        ends = {"low": _to_json(space.low), "high": _to_json(space.high)}
-        return {"kind": "Box", "dtype": str(space.dtype), "shape": list(space.shape), **ends}
+        low, high = (
+            [end if math.isfinite(end) else str(end) for end in ends.reshape(-1).tolist()]
+            for ends in (space.low, space.high)
+        )
+        return {"kind": "Box", "dtype": str(space.dtype), "shape": list(space.shape), "low": low, "high": high}
     raise TypeError(f"a space of the kind {type(space).__name__}")
 
 
 def space_from_json(data: Any, depth: int = 0) -> Any:
-    """Return the space that `space_to_json` described; a ValueError, TypeError or LookupError where it is invalid."""
+    """Return the space that `space_to_json` described; an exception, such as a ValueError, where it is invalid."""
     if depth > _DEEPEST:
         raise ValueError("spaces within spaces without end")
     kind = data["kind"]
+    space: Any = None
     if kind == "Dict":
-        parts = {_word(name): space_from_json(part, depth + 1) for name, part in data["spaces"]}
-        if len(parts) != len(data["spaces"]):
-            raise ValueError("two parts of one name")
-        return spaces.Dict(parts)
-    if kind == "Tuple":
-        return spaces.Tuple([space_from_json(part, depth + 1) for part in data["spaces"]])
-    if kind == "Discrete":
-        return spaces.Discrete(_whole(data["n"], 1), start=_whole(data["start"], -(2**62)))
-    shape = tuple(_whole(size, 0) for size in data["shape"])
-    if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS:
-        raise ValueError(f"a space of shape {shape!r:.80}")
-    if kind == "MultiBinary":
-        return spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
-    if kind not in ("MultiDiscrete", "Box") or data["dtype"] not in _TYPES:
+        space = spaces.Dict([(str(name), space_from_json(part, depth + 1)) for name, part in data["spaces"]])
+    elif kind == "Tuple":
+        space = spaces.Tuple([space_from_json(part, depth + 1) for part in data["spaces"]])
+    elif kind == "Discrete":
+        space = spaces.Discrete(data["n"], start=data["start"])
+    elif kind in ("MultiBinary", "MultiDiscrete", "Box"):
+        shape = tuple(data["shape"])
+        if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or data.get("dtype", "int8") not in _TYPES:
+            raise ValueError(f"a space of shape {shape!r:.80} and type {data.get('dtype')!r:.80}")
+        if kind == "MultiBinary":
+            space = spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
+        else:
+            names = ("nvec", "start") if kind == "MultiDiscrete" else ("low", "high")
+            first, second = (np.array(data[name]).astype(data["dtype"]).reshape(shape) for name in names)
+            if kind == "MultiDiscrete":
+                space = spaces.MultiDiscrete(first, dtype=data["dtype"], start=second)
+            else:
+                space = spaces.Box(first, second, shape, data["dtype"])
+    if space is None or space_to_json(space) != data:  # such as one whose numbers its type cannot hold
         raise ValueError(f"a space of the kind {kind!r:.80}")
-    dtype = np.dtype(data["dtype"])
-    if kind == "MultiDiscrete":
-        sizes, start = (
-            np.array([_whole(each, least) for each in data[name]], dtype).reshape(shape)
-            for name, least in (("nvec", 1), ("start", -(2**62)))
-        )
-        return spaces.MultiDiscrete(sizes, dtype=dtype, start=start)
-    low, high = (np.array([_number(each, dtype) for each in data[name]], dtype) for name in ("low", "high"))
-    return spaces.Box(low.reshape(shape), high.reshape(shape), shape, dtype)
-
-
-def _to_json(numbers: Any) -> list[Any]:
-    """Numbers as JSON has them, flat."""
-    flat = np.asarray(numbers).reshape(-1).tolist()
-    return [each if isinstance(each, bool) or math.isfinite(each) else str(each) for each in flat]
-
-
-def _number(value: Any, dtype: np.dtype[Any]) -> Any:
-    if isinstance(value, str) and value in ("inf", "-inf") and dtype.kind == "f":
-        return float(value)
-    if isinstance(value, bool) != (dtype.kind == "b") or not isinstance(value, bool | int | float):
-        raise TypeError(f"{value!r:.80} in a space")
-    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-        raise ValueError(f"{value!r:.80} in a space")
-    return value
-
-
-def _whole(value: Any, least: int) -> int:
-    if type(value) is not int or not least <= value < 2**62:
-        raise ValueError(f"{value!r:.80} in a space")
-    return value
-
-
-def _word(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{name!r:.80} for the name of a space")
-    return name
+    return space

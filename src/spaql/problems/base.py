@@ -118,6 +118,7 @@ class Playable:
     horizon: int
     world: World
     arguments: Mapping[str, Any]
+    maker: str | None = None  # name of the built-in problem that it is
     rewards: tuple[float, float] | None = None
     model: Travel | None = None
     clip: bool = False  # whether observations outside `states` are moved to its border
@@ -244,7 +245,7 @@ class Problem(Playable):
     rewards: tuple[float, float] | None = None
     model: Travel | None = None
 
-    maker: str | None = field(default=None, init=False, repr=False)  # name of the built-in problem that it is
+    maker: str | None = field(default=None, init=False, repr=False)
     world: World = field(init=False, repr=False)
     moves: tuple[Any, Any] = field(init=False, repr=False)  # advance and begin; the world has their addresses
     _pristine: Floats = field(init=False, repr=False)

@@ -46,7 +46,7 @@ def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: 
     states, moves, discrete = problem.states.dimensions, problem.actions.dimensions, False
     if isinstance(problem.actions, Discrete):
         moves, discrete = problem.actions.count, True
-    known = _KNOWN.get(getattr(problem, "maker", None) or problem.name, Labels([], []))
+    known = _KNOWN.get(problem.maker or problem.name, Labels([], []))
     if (len(known.states), len(known.actions)) != (states, moves):
         places = getattr(problem, "names", None) or [str(d) for d in range(states)]
         observed = [f"observation[{place}]" if place.isdecimal() else place for place in places]
