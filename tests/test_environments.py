@@ -339,8 +339,11 @@ def test_no_step_without_an_episode():
 
 
 def test_only_problems_are_wrapped():
-    with pytest.raises(ParameterError, match="problem: expected a spaql Problem"):
-        ProblemEnvironment("oil")
+    for other in (3, "CartPole-v1"):
+        with pytest.raises(ParameterError, match="problem: expected a spaql Problem"):
+            ProblemEnvironment(other)
+    with pytest.raises(ParameterError, match="leave horizon out"):
+        ProblemEnvironment(oil(), horizon=3)
 
 
 def test_what_is_handed_out_is_not_ours():

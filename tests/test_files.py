@@ -18,7 +18,7 @@ from files_for_tests import MAKERS, changed, reset, step
 from spaql.agents.history import ROW
 from spaql.agents.tessera.replay import PENDING
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
-from spaql.gym.space_json import space_from_json, space_to_json
+from spaql.gym.encoding import space_from_json, space_to_json
 from spaql.partition.jit import make_records
 from spaql.problems import Box, Problem
 

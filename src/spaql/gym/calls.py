@@ -151,13 +151,10 @@ def _is_own(error: BaseException) -> bool:
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
-def is_unpacking(error: BaseException) -> bool:
-    """Return whether an error comes from unpacking what `step` returned, not from the step; costs steps nothing."""
-    return isinstance(error, TypeError | ValueError) and "unpack" in str(error) and _is_own(error)
-
-
-def not_five(error: BaseException) -> Misfit:
-    """Return the fault of a step that did not return five values."""
+def to_misfit(error: BaseException) -> BaseException:
+    """Return the `Misfit` of an error from unpacking what `step` returned; other errors as they are."""
+    if not isinstance(error, TypeError | ValueError) or "unpack" not in str(error) or not _is_own(error):
+        return error
     counted = re.search(r"got (\d+)", str(error))
     few = "no tuple" if isinstance(error, TypeError) else "more than five values"
     must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"

@@ -15,9 +15,8 @@ import gymnasium
 
 from spaql.errors import AgentFileError, ParameterError
 from spaql.gym import calls
-from spaql.gym.encoding import Observations
+from spaql.gym.encoding import Observations, bounds_to_json, space_from_json, space_to_json
 from spaql.gym.problem import GymnasiumProblem, resolve_problem
-from spaql.gym.space_json import bounds_to_json, space_from_json, space_to_json
 from spaql.partition.spaces import Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Playable, World
@@ -176,18 +175,7 @@ def _make(recipe: Mapping[str, Any]) -> Any:
 
 
 def restore_problem(about: Any, env: Any, seed: Any, where: str) -> Playable:
-    """Make the problem that `describe` described, or take the given one with its ranges.
-
-    Parameters
-    ----------
-    about
-        What `describe` returned, from a file.
-    env
-        The problem or environment to take instead; None for the one of the file.
-    seed
-        Of the agent.
-    where
-        The file, for errors.
+    """Make the problem that `describe` described in the file `where`, or take `env`, with the ranges of the file.
 
     Raises
     ------
@@ -305,7 +293,7 @@ def _take_compiled(about: Mapping[str, Any], problem: Playable, where: str) -> P
 
 
 def _restore_compiled(about: Mapping[str, Any], where: str) -> Playable:
-    if about["maker"] not in PROBLEMS or about["arguments"] is None:
+    if about["maker"] not in PROBLEMS or about.get("arguments") is None:
         return AbsentProblem(about, where)
     problem = PROBLEMS[about["maker"]](**_unpack(about["arguments"]))
     made = describe(problem)
@@ -319,7 +307,7 @@ class AbsentProblem(Playable):
     """A user's compiled problem as a file describes it: enough to predict, not to play."""
 
     def __init__(self, about: Mapping[str, Any], where: str) -> None:
-        self.about, self.name, self.arguments = dict(about), about["name"], about["arguments"] or {}
+        self.about, self.name, self.arguments = dict(about), about["name"], about.get("arguments") or {}
         self.horizon = check_whole(about["horizon"], "horizon", 1, LONGEST)
         self.clip = about.get("clip") is True
         actions, self._where = about["actions"], where

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as the flat boxes of partitions, and back.
+"""Gymnasium's spaces as the flat boxes of partitions, and back, and as JSON.
 
 Observations: a Box of any shape, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these become one row of
 numbers.  Integers, those of a Box too, keep their order, each in the middle of an interval of width 1, so that n values
@@ -7,6 +7,9 @@ fill a side of length n.  Every number has a name: its index in the row for a pl
 
 Actions: Discrete, and MultiDiscrete and MultiBinary with few combinations, are numbered; more combinations, and a Box,
 become a box, in which an integer is the interval around it.
+
+Spaces as JSON, for agent files that are used without their environment (`docs/format.md`): arrays are flat, in C
+order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that a file cannot ask for large arrays.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from spaql.problems.base import LARGEST_REWARD
 MOST_NUMBERED = 1024  # combinations of a MultiDiscrete action that are numbered one by one
 MOST_OBSERVED = 15  # numbers of an observation
 WIDEST = 1e6  # a wider range than this is none
+MOST_NUMBERS = 1024  # of a space in a file
+_DEEPEST = 16
+_TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) | {"bool"}
 _HALVES = 2.0**52  # floating-point numbers have halves up to here
 
 
@@ -321,3 +327,63 @@ class Moves:
             actions = np.floor(actions + 0.5)
         actions = np.clip(actions, self._least, self._most)
         return actions.reshape(-1, *self.space.shape).astype(self.space.dtype)
+
+
+def bounds_to_json(space: Actions) -> dict[str, Any]:
+    """Return a space of a partition for JSON."""
+    if isinstance(space, Discrete):
+        return {"count": space.count}
+    return {"low": space.low.tolist(), "high": space.high.tolist()}
+
+
+def space_to_json(space: Any) -> dict[str, Any]:
+    """Return a space of Gymnasium for JSON; a TypeError where it is of another kind."""
+    if isinstance(space, spaces.Dict):
+        return {"kind": "Dict", "spaces": [[str(name), space_to_json(part)] for name, part in space.spaces.items()]}
+    if isinstance(space, spaces.Tuple):
+        return {"kind": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        start = np.broadcast_to(space.start, space.shape)
+        numbers = {"nvec": space.nvec.reshape(-1).tolist(), "start": start.reshape(-1).tolist()}
+        return {"kind": "MultiDiscrete", "dtype": str(space.dtype), "shape": list(space.shape), **numbers}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "MultiBinary", "shape": list(space.shape)}
+    if isinstance(space, spaces.Box):
+        low, high = (
+            [end if math.isfinite(end) else str(end) for end in ends.reshape(-1).tolist()]
+            for ends in (space.low, space.high)
+        )
+        return {"kind": "Box", "dtype": str(space.dtype), "shape": list(space.shape), "low": low, "high": high}
+    raise TypeError(f"a space of the kind {type(space).__name__}")
+
+
+def space_from_json(data: Any, depth: int = 0) -> Any:
+    """Return the space that `space_to_json` described; an exception, such as a ValueError, where it is invalid."""
+    if depth > _DEEPEST:
+        raise ValueError("spaces within spaces without end")
+    kind = data["kind"]
+    space: Any = None
+    if kind == "Dict":
+        space = spaces.Dict([(str(name), space_from_json(part, depth + 1)) for name, part in data["spaces"]])
+    elif kind == "Tuple":
+        space = spaces.Tuple([space_from_json(part, depth + 1) for part in data["spaces"]])
+    elif kind == "Discrete":
+        space = spaces.Discrete(data["n"], start=data["start"])
+    elif kind in ("MultiBinary", "MultiDiscrete", "Box"):
+        shape = tuple(data["shape"])
+        if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or data.get("dtype", "int8") not in _TYPES:
+            raise ValueError(f"a space of shape {shape!r:.80} and type {data.get('dtype')!r:.80}")
+        if kind == "MultiBinary":
+            space = spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
+        else:
+            names = ("nvec", "start") if kind == "MultiDiscrete" else ("low", "high")
+            first, second = (np.array(data[name]).astype(data["dtype"]).reshape(shape) for name in names)
+            if kind == "MultiDiscrete":
+                space = spaces.MultiDiscrete(first, dtype=data["dtype"], start=second)
+            else:
+                space = spaces.Box(first, second, shape, data["dtype"])
+    if space is None or space_to_json(space) != data:  # such as one whose numbers its type cannot hold
+        raise ValueError(f"a space of the kind {kind!r:.80}")
+    return space

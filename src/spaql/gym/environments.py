@@ -18,10 +18,10 @@ import numpy as np
 from gymnasium import spaces
 
 from spaql.errors import ParameterError
+from spaql.gym.calls import find_problem
 from spaql.gym.problem import GymnasiumProblem
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Discrete, Floats
-from spaql.problems import PROBLEMS
 from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Playable, Problem
 from spaql.validation import check_whole
 
@@ -34,8 +34,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     Parameters
     ----------
     problem
-        Its states become a `Box` of float64, its actions a `Box` of float64 or `Discrete`; or the name of a built-in
-        problem.
+        A problem, or the name of a built-in one; its states become a `Box` of float64, its actions one or `Discrete`.
     purpose
         Which of a seed's streams to draw from: that of training unless given.
     **arguments
@@ -54,8 +53,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     def __init__(
         self, problem: Problem | str, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT, **arguments: Any
     ) -> None:
-        if isinstance(problem, str) and problem in PROBLEMS:
-            problem = PROBLEMS[problem](**arguments)
+        problem, _, _ = find_problem(problem, arguments)
         if not isinstance(problem, Problem):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem

@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym import calls
 from spaql.gym.callback import bridge
-from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, one_number
-from spaql.gym.space_json import bounds_to_json
+from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, bounds_to_json, one_number
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems import base
@@ -188,8 +187,12 @@ class GymnasiumProblem(Playable):
         if bounds is not None and not isinstance(bounds, Mapping):
             raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
         for name, ends in (bounds or {}).items():
-            at = self._place(name, "bounds")
-            given = Box(*_two(ends, name), f"bounds of {name!r}")
+            at, what = self._place(name, "bounds"), f"bounds of {name!r}"
+            try:
+                first, last = ends
+            except (TypeError, ValueError) as error:
+                raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
+            given = Box(check_number(first, what), check_number(last, what), what)
             low[at], high[at], known[at] = given.low[0], given.high[0], True
         for at in self.periodic:
             if not known[at]:
@@ -222,18 +225,17 @@ class GymnasiumProblem(Playable):
             observation = calls.start_episode(self.env.reset, calls.draw_seed(random))
             for step in range(steps):
                 see(step)
-                outcome = self.env.step(self.env.action_space.sample())
                 played, elapsed = step + 1, elapsed + 1
-                try:
-                    observation, _, terminated, truncated, _ = outcome
-                except (TypeError, ValueError) as error:
-                    raise calls.not_five(error) from error
+                observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
                 if terminated or truncated or elapsed >= self.horizon:
                     see(step)  # the last observation counts, not the one before
                     observation, elapsed = calls.start_episode(self.env.reset, None), 0
             see(steps)
-        except Misfit as misfit:
-            raise self._fault(misfit, f"in step {played} of the warm-up") from misfit
+        except Exception as error:  # whatever the environment raises
+            misfit = calls.to_misfit(error)
+            if isinstance(misfit, Misfit):
+                raise self._fault(misfit, f"in step {played} of the warm-up") from error
+            raise
         self.warm_up_steps = steps
         for at in np.flatnonzero(~known):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
@@ -289,7 +291,7 @@ class GymnasiumProblem(Playable):
         def move(what: int) -> int:
             try:
                 if what >= 0:
-                    observation, gained, terminated, truncated, _ = play(read(what))  # see `is_unpacking`
+                    observation, gained, terminated, truncated, _ = play(read(what))  # see `to_misfit`
                     try:
                         reward[0] = gained if gained.__class__ in numbers else one_number(gained)
                     except ValueError:  # of a whole number without end
@@ -305,16 +307,15 @@ class GymnasiumProblem(Playable):
                 seed, self._next_seed = self._next_seed, None
                 if self._left_off is not None:
                     state, self._left_off = self._left_off, None
-                    calls.start_episode(
-                        restart, calls.seed_of_state(state)
-                    )  # for what draws from generators of its own
+                    # The seed is for what draws from generators of its own.
+                    calls.start_episode(restart, calls.seed_of_state(state))
                     inside.np_random.bit_generator.state = state
                 elif seed is None and calls.find_generator(inside) is None:  # it goes on with what a file cannot hold
                     seed = calls.draw_seed(self._seeds)
                 write(calls.start_episode(restart, seed))
                 return ran
             except BaseException as error:  # all of them: none may cross compiled code
-                self._error = calls.not_five(error) if calls.is_unpacking(error) else error
+                self._error = calls.to_misfit(error)
                 self._began = what < 0
                 return 0
 
@@ -422,14 +423,14 @@ class GymnasiumProblem(Playable):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy it with its environment, or with a new one where that cannot be copied; seeds go on."""
+        memo[id(self)] = other = self._on(self._env, self.seed)
         seeds, seed, left_off = copy.deepcopy(self._seeds, memo), self._next_seed, self._left_off
         try:
-            env = copy.deepcopy(self._env, memo)
+            other._env = copy.deepcopy(self._env, memo)
         except Exception:  # whatever an environment holds that cannot be copied
-            env, _ = self._twin()
+            other._env, _ = self._twin()
             if seed is None:  # it knows nothing of the random numbers so far
                 seed = calls.draw_seed(seeds)
-        memo[id(self)] = other = self._on(env, self.seed)
         other._seeds, other._next_seed, other._left_off = seeds, seed, left_off
         other._tally[:] = self._tally
         return other
@@ -499,14 +500,6 @@ class GymnasiumProblem(Playable):
             )
         self._next_seed = calls.draw_seed(self._seeds)  # or learning would go on with the other's random numbers
         return self.env, False
-
-
-def _two(ends: Any, name: Any) -> tuple[float, float]:
-    try:
-        low, high = ends
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
-    return check_number(low, f"bounds of {name!r}"), check_number(high, f"bounds of {name!r}")
 
 
 def resolve_problem(

@@ -122,6 +122,8 @@ class Playable:
     rewards: tuple[float, float] | None = None
     model: Travel | None = None
     clip: bool = False  # whether observations outside `states` are moved to its border
+    observe: Callable[..., Any] | None = None  # what the agent sees of a state, where that is not all of it
+    hidden: int | None = None  # numbers of a state then
     warm_up_steps = 0  # played to learn ranges
     max_copies = 1  # of the environment that can be played side by side
 
@@ -129,16 +131,13 @@ class Playable:
         """Return memory for the returns of `episodes`, and for as many environments side by side as there can be."""
         copies, states = min(episodes, self.max_copies), self.states.dimensions
         return Frame(
-            states=np.zeros((copies, self._row_size())),
+            states=np.zeros((copies, states if self.observe is None else 2 * (self.hidden or 0))),
             points=np.zeros((copies, states)),
             actions=np.zeros((copies, self.actions.dimensions)),
             outcomes=np.zeros((copies, 2)),
             returns=np.zeros(episodes),
             who=np.zeros(copies, np.int64),
         )
-
-    def _row_size(self) -> int:
-        return self.states.dimensions
 
     def check(self, status: int, where: str) -> None:
         """Raise where a move reported a fault."""
@@ -333,9 +332,6 @@ class Problem(Playable):
 
     def __deepcopy__(self, memo: object) -> Problem:
         return self  # frozen, and its compiled functions cannot be copied
-
-    def _row_size(self) -> int:
-        return self.states.dimensions if self.observe is None else 2 * (self.hidden or 0)
 
     def _try(self) -> None:
         """Play trial episodes, so that a broken problem is refused where it is made.

@@ -1,21 +1,11 @@
 """The five classic control problems of Gymnasium, compiled: millions of steps take seconds.
 
-Description
-    `cartpole`, `mountaincar`, `mountaincar_continuous`, `acrobot`, `pendulum`: the physics of CartPole-v1,
-    MountainCar-v0, MountainCarContinuous-v0, Acrobot-v1 and Pendulum-v1 of Gymnasium 1.x, in the same order of
-    operations and with the same roundings to float32, so that every step from the same state with the same action
-    equals Gymnasium's own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).
-Action space
-    Two or three discrete actions; for `pendulum` and `mountaincar_continuous` a force, an interval.
-Observation space
-    What Gymnasium shows, rounded to float32 as there.  The velocities of `cartpole` have no bounds there; here their
-    range is `cartpole`'s argument, and what leaves it is taken for its border.
-Rewards
-    Gymnasium's, in its own units.
-Start
-    The same laws; the random numbers are spaql's own.
-End
-    Where Gymnasium says terminated; after `horizon` steps where it says truncated.
+`cartpole`, `mountaincar`, `mountaincar_continuous`, `acrobot` and `pendulum` have the physics of CartPole-v1,
+MountainCar-v0, MountainCarContinuous-v0, Acrobot-v1 and Pendulum-v1 of Gymnasium 1.x, in the same order of operations
+and with the same roundings to float32, so that every step from the same state with the same action equals Gymnasium's
+own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).  Rewards, starts and ends are
+the same too; the random numbers are spaql's own.  The velocities of `cartpole` have no bounds in Gymnasium; here their
+range is an argument, and what leaves it is taken for its border.
 """
 
 from __future__ import annotations

@@ -150,7 +150,10 @@ class Optimum:
         """Optimal action in each state at a time step counted from 0, `[n] -> [n]`; of equals, the nearest."""
         if not 0 <= step < len(self._plan):
             raise ParameterError(f"step must be in 0..{len(self._plan) - 1}, got {step}")
-        return self._plan[step](_states(states))
+        checked = np.asarray(states, dtype=np.float64)
+        if not np.all((checked >= 0.0) & (checked <= 1.0)):
+            raise ParameterError("states must all lie in [0, 1]")
+        return self._plan[step](checked)
 
 
 def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
@@ -175,12 +178,11 @@ def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
         raise ParameterError(f"tolerance must be finite and at least 1e-12, got {tolerance!r}")
     if problem.horizon < 1:
         raise ProblemError(f"problem {problem.name!r} must have a horizon of at least 1, got {problem.horizon!r}")
-    solve = _solve_moves if model.arrivals is None else _solve_arrivals
+    solve = _solve_moves if model.arrivals is None else _solve_arrivals  # the next state is the action, or is drawn
     return solve(model, problem.horizon, tolerance)
 
 
 def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
-    """The optimum when the next state is the action."""
     path, upper = _branch_and_bound(model, horizon, tolerance)
     detour = _myopic_path(model, horizon, tolerance)
     nodes = np.unique(np.concatenate([_centres(_BASE), [0.0, model.start, 1.0], path, detour]))
@@ -191,7 +193,6 @@ def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
 
 
 def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
-    """The optimum when the next state is drawn whatever the action, so that it is the myopic policy."""
     assert model.arrivals is not None
     spread = model.steepness + model.travel + (horizon - 1) * (model.steepness + 2.0 * model.travel)
     cells = max(_BASE, min(math.ceil(0.51 * spread / tolerance), _MOST_ARRIVAL_CELLS))
@@ -208,17 +209,7 @@ def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
 
 
 class _Decision:
-    """The best action of one time step from any state, of finitely many places to go to.
-
-    Parameters
-    ----------
-    nodes
-        The places in increasing order, `[n]`.
-    gain
-        Gain of each place, `[n]`.
-    after
-        Value of each place at the next step, `[n]`.
-    """
+    """The best action of one time step from any state, of finitely many places in increasing order to go to, `[n]`."""
 
     def __init__(self, model: Travel, nodes: Array, gain: Array, after: Array) -> None:
         self.nodes = nodes
@@ -231,7 +222,6 @@ class _Decision:
         self.refuges = nodes[after == after.max()]  # where to go when every step pays the floor
 
     def __call__(self, states: Array) -> Array:
-        """Best action in each state, `[n] -> [n]`; of equals, the nearest."""
         after = np.searchsorted(self.nodes, states, side="right")
         left = self.on_left[np.maximum(after - 1, 0)]
         right = self.on_right[np.minimum(after, self.nodes.size - 1)]
@@ -263,11 +253,8 @@ def _walk(model: Travel, plan: Sequence[_Decision]) -> tuple[Array, float]:
 
 
 def _branch_and_bound(model: Travel, horizon: int, tolerance: float) -> tuple[Array, float]:
-    """A path from the start, `[H]`, and an upper bound of the optimum above its return by `tolerance` if memory allows.
-
-    The next state is the action.  The cells all have one radius but for the start, a cell of radius zero: with it a
-    path that ends where it begins is exact.
-    """
+    """A path from the start, `[H]`, and a bound of the optimum above its return by `tolerance` if memory allows."""
+    # The cells have one radius but for the start, of radius zero: with it a path that ends where it begins is exact.
     nodes = np.append(_centres(_BASE), model.start)
     radius = np.append(np.full(_BASE, 0.5 / _BASE), 0.0)
     while True:
@@ -358,10 +345,3 @@ def _centres(cells: int) -> Array:
 def _rounding(model: Travel, horizon: int, value: float) -> float:
     """Room for floating-point error in a sum over the horizon."""
     return 16.0 * float(np.finfo(np.float64).eps) * horizon * (1.0 + abs(value) + model.travel)
-
-
-def _states(states: ArrayLike) -> Array:
-    checked = np.asarray(states, dtype=np.float64)
-    if not np.all((checked >= 0.0) & (checked <= 1.0)):
-        raise ParameterError("states must all lie in [0, 1]")
-    return checked

@@ -113,9 +113,8 @@ class Recipe:
 
 def draw(family: int, number: int) -> Recipe:
     """The recipe of one problem of a family."""
-    random = np.random.default_rng(
-        [check_whole(family, "family", 0, _LARGEST), check_whole(number, "number", 0, _LARGEST)]
-    )
+    key = check_whole(family, "family", 0, _LARGEST), check_whole(number, "number", 0, _LARGEST)
+    random = np.random.default_rng(key)
     kind = KINDS[number % len(KINDS)]
     dimensions = 1 if kind.endswith("line") else 2
     horizon = round(math.exp(random.uniform(math.log(2), math.log(50))))
@@ -151,16 +150,11 @@ def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> P
         recipe = replace(recipe, unit=1.0, zero=0.0)
     head = [recipe.dimensions, len(recipe.parts), recipe.cost, recipe.floored, recipe.unit, recipe.zero]
     cube = Box(np.zeros(recipe.dimensions), np.ones(recipe.dimensions))
-    return Problem(
-        name=f"random-travel {family}-{number}{' plain' if plain else ''}, {recipe.kind}",
-        step=_deposits if recipe.kind.startswith("deposits") else _arrivals,
-        reset=_reset,
-        states=cube,
-        actions=cube,
-        horizon=recipe.horizon,
-        parameters=np.concatenate([head, recipe.start, recipe.parts.ravel()]),
-        arguments={"family": family, "number": number} | ({"plain": True} if plain else {}),
-    )
+    name = f"random-travel {family}-{number}{' plain' if plain else ''}, {recipe.kind}"
+    step = _deposits if recipe.kind.startswith("deposits") else _arrivals
+    parameters = np.concatenate([head, recipe.start, recipe.parts.ravel()])
+    arguments = {"family": family, "number": number} | ({"plain": True} if plain else {})
+    return Problem(name, step, _reset, cube, cube, recipe.horizon, parameters=parameters, arguments=arguments)
 
 
 @lru_cache(1024)
