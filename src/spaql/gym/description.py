@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,8 @@ import gymnasium
 
 from spaql.errors import AgentFileError, ParameterError
 from spaql.gym import calls
-from spaql.gym.encoding import Observations, bounds_to_json, space_from_json, space_to_json
-from spaql.gym.problem import GymnasiumProblem, resolve_problem
+from spaql.gym.encoding import bounds_to_json, space_from_json, space_to_json
+from spaql.gym.problem import GymnasiumProblem, compare_spaces, resolve_problem
 from spaql.partition.spaces import Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Playable, World
@@ -212,8 +212,9 @@ def _check_types(about: Any, seed: Any) -> None:
     for name, kind in (_TYPES | _TYPES_OF_KIND[about["kind"]]).items():
         if not isinstance(about.get(name), kind):
             raise TypeError(f"{name} is {about.get(name)!r:.80}")
-    if not all(type(name) is str for name in about.get("names", ())):
-        raise TypeError("names are no words")
+    names, low, high = (about.get(name, ()) for name in ("names", "low", "high"))
+    if not len(names) == len(low) == len(high) or not all(type(name) is str for name in names):
+        raise ValueError("names and ranges do not match")
 
 
 def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: str) -> GymnasiumProblem:
@@ -221,43 +222,27 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
         raise ParameterError(f"env: {where} learned on the environment {about['name']!r}; give one of these")
     if env is None and not about.keys() >= set(_SPACES):
         raise _ask_for_environment(about, where, "whose spaces are not in the file")
-    with _reading(where):
-        ends = zip(about["low"], about["high"], strict=True)
-        ranges: dict[str, Any] = {"bounds": dict(zip(about["names"], ends, strict=True)), "seed": seed}
-        ranges |= {name: about[name] for name in ("periodic", "horizon")}
-        if env is None:
-            described = calls.Described(about["name"], *(space_from_json(about[name]) for name in _SPACES))
-            problem = _fit(about, described, partial(_make_described, about, where), ranges, where)
-            problem.module = str(about["id"] or "").rpartition(":")[0]
-            problem.recipe = {name: about[name] for name in _RECIPE if name in about}
-    if env is not None:
-        opened, make, module = calls.find_environment(env)
-        problem = _fit(about, opened, make, ranges, where)
-        problem.module = module
-    problem.warm_up_steps = about["warm_up_steps"]
+    found = None if env is None else calls.find_environment(env)
+    with nullcontext() if found else _reading(where):
+        opened, make, module = found or _find_described(about, where)
+        difference = compare_spaces(about["names"], about["actions"], opened)
+        if difference:
+            raise ParameterError(f"env: {where} {difference}")
+        ranges = {name: ends for name, *ends in zip(about["names"], about["low"], about["high"], strict=True)}
+        options = {name: about[name] for name in ("periodic", "horizon")}
+        problem = GymnasiumProblem(opened, bounds=ranges, seed=seed, make=make, **options)
+    if env is None:
+        problem.recipe = {name: about[name] for name in _RECIPE if name in about}
+    problem.module, problem.warm_up_steps = module, about["warm_up_steps"]
     with _reading(where):
         problem.go_on(about["progress"])
     return problem
 
 
-def _fit(about: Mapping[str, Any], env: Any, make: Any, ranges: dict[str, Any], where: str) -> GymnasiumProblem:
-    """Return the problem on an environment, which must have the observations and actions of the file."""
-    shown = Observations(env.observation_space).names
-    if shown != about["names"]:
-        raise ParameterError(f"env: {where} saw {', '.join(about['names'])}, and this shows {', '.join(shown)}")
-    problem = GymnasiumProblem(env, make=make, **ranges)
-    taken = bounds_to_json(problem.actions)
-    if taken != about["actions"]:
-        raise ParameterError(
-            f"env: {where} played {_word_actions(about['actions'])}, and {problem.name!r} takes {_word_actions(taken)}"
-        )
-    return problem
-
-
-def _word_actions(actions: Mapping[str, Any]) -> str:
-    if "count" in actions:
-        return f"{actions['count']} actions"
-    return f"actions from {actions.get('low')} to {actions.get('high')}"
+def _find_described(about: Mapping[str, Any], where: str) -> tuple[Any, Any, str]:
+    """Return what stands for the environment of a file, how to make that, and the module that registers its id."""
+    described = calls.Described(about["name"], *(space_from_json(about[name]) for name in _SPACES))
+    return described, partial(_make_described, about, where), str(about["id"] or "").rpartition(":")[0]
 
 
 def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:

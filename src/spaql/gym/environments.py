@@ -79,11 +79,8 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         elif self._random is None:
             self._random = stream(int(self.np_random.integers(_SEEDS)), self._purpose)
         self._state, self._elapsed = None, 0
-        state = self._blank()
-        try:
-            self.problem.reset(self._parameters, self._random, state)
-        except Exception as error:
-            self._refuse(0, error)
+        state = np.full(self.problem.hidden or 0, np.nan)  # so that a number that the problem does not set is noticed
+        self._call(self.problem.reset, self._parameters, self._random, state)
         return self._arrive(state), {}
 
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -103,14 +100,11 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         """
         if self._state is None:
             raise ParameterError("step: no episode is under way; call reset() first")
-        numbers, state, before = self._check_action(action), self._blank(), self._state
+        numbers, state, before = self._check_action(action), np.full_like(self._state, np.nan), self._state
         self._state = None
         self._elapsed += 1
-        try:
-            reward, ended = self.problem.step(before, numbers, self._parameters, self._random, state)
-            reward, terminated = float(reward), bool(ended)
-        except Exception as error:
-            self._refuse(0, error)
+        reward, ended = self._call(self.problem.step, before, numbers, self._parameters, self._random, state)
+        reward, terminated = float(reward), bool(ended)
         if not abs(reward) <= LARGEST_REWARD:
             self._refuse(RAN | BAD_REWARD)
         observation = self._arrive(state, terminated)
@@ -119,14 +113,12 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
             self._state = None
         return observation, reward, terminated, truncated, {}
 
-    def _blank(self) -> Floats:
-        """Return memory for a state, filled so that a value that the problem does not set is noticed."""
-        return np.full(self.problem.hidden or 0, np.nan)
-
     def _arrive(self, state: Floats, ended: bool = False) -> Floats:
         """Store a new state and return its observation, `[states]`; a last state may lie outside the space."""
-        low, high = self.problem.states.low, self.problem.states.high
-        seen = self._observe(state)
+        low, high, seen = self.problem.states.low, self.problem.states.high, state
+        if self.problem.observe is not None:
+            seen = np.full_like(low, np.nan)
+            self._call(self.problem.observe, state, self._parameters, seen)
         observation = np.minimum(np.maximum(seen, low), high)
         if np.isnan(seen).any():
             self._refuse(RAN | BAD_STATE | NO_STATE)
@@ -136,16 +128,12 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self._state = state
         return observation
 
-    def _observe(self, state: Floats) -> Floats:
-        """Return what the problem shows of a state, `[states]`."""
-        if self.problem.observe is None:
-            return state
-        seen = np.full(self.problem.states.dimensions, np.nan)
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        """Call a function of the problem; its exceptions are the problem's faults."""
         try:
-            self.problem.observe(state, self._parameters, seen)
+            return function(*arguments)
         except Exception as error:
             self._refuse(0, error)
-        return seen
 
     def _refuse(self, status: int, cause: Exception | None = None) -> None:
         """Raise the `ProblemError` for what a move reported."""
@@ -190,12 +178,7 @@ class Playground(gymnasium.wrappers.TimeLimit):
 def open_environment(problem: Playable, seed: int, purpose: Purpose) -> gymnasium.Env[Any, Any]:
     """Return a problem as an environment to be played in Python, seeded, with episodes of at most its horizon.
 
-    Parameters
-    ----------
-    problem
-        A compiled problem, or a Gymnasium environment as one, which is played itself.
-    seed, purpose
-        Of a compiled problem's random stream; a Gymnasium environment has its own seeds.
+    `seed` and `purpose` are of a compiled problem's random stream; a Gymnasium environment has its own seeds.
     """
     if isinstance(problem, Problem):
         return Playground(ProblemEnvironment(problem, purpose=purpose), problem.horizon, seed)

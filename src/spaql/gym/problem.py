@@ -1,17 +1,14 @@
 """A Gymnasium environment as a problem that every agent can learn on.
 
-The agents' kernels move an environment through two functions at an address (`spaql.problems.base`).  Here these are
-compiled too, and call back into Python once per step, where `env.step` is played.  The rest, from the action's units to
-the place of the observation in the unit cube, is compiled.
+The agents' kernels move an environment through two compiled functions (`spaql.problems.base`); here these call back
+into Python once per step, where `env.step` is played.  After `terminated` nothing follows; after `truncated`, or
+`horizon` steps, the episode is over and the value of the last state still counts.
 
 *Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
 none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
 to the 99th percentile, and half as much again on both sides.  Whole numbers have half a step more on either side, so
 that each is in the middle of its own part.  `bounds` gives ranges instead, `periodic` names numbers that wrap around,
 such as angles.  Observations outside are moved to the border, and counted.
-
-*Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
-the last state still counts.
 
 *Faults.*  An exception of the environment reaches the caller as it is; a number that is not finite, another shape than
 the space's, or other values than `reset` and `step` must return, is an `EnvironmentFault` that names the step.  Ctrl-C
@@ -146,7 +143,7 @@ class GymnasiumProblem(Playable):
         """The environment, made now where it was only described."""
         if isinstance(self._env, calls.Described) and self._make is not None:
             made = self._make()
-            if not self._fits(made):
+            if compare_spaces(self.names, bounds_to_json(self.actions), made):
                 raise ParameterError(
                     f"environment: {self.name!r} has other observations or actions now than when the agent learned; "
                     "give the one it learned on: load(path, env=...)"
@@ -154,20 +151,12 @@ class GymnasiumProblem(Playable):
             self._env = made
         return self._env
 
-    def _fits(self, env: Any) -> bool:
-        """Whether an environment has the same observations and actions."""
-        seen, played = calls.get_spaces(env)
-        same = bounds_to_json(Moves(played).actions) == bounds_to_json(self.actions)
-        return same and Observations(seen).names == self.names
-
     @property
     def world(self) -> World:  # type: ignore[override]
         """The compiled functions around the environment."""
         if self._world is None:
             self._world = self._connected()
         return self._world
-
-    # Ranges ----------------------------------------------------------------------------------------------------
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
@@ -252,8 +241,6 @@ class GymnasiumProblem(Playable):
     def clipped(self) -> NDArray[np.int64]:
         """Count of observations outside its range for each number, `[states]`."""
         return self._tally[:-1].copy()
-
-    # Playing ---------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         """Allocate buffers and seeds; the compiled functions are made when the environment is first played."""
@@ -369,8 +356,6 @@ class GymnasiumProblem(Playable):
         did = f"showed {row[at]} as {self.observations.called(at)}"
         raise self._fault(Misfit(did, "observations must be finite numbers"), where)
 
-    # The rest of a problem -------------------------------------------------------------------------------------
-
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Return observations as points of the unit cube; those outside their range are moved to the border."""
         rows, single = self.observations.rows(observation)
@@ -438,7 +423,7 @@ class GymnasiumProblem(Playable):
     def with_env(self, env: Any) -> GymnasiumProblem:
         """Return the same ranges on another environment."""
         opened, make, module = calls.find_environment(env)
-        if not self._fits(opened):
+        if compare_spaces(self.names, bounds_to_json(self.actions), opened):
             name = calls.name_env(opened)
             raise ParameterError(
                 f"env: {name!r} has other observations or actions than {self.name!r}, on which was learned"
@@ -500,6 +485,22 @@ class GymnasiumProblem(Playable):
             )
         self._next_seed = calls.draw_seed(self._seeds)  # or learning would go on with the other's random numbers
         return self.env, False
+
+
+def compare_spaces(names: list[str], actions: Mapping[str, Any], env: Any) -> str:
+    """Return how an environment differs from what was learned on; an empty text where it does not."""
+
+    def word(actions: Mapping[str, Any]) -> str:
+        many = f"from {actions.get('low')} to {actions.get('high')}"
+        return f"{actions['count']} actions" if "count" in actions else f"actions {many}"
+
+    seen, played = calls.get_spaces(env)
+    shown, taken = Observations(seen).names, bounds_to_json(Moves(played).actions)
+    if shown != names:
+        return f"saw {', '.join(names)}, and this shows {', '.join(shown)}"
+    if taken != actions:
+        return f"played {word(actions)}, and {calls.name_env(env)!r} takes {word(taken)}"
+    return ""
 
 
 def resolve_problem(

@@ -51,24 +51,21 @@ def _make(name, physics, hidden, states, actions, horizon, rewards, arguments=No
     return Problem(name, step, reset, states, actions, horizon, observe=observe, hidden=hidden, **more)
 
 
-# Pendulum ------------------------------------------------------------------------------------------------------------
-
-
 @kernel(RESET)
-def _hang(parameters, random, state):
+def _pendulum_reset(parameters, random, state):
     state[0] = _between(random, -math.pi, math.pi)
     state[1] = _between(random, -1.0, 1.0)
 
 
 @kernel(OBSERVE)
-def _angle(state, parameters, observation):
+def _pendulum_observe(state, parameters, observation):
     observation[0] = np.float32(math.cos(state[0]))
     observation[1] = np.float32(math.sin(state[0]))
     observation[2] = np.float32(state[1])
 
 
 @kernel(STEP)
-def _swing(state, action, parameters, random, next_state):
+def _pendulum_step(state, action, parameters, random, next_state):
     gravity = parameters[0]
     angle = state[0]
     speed = state[1]
@@ -98,22 +95,20 @@ def pendulum(*, gravity: float = 10.0, horizon: int = 200) -> Problem:
         Steps of an episode.
     """
     gravity = check_number(gravity, "gravity", least=0.0, most=1000.0)
+    physics = _pendulum_step, _pendulum_reset, _pendulum_observe
     spaces, rewards = (Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), Box(-2.0, 2.0)), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
     given = {"arguments": {"gravity": gravity}, "parameters": [gravity, 2.0]}
-    return _make("pendulum", (_swing, _hang, _angle), 2, *spaces, horizon, rewards, **given)
-
-
-# Cart and pole -------------------------------------------------------------------------------------------------------
+    return _make("pendulum", physics, 2, *spaces, horizon, rewards, **given)
 
 
 @kernel(RESET)
-def _stand(parameters, random, state):
+def _cartpole_reset(parameters, random, state):
     for d in range(4):
         state[d] = _between(random, -0.05, 0.05)
 
 
 @kernel(STEP)
-def _balance(state, action, parameters, random, next_state):
+def _cartpole_step(state, action, parameters, random, next_state):
     x, speed, angle, spin = state[0], state[1], state[2], state[3]
     force = 10.0 if action[0] == 1.0 else -10.0
     cosine = math.cos(angle)
@@ -151,16 +146,14 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
     spaces, given = (Box(-high, high), Discrete(2)), {"arguments": {"velocities": (speed, spin)}, "clip": True}
-    return _make("cartpole", (_balance, _stand, _rounded), 4, *spaces, horizon, (1.0, 1.0), **given)
+    return _make("cartpole", (_cartpole_step, _cartpole_reset, _rounded), 4, *spaces, horizon, (1.0, 1.0), **given)
 
-
-# Mountain car --------------------------------------------------------------------------------------------------------
 
 _VALLEY = Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32))
 
 
 @kernel(RESET)
-def _rest(parameters, random, state):
+def _car_reset(parameters, random, state):
     state[0] = _between(random, -0.6, -0.4)
     state[1] = 0.0
     if (
@@ -170,7 +163,7 @@ def _rest(parameters, random, state):
 
 
 @kernel(STEP)
-def _drive(state, action, parameters, random, next_state):
+def _car_step(state, action, parameters, random, next_state):
     position, speed = state[0], state[1]
     speed += (action[0] - 1.0) * 0.001 + math.cos(3.0 * position) * (-0.0025)
     speed = min(max(speed, -0.07), 0.07)
@@ -186,11 +179,11 @@ def _drive(state, action, parameters, random, next_state):
 @built_in("mountaincar")
 def mountaincar(*, horizon: int = 200) -> Problem:
     """Drive a weak car out of a valley, in three gears: MountainCar-v0; `horizon` steps an episode."""
-    return _make("mountaincar", (_drive, _rest, _rounded), 2, _VALLEY, Discrete(3), horizon, (-1.0, -1.0))
+    return _make("mountaincar", (_car_step, _car_reset, _rounded), 2, _VALLEY, Discrete(3), horizon, (-1.0, -1.0))
 
 
 @kernel(STEP)
-def _drive_smoothly(state, action, parameters, random, next_state):
+def _continuous_car_step(state, action, parameters, random, next_state):
     force = np.float32(action[0])
     slope = 0.0025 * math.cos(3.0 * state[0] if state[2] > 0.0 else np.float64(np.float32(3.0) * np.float32(state[0])))
     push = np.float32(force * np.float32(0.0015)) - np.float32(slope)
@@ -217,21 +210,18 @@ def _drive_smoothly(state, action, parameters, random, next_state):
 @built_in("mountaincar-continuous")
 def mountaincar_continuous(*, horizon: int = 999) -> Problem:
     """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0; `horizon` steps an episode."""
-    physics = _drive_smoothly, _rest, _rounded
+    physics = _continuous_car_step, _car_reset, _rounded
     return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, (-0.1, 100.0))
 
 
-# Acrobot -------------------------------------------------------------------------------------------------------------
-
-
 @kernel(RESET)
-def _dangle(parameters, random, state):
+def _acrobot_reset(parameters, random, state):
     for d in range(4):
         state[d] = np.float32(_between(random, -0.1, 0.1))
 
 
 @kernel(OBSERVE)
-def _angles(state, parameters, observation):
+def _acrobot_observe(state, parameters, observation):
     for d in range(2):
         observation[2 * d] = np.float32(math.cos(state[d]))
         observation[2 * d + 1] = np.float32(math.sin(state[d]))
@@ -262,7 +252,7 @@ def _wrapped(angle):
 
 
 @kernel(STEP)
-def _pump(state, action, parameters, random, next_state):
+def _acrobot_step(state, action, parameters, random, next_state):
     torque = action[0] - 1.0
     a, b, u, v = state[0], state[1], state[2], state[3]
     u1, v1 = u, v
@@ -287,5 +277,6 @@ def _pump(state, action, parameters, random, next_state):
 @built_in("acrobot")
 def acrobot(*, horizon: int = 500) -> Problem:
     """Swing the tip of a double pendulum up by its middle joint: Acrobot-v1; `horizon` steps an episode."""
+    physics = _acrobot_step, _acrobot_reset, _acrobot_observe
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
-    return _make("acrobot", (_pump, _dangle, _angles), 4, Box(-high, high), Discrete(3), horizon, (-1.0, 0.0))
+    return _make("acrobot", physics, 4, Box(-high, high), Discrete(3), horizon, (-1.0, 0.0))
