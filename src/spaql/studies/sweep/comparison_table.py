@@ -155,11 +155,12 @@ def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = Fa
     check_baseline(baseline, list(dict.fromkeys(group.label for group in groups)))
     columns: _Columns = defaultdict(lambda: np.full(len(groups), np.nan))
     for places, samples in _stack_by_size(groups, range(len(groups))):
-        _fill(columns, places, stats.mean_band(samples), "mean", "low", "high")
+        means = stats.mean_interval(samples)
+        _fill(columns, places, means, "mean", "low", "high")
         if not brief:
-            iqm = stats.interquartile_bands(samples, seed=_SEED, resamples=_RESAMPLES)
+            iqm = stats.interquartile_mean(samples, seed=_SEED, resamples=_RESAMPLES)
             _fill(columns, places, iqm, "iqm", "iqm_low", "iqm_high")
-            columns["deviation"][places] = stats.deviations(samples)
+            columns["deviation"][places] = means.deviation
     if not brief:
         _add_differences(study, baseline, columns)
         optima = compute_optima(study)
@@ -184,7 +185,7 @@ def _stack_by_size(groups: Sequence[GroupValues], places: Iterable[int]) -> Iter
         yield sizes[size], np.stack([groups[place].sample for place in sizes[size]], axis=1)
 
 
-def _fill(columns: _Columns, places: Sequence[int], band: stats.Band, *names: str) -> None:
+def _fill(columns: _Columns, places: Sequence[int], band: stats.Estimate, *names: str) -> None:
     for name, values in zip(names, (band.mean, band.low, band.high), strict=True):
         columns[name][places] = values
 
@@ -200,11 +201,11 @@ def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns
             continue
         others = [place for place in places if study.groups[place] is not base]
         for some, samples in _stack_by_size(study.groups, others):
-            better = stats.improvement_bands(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
+            better = stats.probability_of_improvement(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
             _fill(columns, some, better, "better", "better_low", "better_high")
-            columns["difference"][some] = stats.mean_band(samples).mean - stats.mean_interval(base.sample).mean
+            columns["difference"][some] = stats.mean_interval(samples).mean - stats.mean_interval(base.sample).mean
             if min(len(samples), len(base.sample)) > 1:
-                columns["p_value"][some] = stats.welch_tests(samples, base.sample).p_value
+                columns["p_value"][some] = stats.welch(samples, base.sample).p_value
         tested = [place for place in others if math.isfinite(columns["p_value"][place])]
         columns["p_adjusted"][tested] = stats.holm(columns["p_value"][tested])
 

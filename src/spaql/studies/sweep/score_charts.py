@@ -132,7 +132,7 @@ def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64], colours: Map
     """Make the means and their band; NaN where some agent has no score yet."""
     complete = np.isfinite(scores).all(axis=0)
     lines = np.full((3, len(x)), np.nan)
-    band = stats.mean_band(scores[:, complete])
+    band = stats.mean_interval(scores[:, complete])
     lines[:, complete] = band.mean, band.low, band.high
     low, high = lines[1:].tolist() if len(scores) > 1 else (None, None)
     return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=colours.get(label, ""))
