@@ -105,21 +105,29 @@ def mean_interval(values: ArrayLike, confidence: float = _CONFIDENCE) -> Estimat
     4.25 [4.04, 4.46]
     """
     _check_confidence(confidence)
-    samples, unwrap = _check_samples(values, "values")
+    samples, single = _check_samples(values, "values")
     count = len(samples)
     mean, deviation = _means(samples), _deviations(samples)
     if count == 1:
-        return Estimate(*unwrap(mean, np.full_like(mean, -np.inf), np.full_like(mean, np.inf), deviation), count)
+        return _estimate(single, mean, np.full_like(mean, -np.inf), np.full_like(mean, np.inf), deviation, count)
 
     from scipy.special import stdtrit
 
     half_width = float(stdtrit(count - 1, 0.5 + confidence / 2)) * deviation / math.sqrt(count)
-    return Estimate(*unwrap(mean, mean - half_width, mean + half_width, deviation), count)
+    return _estimate(single, mean, mean - half_width, mean + half_width, deviation, count)
+
+
+def _estimate(single: bool, mean: Numbers, low: Numbers, high: Numbers, deviation: Numbers, count: int) -> Estimate:
+    """Estimates from columns; numbers where there is a single sample."""
+    if single:
+        mean, low, high, deviation = (float(column[0]) for column in (mean, low, high, deviation))
+    return Estimate(mean, low, high, deviation, count)
 
 
 def _means(samples: Floats) -> Floats:
     # A constant column averages to itself: summing 0.1 three times and dividing by three does not.
-    return np.where(_is_constant(samples), samples[0], samples.mean(axis=0))
+    means: Floats = np.where(_is_constant(samples), samples[0], samples.mean(axis=0))
+    return means
 
 
 def _deviations(samples: Floats) -> Floats:
@@ -147,7 +155,7 @@ def welch(samples: ArrayLike, baseline: ArrayLike) -> Test:
     >>> round(result.difference, 3), round(result.p_value, 3)
     (0.3, 0.017)
     """
-    (first, unwrap), second = _check_samples(samples, "samples"), _check_sample(baseline, "baseline")[:, np.newaxis]
+    (first, single), second = _check_samples(samples, "samples"), _check_sample(baseline, "baseline")[:, np.newaxis]
     sizes = len(first), len(second)
     if min(sizes) < 2:
         raise ValueError(f"Welch's test needs at least two values in each sample, not {sizes[0]} and {sizes[1]}.")
@@ -164,14 +172,13 @@ def welch(samples: ArrayLike, baseline: ArrayLike) -> Test:
         statistic = difference / np.sqrt(whole)
         p_value = 2 * stdtr(freedom, -np.abs(statistic))
     still = whole == 0
-    return Test(
-        *unwrap(
-            np.where(still, np.where(difference == 0, 0.0, np.copysign(np.inf, difference)), statistic),
-            np.where(still, difference == 0, p_value),
-            np.where(still, float(sum(sizes) - 2), freedom),
-            difference,
-        )
+    results = (
+        np.where(still, np.where(difference == 0, 0.0, np.copysign(np.inf, difference)), statistic),
+        np.where(still, difference == 0, p_value),
+        np.where(still, float(sum(sizes) - 2), freedom),
+        difference,
     )
+    return Test(*((float(result[0]) for result in results) if single else results))
 
 
 def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: float = _CONFIDENCE) -> Estimate:
@@ -236,7 +243,7 @@ def interquartile_mean(values: ArrayLike, *, seed: int, resamples: int = 2000) -
     >>> interquartile_mean([1, 2, 3, 1000], seed=0).mean
     2.5
     """
-    samples, unwrap = _check_samples(values, "values")
+    samples, single = _check_samples(values, "values")
     columns = np.sort(samples, axis=0)
     size = len(columns)
     weighted = columns.T @ _middle_weights(np.arange(size + 1.0))
@@ -256,7 +263,7 @@ def interquartile_mean(values: ArrayLike, *, seed: int, resamples: int = 2000) -
             return np.concatenate([np.einsum("ic,ib->cb", above[:, some], block) for block in weights], axis=1)
 
         low, high = columns[0] + _percentiles(replicate, columns.shape[1])
-    return Estimate(*unwrap(point, low, high, deviation), size)
+    return _estimate(single, point, low, high, deviation, size)
 
 
 def probability_of_improvement(
@@ -273,7 +280,7 @@ def probability_of_improvement(
     >>> print(probability_of_improvement([3, 4, 5, 6], [1, 2, 3, 4], seed=0))
     0.88 [0.56, 1.00]
     """
-    (first, unwrap), second = _check_samples(samples, "samples"), np.sort(_check_sample(baseline, "baseline"))
+    (first, single), second = _check_samples(samples, "samples"), np.sort(_check_sample(baseline, "baseline"))
     pairs = 2.0 * len(first) * len(second)
     below, reached = (np.searchsorted(second, first, side=side) for side in ("left", "right"))  # [values, n]
     point = (below + reached).sum(axis=0) / pairs
@@ -299,7 +306,7 @@ def probability_of_improvement(
             return np.concatenate(blocks, axis=1) / pairs
 
         low, high = _percentiles(replicate, first.shape[1])
-    return Estimate(*unwrap(point, low, high, np.full_like(point, np.nan)), len(first) + len(second))
+    return _estimate(single, point, low, high, np.full_like(point, np.nan), len(first) + len(second))
 
 
 def _improvement_errors(first: Floats, second: Floats, ranks: NDArray[np.intp]) -> Floats:
@@ -376,14 +383,12 @@ def _middle_weights(edges: Floats) -> Floats:
     return weights
 
 
-def _check_samples(values: ArrayLike, name: str) -> tuple[Floats, Callable[..., Sequence[Numbers]]]:
-    """The values as columns, and a function that makes numbers of results `[columns]` where there is one sample."""
+def _check_samples(values: ArrayLike, name: str) -> tuple[Floats, bool]:
+    """The values as columns, and whether they were a single sample; raises ValueError where they are neither."""
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 2:
-        return _check(array, name), lambda *results: results
-    if array.ndim != 1:
+    if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be one sample or one per column, not of shape {list(array.shape)}.")
-    return _check(array, name)[:, np.newaxis], lambda *results: [float(result[0]) for result in results]
+    return _check(array, name).reshape(len(array), -1), array.ndim == 1
 
 
 def _check_sample(values: ArrayLike, name: str) -> Floats:
