@@ -1,13 +1,16 @@
 """Speed, as ratios measured in one run: machines are shared and noisy, a ratio of neighbours is not.
 
 `spaql bench` runs the functions that `@part` declares in the modules of this package; each says in its docstring what
-it measures, and returns its figures by name, ready for JSON.  A new part is one such function.
+it measures, and returns its figures by name, ready for JSON.  A new part is one such function.  `measure_in_turn` and
+`median_ratio` compare things with each other.
 """
 
 from __future__ import annotations
 
 import inspect
 import pkgutil
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -15,8 +18,10 @@ from typing import Any
 from spaql.errors import ParameterError
 from spaql.formatting import Table
 
+REPEATS = 5
 Report = Callable[[str], None]
 Part = Callable[[Report], dict[str, Any]]
+Prepare = Callable[[], Callable[[], int]]  # makes a call to measure, which returns how many steps it made
 _PARTS: dict[str, Part] = {}
 
 
@@ -53,6 +58,45 @@ def measure(progress_bar: bool = True, only: Sequence[str] | None = None) -> dic
         for name in progress:
             figures |= known[name](progress.set_postfix_str)
     return figures
+
+
+def measure_seconds(work: Callable[[], object]) -> float:
+    """Return how long a call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def median_seconds(work: Callable[[], object]) -> float:
+    """Return the median over repeats of how long a call takes."""
+    return statistics.median(measure_seconds(work) for _ in range(REPEATS))
+
+
+def measure_in_turn(*prepares: Prepare) -> list[list[float]]:
+    """Measure several calls in turn, a few times; returns, for each of them, its seconds per step each time."""
+    columns: list[list[float]] = [[] for _ in prepares]
+    for _ in range(REPEATS):
+        for column, prepare in zip(columns, prepares, strict=True):
+            work = prepare()
+            start = time.perf_counter()
+            steps = work()
+            column.append((time.perf_counter() - start) / steps)
+    return columns
+
+
+def repeat(work: Callable[[], object], steps: int = 1) -> Prepare:
+    """Return a call that needs no preparation as `measure_in_turn` takes it."""
+
+    def call() -> int:
+        work()
+        return steps
+
+    return lambda: call
+
+
+def median_ratio(ours: Sequence[float], baseline: Sequence[float]) -> float:
+    """Return the median ratio of times that were measured in turn."""
+    return statistics.median(first / second for first, second in zip(ours, baseline, strict=True))
 
 
 def describe(figures: dict[str, Any]) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
-import os
+import pickle
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from benchmarks import Report, part, timing
+import benchmarks
+from benchmarks import Report, measure_in_turn, measure_seconds, median_ratio, part
 from spaql.runner.code_version import code_version
-from spaql.runner.engines.dask import Dask, Orders, encode_chunk, work
+from spaql.runner.engines.dask import Dask, work
 from spaql.runner.engines.engine import Engine
 from spaql.runner.engines.processes import Processes
 from spaql.runner.execute import execute
@@ -29,10 +32,13 @@ from spaql.runner.store import Store
 RUNS = 1_600
 CHUNKS = 1_000
 _PER_CHUNK = 200  # runs of 5 ms that are worth a second
-_CURVE = 50
 _TRIPS = 30
 _ALGORITHM = "spaql"
 WORKERS = 1_000  # of the study that `limits` is about
+_SEEDS = count()
+_RUN = Run("oil", {"survey": "laplace", "sharpness": 10}, _ALGORITHM, {"scaling": 0.5}, 0, 2000, 10)  # about 5 ms
+_RUN_WITH_CURVE = replace(_RUN, points=50)
+_EMPTY_RUN = Run(_RUN.problem, _RUN.arguments, "random", {}, 0, 0, 0)  # which does hardly anything
 
 
 @part
@@ -52,19 +58,8 @@ def cluster(report: Report) -> dict[str, Any]:
     return {"cluster": {**ratio, "costs": costs, "limits": find_limits(costs)}}
 
 
-_SEEDS = count()
-
-
-def _make_runs(number: int, points: int = 0) -> list[Run]:
-    """Return runs of about 5 ms."""
-    run = Run("oil", {"survey": "laplace", "sharpness": 10}, _ALGORITHM, {"scaling": 0.5}, 0, 2000, 10, points)
+def _make_runs(number: int, run: Run = _RUN) -> list[Run]:
     return [run.with_seed(next(_SEEDS)) for _ in range(number)]
-
-
-def _make_chunks(number: int) -> list[list[Run]]:
-    """Return chunks of one run that does hardly anything."""
-    run = Run("oil", {"survey": "laplace", "sharpness": 10}, "random", {}, 0, 0, 0)
-    return [[run.with_seed(next(_SEEDS))] for _ in range(number)]
 
 
 class _Counter(Dask):
@@ -82,14 +77,16 @@ def _make_dask(address: str | None = None) -> _Counter:
     return _Counter(address, workers=2, timeout=None, algorithms=[_ALGORITHM], isolated=False)
 
 
-def _time_runs(runs: Sequence[Run], engine: Engine) -> float:
-    """Return how long the runs take with a new store."""
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite", code=code_version()) as store:
-        start = time.perf_counter()
-        done = run_many(runs, store, engine).done
-        lasted = time.perf_counter() - start
-    assert done == len(runs)
-    return lasted
+def _prepare_runs(engine: Engine, number: int = RUNS, run: Run = _RUN) -> Callable[[], int]:
+    """Return a call that performs new runs with a new store."""
+    runs = _make_runs(number, run)
+
+    def call() -> int:
+        with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite", code=code_version()) as store:
+            assert run_many(runs, store, engine).complete
+        return len(runs)
+
+    return call
 
 
 def compare_with_processes(report: Report) -> dict[str, Any]:
@@ -98,14 +95,14 @@ def compare_with_processes(report: Report) -> dict[str, Any]:
     with closing(Processes(2, algorithms=[_ALGORITHM])) as processes, closing(_make_dask()) as dask:
         processes.keep_open = True
         for engine in (processes, dask):
-            _time_runs(_make_runs(_PER_CHUNK), engine)
+            _prepare_runs(engine, _PER_CHUNK)()
         report("Dask against processes")
-        pairs = [[_time_runs(_make_runs(RUNS), each) for each in (processes, dask)] for _ in range(timing.REPEATS)]
+        ours, theirs = measure_in_turn(*(partial(_prepare_runs, engine) for engine in (dask, processes)))
     return {
-        "ratio_dask_to_processes": statistics.median(first / second for first, second in pairs),
+        "ratio_dask_to_processes": median_ratio(theirs, ours),
         "runs": RUNS,
-        "processes_seconds_per_run": statistics.median(first for first, _ in pairs) / RUNS,
-        "dask_seconds_per_run": statistics.median(second for _, second in pairs) / RUNS,
+        "processes_seconds_per_run": statistics.median(theirs),
+        "dask_seconds_per_run": statistics.median(ours),
     }
 
 
@@ -113,23 +110,22 @@ def measure_costs(report: Report) -> dict[str, Any]:
     """Return what chunks and runs cost, in seconds and bytes."""
     report("messages of Dask")
     with _start_cluster() as (address, scheduler), closing(_make_dask(address)) as dask, dask:
-        _perform(dask, _make_chunks(_PER_CHUNK))
-        trips = [timing.measure_seconds(lambda: _perform(dask, _make_chunks(1))) for _ in range(_TRIPS)]
-        chunks = _make_chunks(CHUNKS)
+        _perform_chunks(dask, _PER_CHUNK)
+        trips = [measure_seconds(partial(_perform_chunks, dask, 1)) for _ in range(_TRIPS)]
         before = time.process_time(), _read_cpu(scheduler), time.perf_counter()
-        _perform(dask, chunks)
+        _perform_chunks(dask, CHUNKS)
         after = time.process_time(), _read_cpu(scheduler), time.perf_counter()
         client, of_scheduler, whole = ((b - a) / CHUNKS for a, b in zip(before, after, strict=True))
         report("runs from Dask to the store")
         per_run = []
-        for points in (0, _CURVE):
-            runs = _make_runs(RUNS, points)
+        for run in (_RUN, _RUN_WITH_CURVE):
+            call = _prepare_runs(dask, RUNS, run)
             dask.chunks, start = 0, time.process_time()
-            _time_runs(runs, dask)
+            call()
             per_run.append((time.process_time() - start - dask.chunks * client) / RUNS)
     report("runs as bytes, and in a store")
-    orders = Orders(code_version(), (os.getcwd(),), (_ALGORITHM,), None, False)
-    plain, curves = (_make_runs(_PER_CHUNK, points) for points in (0, _CURVE))
+    plain, curves = (_make_runs(_PER_CHUNK, run) for run in (_RUN, _RUN_WITH_CURVE))
+    sent, with_curves = ((dask.orders, [run.specification for run in runs]) for runs in (plain, curves))
     return {
         "client_seconds_per_chunk": client,
         "scheduler_seconds_per_chunk": of_scheduler,
@@ -138,19 +134,18 @@ def measure_costs(report: Report) -> dict[str, Any]:
         "client_seconds_per_run": per_run[0],
         "client_seconds_per_run_with_curve": per_run[1],
         "store_seconds_per_run": _time_commit(plain),
-        "bytes_out_per_run": len(encode_chunk(orders, plain)) / _PER_CHUNK,
-        "bytes_back_per_run": len(work(encode_chunk(orders, plain))) / _PER_CHUNK,
-        "bytes_back_per_run_with_curve": len(work(encode_chunk(orders, curves))) / _PER_CHUNK,
+        "bytes_out_per_run": len(pickle.dumps(sent)) / _PER_CHUNK,
+        "bytes_back_per_run": len(pickle.dumps(work(*sent))) / _PER_CHUNK,
+        "bytes_back_per_run_with_curve": len(pickle.dumps(work(*with_curves))) / _PER_CHUNK,
     }
 
 
-def _perform(engine: Engine, chunks: Sequence[Sequence[Run]]) -> None:
-    """Submit chunks and wait for all of them."""
-    for chunk in chunks:
-        engine.submit(chunk)
-    left = sum(map(len, chunks))
-    while left:
-        left -= len(engine.collect(1.0))
+def _perform_chunks(engine: Engine, number: int) -> None:
+    """Submit chunks of one run that does hardly anything, and wait for all of them."""
+    for run in _make_runs(number, _EMPTY_RUN):
+        engine.submit([run])
+    while number > 0:
+        number -= len(engine.collect(1.0))
 
 
 def _time_commit(runs: Sequence[Run]) -> float:
@@ -158,7 +153,7 @@ def _time_commit(runs: Sequence[Run]) -> float:
     entries = [(run.id, run.specification, execute(run)) for run in runs]
     with tempfile.TemporaryDirectory() as folder:
         times = []
-        for number in range(timing.REPEATS):
+        for number in range(benchmarks.REPEATS):
             with Store(Path(folder) / f"{number}.sqlite", code=code_version()) as store:
                 start = time.process_time()
                 store.add(entries)
@@ -173,16 +168,13 @@ def _start_cluster() -> Iterator[tuple[str, int]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
-    usual = ["--host", "127.0.0.1", "--no-dashboard"]
-    calls = [
-        ["distributed.cli.dask_scheduler", "--port", str(port), *usual],
-        *[["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *usual]] * 2,
-    ]
+    calls = [["dask_scheduler", "--port", str(port)], *[["dask_worker", address, "--nthreads", "1", "--no-nanny"]] * 2]
     with tempfile.TemporaryDirectory() as folder:
         started = []
         try:
-            for module, *words in calls:
-                call = [sys.executable, "-W", "ignore", "-m", module, *words]
+            for role, *words in calls:
+                call = [sys.executable, "-W", "ignore", "-m", f"distributed.cli.{role}", *words]
+                call += ["--host", "127.0.0.1", "--no-dashboard"]
                 started.append(subprocess.Popen(call, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             yield address, started[0].pid
         finally:
@@ -199,21 +191,20 @@ def _read_cpu(process: int) -> float:
     return float(times.user + times.system)
 
 
-def find_limits(costs: dict[str, Any], workers: int = WORKERS) -> dict[str, float]:
-    """Return what limits a study on this number of workers, if each part may be busy all the time.
+def find_limits(costs: dict[str, Any]) -> dict[str, float]:
+    """Return what limits a study on `WORKERS` workers, if each part may be busy all the time.
 
     Each worker sends a chunk every s seconds: `scheduler_seconds_per_chunk * workers / s` is how busy the scheduler is,
     and `client_seconds_per_chunk * workers / s + client_seconds_per_run * workers / r` the client, for runs of r
     seconds.  Neither can be busier than 1.
     """
+    per_run = costs["client_seconds_per_run"]
     return {
-        "workers": workers,
-        "shortest_chunk_seconds_for_the_scheduler": costs["scheduler_seconds_per_chunk"] * workers,
-        "shortest_chunk_seconds_for_the_client": costs["client_seconds_per_chunk"] * workers,
-        "shortest_run_seconds": costs["client_seconds_per_run"] * workers,
-        "most_runs_per_second": 1 / costs["client_seconds_per_run"],
-        "workers_kept_busy_with_runs_of_5_ms": 0.005 / costs["client_seconds_per_run"],
-        "megabytes_per_second_at_most": (costs["bytes_out_per_run"] + costs["bytes_back_per_run"])
-        / costs["client_seconds_per_run"]
-        / 1e6,
+        "workers": WORKERS,
+        "shortest_chunk_seconds_for_the_scheduler": costs["scheduler_seconds_per_chunk"] * WORKERS,
+        "shortest_chunk_seconds_for_the_client": costs["client_seconds_per_chunk"] * WORKERS,
+        "shortest_run_seconds": per_run * WORKERS,
+        "most_runs_per_second": 1 / per_run,
+        "workers_kept_busy_with_runs_of_5_ms": 0.005 / per_run,
+        "megabytes_per_second_at_most": (costs["bytes_out_per_run"] + costs["bytes_back_per_run"]) / per_run / 1e6,
     }

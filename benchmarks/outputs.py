@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -11,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import Report, part, simulation, timing
+import benchmarks
+from benchmarks import Report, measure_in_turn, measure_seconds, median_ratio, part, repeat, training
 from benchmarks.partitions import make_dense, make_large_agent, refine_policy
-from benchmarks.timing import measure_ratio, measure_seconds, median_seconds
 from spaql.agents import SPAQL, Tessera
 from spaql.agents import files as agent_files
 from spaql.export import to_c
@@ -35,7 +36,7 @@ def export(report: Report) -> dict[str, Any]:
     bytes of tables for the ambulance.
     """
     rows = []
-    budgets = {name: steps for name, _, steps in simulation.CONTROL}
+    budgets = {name: steps for name, _, steps in training.CONTROL}
     for name in EXPORTED:
         report(f"export of {name}")
         agent = Tessera(name).learn(total_timesteps=budgets.get(name, 10_000))
@@ -54,8 +55,9 @@ def export(report: Report) -> dict[str, Any]:
             states = policy.tree.states.from_unit(points)
             decide = partial(compile_policy(policy), states, np.zeros(_EXPORTED_STATES, np.intc))
             agent.predict(states[:10])
-            row["ratio_to_predict"] = measure_ratio(partial(_identity, decide), partial(agent.predict, states))
-            row["ns_per_decision"] = 1e9 * median_seconds(decide) / _EXPORTED_STATES
+            calls = (repeat(work, _EXPORTED_STATES) for work in (decide, partial(agent.predict, states)))
+            ours, theirs = measure_in_turn(*calls)
+            row |= {"ns_per_decision": 1e9 * statistics.median(ours), "ratio_to_predict": median_ratio(ours, theirs)}
         rows.append(row)
     return {"export": rows}
 
@@ -91,16 +93,12 @@ def files(report: Report) -> dict[str, Any]:
         for agent in agents:
             cells = len(agent.cells())
             report(f"file of {cells:,} cells")
-            times = timing.REPEATS * (1 if cells > _MANY_CELLS else 4)  # a short call is disturbed more often
+            times = benchmarks.REPEATS * (1 if cells > _MANY_CELLS else 4)  # a short call is disturbed more often
             calls = partial(agent.save, path), partial(agent_files.load, path)
             save, load = (1e3 * min(measure_seconds(call) for _ in range(times)) for call in calls)
             row = {"agent": type(agent).__name__, "cells": cells, "save_ms": save, "load_ms": load}
             rows.append(row | {"bytes_per_cell": path.stat().st_size / cells})
     return {"files": rows}
-
-
-def _identity(work: Any) -> Any:
-    return work
 
 
 def _make_agent(partition: Partition) -> Any:

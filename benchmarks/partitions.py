@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import Report, part, timing
-from benchmarks.timing import measure_seconds
+from benchmarks import Report, measure_in_turn, part, repeat
 from spaql.agents import SPAQL
 from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.kernels import draw_action, find_best, find_cell, sample_cell, set_q, split_cell
@@ -84,11 +83,10 @@ def refine_policy(cells: int) -> Partition:
     partition = Partition(Box(0, 1), Box(0, 1), initial=5.0)
     random, scratch = stream(0, 0), (np.zeros((1, 1)), np.zeros((1, 1)))
     splits = (cells - 1) // 3
-    while splits:  # in small portions, as training reserves memory
-        portion = min(splits, 100)
+    for first in range(0, splits, 100):  # in small portions, as training reserves memory
+        portion = min(splits - first, 100)
         partition.reserve(portion)
         refine_along(partition.forest, portion, random, *scratch)
-        splits -= portion
     assign_q(partition.forest, stream(1, 0))
     return partition
 
@@ -133,12 +131,9 @@ def growth(report: Report) -> dict[str, Any]:
 def _measure_steps(partitions: list[Partition], width: float = 1.0) -> dict[str, Any]:
     scratch = np.zeros((1, 1)), np.zeros((1, 1))
     random = stream(2, 0)
-    times: list[list[float]] = [[] for _ in partitions]
-    for _ in range(timing.REPEATS):
-        for row, partition in zip(times, partitions, strict=True):
-            work = partial(learning_steps, partition.forest, _LEARNING_STEPS, width, random, *scratch)
-            row.append(measure_seconds(work))
-    medians = [1e9 * statistics.median(row) / _LEARNING_STEPS for row in times]
+    works = [partial(learning_steps, each.forest, _LEARNING_STEPS, width, random, *scratch) for each in partitions]
+    times = measure_in_turn(*(repeat(work, _LEARNING_STEPS) for work in works))
+    medians = [1e9 * statistics.median(column) for column in times]
     return {
         "cells": [len(partition) for partition in partitions],
         "nanoseconds": medians,

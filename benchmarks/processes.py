@@ -10,8 +10,7 @@ import tempfile
 from functools import partial
 from typing import Any
 
-from benchmarks import Report, part
-from benchmarks.timing import measure_seconds, median_seconds
+from benchmarks import Report, measure_seconds, median_seconds, part
 
 LARGE = ("cartpole", "pendulum", "acrobot")
 _LARGE_STEPS = 1_000_000

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import Report, part, timing
-from benchmarks.timing import measure_seconds
+import benchmarks
+from benchmarks import Report, measure_in_turn, measure_seconds, median_ratio, part, repeat
 from spaql.runner.code_version import code_version
 from spaql.runner.engines import Threads
 from spaql.runner.execute import execute
@@ -25,10 +26,11 @@ from spaql.runner.record import Record
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run, seeds_at
 from spaql.runner.store import STORE, Store
+from spaql.studies.study import STUDY, describe
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.groups import Sweep
-from spaql.studies.sweep.status import STUDY, read_status
+from spaql.studies.sweep.status import read_status
+from spaql.studies.sweep.sweep_study import Sweep
 
 RUNS = 200_000
 SHAPES = (2, 2_000, 10_000)  # groups
@@ -55,8 +57,8 @@ def fill_folder(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep
         "problems": [{"problem": "oil"}],
         "algorithms": [{"algorithm": "aql", "parameters": {"rollouts": 0}, "grid": {"scaling": scalings}}],
     }
-    study = Sweep.from_dict(data)
-    (Path(folder) / STUDY).write_text(json.dumps(data), encoding="utf-8")
+    study = Sweep(data)
+    (Path(folder) / STUDY).write_text(describe(study, study.groups), encoding="utf-8")
     scores = np.random.default_rng(0).normal(4.0, 0.2, runs).tolist()
     now = time.time()
     progress = {"state": "finished", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": now - runs}
@@ -103,11 +105,10 @@ def sweeps(report: Report) -> dict[str, Any]:
     a run; `resume_seconds` from the command until a study with a hundred thousand finished runs starts the next.  The
     aims are 0.9, flat, 0.3 and 3.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        figures = _measure_throughput(report, Path(folder) / STORE)
-    report("store")
-    runs = [_SHORT.with_seed(seed) for seed in range(_ADDED)]
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / STORE, code=code_version()) as store:
+        figures = _measure_throughput(report, store)
+        report("store")
+        runs = [_SHORT.with_seed(seed) for seed in range(_ADDED)]
         seconds = measure_seconds(lambda: _add_runs(store, runs, [_SCALARS] * _ADDED, 100))
     report("resume")
     with tempfile.TemporaryDirectory() as folder:
@@ -116,52 +117,50 @@ def sweeps(report: Report) -> dict[str, Any]:
     return {"sweeps": figures}
 
 
-def _measure_throughput(report: Report, path: Path) -> dict[str, Any]:
+def _measure_throughput(report: Report, store: Store) -> dict[str, Any]:
     seeds = iter(seeds_at(2 * SHORT_RUNS, "bench"))
-    size = SHORT_RUNS // timing.REPEATS
+    size = SHORT_RUNS // benchmarks.REPEATS
+    memory = []
 
     def call(runs: Sequence[Run]) -> None:
         with ThreadPoolExecutor(_WORKERS) as pool:
             list(pool.map(lambda first: [execute(run) for run in runs[first::_WORKERS]], range(_WORKERS)))
 
+    def perform(runs: Sequence[Run]) -> None:
+        run_many(runs, store, Threads(_WORKERS))
+        memory.append(_read_megabytes())
+
+    def prepare(work: Callable[[Sequence[Run]], None]) -> Callable[[], int]:
+        report(f"short runs, block {len(memory) + 1}")
+        return repeat(partial(work, [_SHORT.with_seed(next(seeds)) for _ in range(size)]), size)()
+
     execute(_SHORT)
-    ratios, bare, memory = [], [], []
-    with Store(path, code=code_version()) as store:
-        for block in range(timing.REPEATS):
-            report(f"short runs, block {block + 1}")
-            first, second = ([_SHORT.with_seed(next(seeds)) for _ in range(size)] for _ in range(2))
-            bare.append(measure_seconds(lambda runs=first: call(runs)))  # type: ignore[misc]
-            ours = measure_seconds(lambda runs=second: run_many(runs, store, Threads(_WORKERS)))  # type: ignore[misc]
-            ratios.append(bare[-1] / ours)
-            memory.append(_read_megabytes())
+    bare, ours = measure_in_turn(partial(prepare, call), partial(prepare, perform))
     return {
         "runs": SHORT_RUNS,
-        "ms_per_run": 1e3 * statistics.median(bare) * _WORKERS / size,
-        "throughput_to_bare": statistics.median(ratios),
+        "ms_per_run": 1e3 * statistics.median(bare) * _WORKERS,
+        "throughput_to_bare": median_ratio(bare, ours),
         "megabytes": memory,
     }
 
 
 def _read_megabytes() -> float | None:
     """Return the memory of this process now; None where the system does not say."""
-    try:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) * 1024 / 1e6 for line in status if line.startswith("VmRSS"))
-    except OSError:
-        return None
+    with suppress(OSError), open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 / 1e6 for line in status if line.startswith("VmRSS"))
+    return None
 
 
 def _measure_resume(folder: Path) -> float:
     """Return seconds from the command until the one missing run of a large study starts."""
     study = folder / "study.toml"
-    scalings = ", ".join(f"{0.01 * (i + 1):.2f}" for i in range(100))
     study.write_text(
         f"seeds = {FINISHED // 100}\niterations = 20\nepisodes = 10\n[[problems]]\nproblem = 'oil'\n"
-        f"[[algorithms]]\nalgorithm = 'spaql'\ngrid = {{ scaling = [{scalings}] }}\n"
+        f"[[algorithms]]\nalgorithm = 'spaql'\ngrid = {{ scaling = {[at / 100 for at in range(1, 101)]} }}\n"
     )
-    runs = Sweep.read(study).runs[1:]
+    runs = Sweep.load(study).runs[1:]
     with Store(folder / STORE, code=code_version()) as store:
-        _add_runs(store, runs, [_SCALARS] * len(runs), 10_000)
+        _add_runs(store, runs, [_SCALARS] * len(runs))
     call = [sys.executable, "-m", "spaql", "sweep", str(study), "--out", str(folder), "--quiet"]
     start = time.time()
     subprocess.run(call, check=True, capture_output=True)

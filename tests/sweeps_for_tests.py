@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import socket
 import time
@@ -14,7 +13,8 @@ import numpy as np
 from spaql.runner.record import Failure, Record
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
-from spaql.studies.sweep.groups import Sweep
+from spaql.studies.study import describe
+from spaql.studies.sweep.sweep_study import Sweep
 
 NASTY = "</script><b>&|\"_'"
 STUDY_DATA = {
@@ -52,16 +52,21 @@ def make_progress(total, done, failed=0, **other):
 
 def fill(folder, told=STUDY_DATA, *, missing=(), failing=(), **progress):
     """A folder of the study; `missing` and `failing` are (group, number) of runs that are not done."""
-    study = Sweep.from_dict(told)
+    study = Sweep(told)
     folder.mkdir(exist_ok=True)
-    (folder / "study.json").write_text(json.dumps(told))
+    write_study(folder, study)
     with Store(folder / STORE, code="test") as store:
         fill_with(store, study, missing=missing, failing=failing, **progress)
     return study
 
 
+def write_study(folder, study=None):
+    study = study or Sweep(STUDY_DATA)
+    (folder / "study.json").write_text(describe(study, study.groups))
+
+
 def fill_with(store, study=None, *, missing=(), failing=(), **progress):
-    study = study or Sweep.from_dict(STUDY_DATA)
+    study = study or Sweep(STUDY_DATA)
     for number, group in enumerate(study.groups):
         for at, run in enumerate(group.runs):
             key = run.id, run.specification
@@ -69,7 +74,7 @@ def fill_with(store, study=None, *, missing=(), failing=(), **progress):
                 store.add((), failed=[(*key, Failure("error", f"ValueError: {NASTY}"))])
             elif (number, at) not in missing:
                 store.add([(*key, make_record(run, at))])
-    store.add((), progress=make_progress(len(study.ids), len(store), len(failing), **progress))
+    store.add((), progress=make_progress(len({run.id for run in study.runs}), len(store), len(failing), **progress))
 
 
 def read_csv(path):

@@ -6,7 +6,7 @@ import benchmarks as bench
 import gymnasium
 import numpy as np
 import pytest
-from benchmarks import cluster, environments, outputs, partitions, processes, simulation, stores, timing
+from benchmarks import cluster, outputs, partitions, processes, stores, training
 
 from spaql.agents import SPAQL, Tessera
 from spaql.cli import main
@@ -22,9 +22,9 @@ SWEEPS = {"runs", "ms_per_run", "throughput_to_bare", "megabytes", "store_ms_per
 
 
 def test_paper_has_twelve_problems():
-    names = [make().name for make, _ in simulation.PAPER]
+    names = [make().name for make, _ in training.PAPER]
     assert len(set(names)) == 12
-    assert [iterations for _, iterations in simulation.PAPER] == [5000] * 6 + [2000] * 6
+    assert [iterations for _, iterations in training.PAPER] == [5000] * 6 + [2000] * 6
 
 
 @pytest.mark.parametrize("cells", [100, 1000])
@@ -53,13 +53,14 @@ def test_learning_steps_keep_the_index_true():
 def test_simulation_plays_as_many_steps_as_training():
     problem = oil()
     agent = SPAQL(problem).learn(iterations=10)
-    _, steps, _ = simulation.make_simulation(problem, 10 * 21)()
-    assert steps == agent.training_steps + agent.selection_steps - 100  # the score of the untrained agent
-    assert simulation.make_simulation(problem, 10)()[1] == Tessera(problem).learn(iterations=10).training_steps
+    assert (
+        training.make_simulation(problem, 10 * 21)() == agent.training_steps + agent.selection_steps - 100
+    )  # the score of the untrained agent
+    assert training.make_simulation(problem, 10)() == Tessera(problem).learn(iterations=10).training_steps
 
 
 def test_without_a_compiler_exports_are_not_timed(monkeypatch):
-    monkeypatch.setattr(simulation, "CONTROL", (("pendulum", "Pendulum-v1", 400),))
+    monkeypatch.setattr(training, "CONTROL", (("pendulum", "Pendulum-v1", 400),))
     monkeypatch.setattr(outputs, "EXPORTED", ("pendulum",))
     monkeypatch.setattr(outputs, "find_compiler", lambda: None)
     [row] = outputs.export(print)["export"]
@@ -71,10 +72,10 @@ def test_without_a_compiler_exports_are_not_timed(monkeypatch):
 
 
 def test_control_is_that_of_the_study_and_of_gymnasium():
-    assert {name: environment for name, environment, _ in simulation.CONTROL} == GYMNASIUM
-    assert set(environments.LOOPS) <= set(GYMNASIUM.values())
+    assert {name: environment for name, environment, _ in training.CONTROL} == GYMNASIUM
+    assert set(training.LOOPS) <= set(GYMNASIUM.values())
     assert set(processes.LARGE) <= set(GYMNASIUM)
-    assert [steps for _, environment, steps in simulation.CONTROL if environment in environments.LOOPS] == [
+    assert [steps for _, environment, steps in training.CONTROL if environment in training.LOOPS] == [
         50_000,
         20_000,
     ]
@@ -84,14 +85,13 @@ def test_control_is_that_of_the_study_and_of_gymnasium():
 def test_simulation_draws_from_all_actions(name):
     """Random actions end an episode of CartPole after about 22 steps; a constant one after 9."""
     problem = PROBLEMS[name]()
-    _, steps, total = simulation.make_simulation(problem, 200)()
+    steps = training.make_simulation(problem, 200)()
     lengths = {"cartpole": (19, 26), "pendulum": (200, 200), "mountaincar": (195, 200)}
     assert lengths[name][0] <= steps / 200 <= lengths[name][1]
-    assert np.isfinite(total)
 
 
 @pytest.mark.parametrize("sampling", [True, False])
-@pytest.mark.parametrize("environment", environments.LOOPS)
+@pytest.mark.parametrize("environment", training.LOOPS)
 def test_the_bare_loop_plays_all_steps_with_random_actions(environment, sampling, monkeypatch):
     played, resets = [], []
 
@@ -106,7 +106,7 @@ def test_the_bare_loop_plays_all_steps_with_random_actions(environment, sampling
 
     make = gymnasium.make
     monkeypatch.setattr(gymnasium, "make", lambda name: Watched(make(name)))
-    loop = environments.prepare_loop(environment, 450, sampling)
+    loop = training.prepare_loop(environment, 450, sampling)
     assert (played, resets) == ([], [])
     assert loop() == len(played) == 450
     assert len(np.unique(np.array(played))) == (2 if environment == "CartPole-v1" else 450)
@@ -130,10 +130,10 @@ def test_paces_are_per_step_and_in_turn(monkeypatch):
 
         return prepared
 
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(timing, "REPEATS", 3)
-    ratios = timing.measure_pace_ratios(ready("ours", 6.0, 2), ready("bare", 3.0, 3), ready("other", 8.0, 1))
-    assert ratios == [3.0, 0.375]
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(bench, "REPEATS", 3)
+    ours, bare, other = bench.measure_in_turn(ready("ours", 6.0, 2), ready("bare", 3.0, 3), ready("other", 8.0, 1))
+    assert [bench.median_ratio(ours, baseline) for baseline in (bare, other)] == [3.0, 0.375]
     assert order == ["ours", "bare", "other"] * 3
 
 
@@ -177,7 +177,7 @@ def test_memory_is_that_of_the_process_itself(monkeypatch):
 @pytest.mark.compiled_only
 def test_whole_benchmark_on_a_small_scale(monkeypatch):
     control = (("cartpole", "CartPole-v1", 2000), ("pendulum", "Pendulum-v1", 1000))
-    monkeypatch.setattr(simulation, "CONTROL", control)
+    monkeypatch.setattr(training, "CONTROL", control)
     costs = {"scheduler_seconds_per_chunk": 0.0016, "client_seconds_per_run": 0.00025, "bytes_out_per_run": 300}
     costs |= {"client_seconds_per_chunk": 0.001, "bytes_back_per_run": 310}
     slow = {
@@ -189,7 +189,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     for name, value in slow.items():
         monkeypatch.setitem(bench.parts(), name, lambda report, name=name, value=value: {name: value})
     monkeypatch.setattr(outputs, "_EXPORTED_STATES", 1000)
-    monkeypatch.setattr(timing, "REPEATS", 1)
+    monkeypatch.setattr(bench, "REPEATS", 1)
     monkeypatch.setattr(stores, "RUNS", 40)
     monkeypatch.setattr(stores, "SHORT_RUNS", 20)
     monkeypatch.setattr(stores, "FINISHED", 300)
@@ -199,12 +199,12 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(partitions, "CELLS", (100, 1000))
     monkeypatch.setattr(partitions, "DENSE", (2, 3))
     monkeypatch.setattr(partitions, "_LEARNING_STEPS", 1000)
-    monkeypatch.setattr(simulation, "PAPER", ((oil, 50),))
+    monkeypatch.setattr(training, "PAPER", ((oil, 50),))
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
     rows = [(row["problem"], row["algorithm"]) for row in figures["ratio_to_simulation"]]
     paper = [(oil().name, name) for name in ("tessera", "spaql", "aql")]
     assert rows == [*paper, ("cartpole", "tessera"), ("pendulum", "tessera")]
-    assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(environments.LOOPS)
+    assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(training.LOOPS)
     assert [row["problem"] for row in figures["compiled_to_gymnasium"]] == ["cartpole", "pendulum"]
     for row in figures["ratio_to_gymnasium"] + figures["compiled_to_gymnasium"] + figures["ratio_to_simulation"]:
         assert all(value > 0.0 for value in row.values() if isinstance(value, float))

@@ -301,21 +301,25 @@ class Refusing:
 
     status = "running"
 
+    @property
+    def loop(self):
+        return self
+
+    def add_callback(self, function, *arguments):
+        asyncio.run(function(*arguments))
+
     def submit(self, *arguments, **options):
         raise TypeError("cannot be sent")
 
+    def close(self):
+        pass
+
 
 def test_a_task_that_always_fails_is_a_failure_and_not_tried_for_ever(tmp_path, monkeypatch):
-    async def start(self):
+    def connect(self):
         self._client = Refusing()
-        self._connected.set()
 
-    async def watch(self):
-        await self._stop.wait()
-
-    monkeypatch.setattr(Dask, "_start", start)
-    monkeypatch.setattr(Dask, "_watch", watch)
-    monkeypatch.setattr(cluster, "_close", lambda client: asyncio.sleep(0))
+    monkeypatch.setattr(Dask, "_connect", connect)
     with Store(tmp_path / "runs.sqlite", code="test") as store:
         tally = run_many([run(0), run(1)], store, Recorder("tcp://10.0.0.1:8786"))
         assert (tally.done, tally.failed) == (0, 2)
@@ -339,62 +343,67 @@ def test_dask_is_an_extra(monkeypatch):
         made([run()], "tcp://127.0.0.1:8786").start()
 
 
-def orders(**changes):
-    return cluster.Orders(
-        **{"code": code_version(), "paths": (os.getcwd(),), "algorithms": (), "timeout": None, "isolated": False}
-        | changes
-    )
+def performed(runs, **changes):
+    """What the client makes of a chunk that a worker performed for these orders."""
+    engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
+    return engine._judge(runs, cluster.work(engine.orders | changes, [each.specification for each in runs]))
 
 
 def test_a_chunk_as_bytes():
     runs = [run(1, points=3), run(2, parameters={"scaling": -1})]
-    answer, [good, bad] = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(), runs)), runs)
-    assert answer == {"worker": "nobody", "code": code_version()}
+    good, bad = performed(runs)
     with Threads(1) as engine:
         engine.submit(runs)
         outcomes = []
         until(lambda: outcomes.extend(engine.collect(0.1)) or len(outcomes) == 2)
-    assert good.run is runs[0]
-    assert good.result.scalars == outcomes[0].result.scalars
-    assert {name: array.tobytes() for name, array in good.result.arrays.items()} == {
+    assert good.scalars == outcomes[0].result.scalars
+    assert {name: array.tobytes() for name, array in good.arrays.items()} == {
         name: array.tobytes() for name, array in outcomes[0].result.arrays.items()
     }
-    assert (bad.run, bad.result) == (runs[1], outcomes[1].result)
+    assert bad == outcomes[1].result
 
 
 def test_a_chunk_for_other_code_is_not_done():
-    answer, outcomes = cluster.decode_answer(cluster.work(cluster.encode_chunk(orders(code="other"), [run()])), [run()])
-    assert (answer["code"], outcomes) == (code_version(), [])
+    assert cluster.work({"code": "other"}, [run().specification]) == ("nobody", code_version(), [])
 
 
 def test_an_answer_that_is_empty_is_a_run_to_do_again():
-    answer, [outcome] = cluster.decode_answer(b"", [run()])
-    assert (answer, outcome.result) == ({}, Lost())
+    engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
+    assert engine._judge([run()], ("somebody", code_version(), [])) == [Lost()]
 
 
 def test_a_worker_whose_processes_cannot_begin(monkeypatch):
     monkeypatch.setattr("sys.executable", "false")
     with pytest.raises(EngineError, match="3 ended before they were ready"):
-        cluster.work(cluster.encode_chunk(orders(isolated=True), [run()]))
+        performed([run()], isolated=True)
+
+
+@pytest.mark.compiled_only
+def test_a_process_that_was_idle_for_too_long_ends_and_the_next_chunk_gets_another(monkeypatch):
+    monkeypatch.setattr(cluster, "_IDLE_SECONDS", 0.1)
+    assert isinstance(performed([run()], isolated=True)[0], Record)
+    [child] = cluster._thread.engine._children
+    until(lambda: child.process.poll() is not None)
+    assert isinstance(performed([run(1)], isolated=True)[0], Record)
+    cluster._thread.engine.close()
+    cluster._thread.engine = None
 
 
 def test_a_task_that_dask_gives_up():
     engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
     error = KilledWorker("spaql-1", None, 3)
-    [lost] = asyncio.run(engine._judge([run()], error))
-    assert lost.result == Failure("killed", "its worker died, 4 times", 4)
-    outcomes = asyncio.run(engine._judge([run(0), run(1)], error))
-    assert [each.result for each in outcomes] == [Lost(alone=True)] * 2
-    message = str(asyncio.run(engine._judge([run()], EngineError("3 processes ended"))))
-    assert message.startswith("dask: a worker could not begin: 3 processes ended; finished runs are kept")
-    message = str(asyncio.run(engine._judge([run()], KeyError("x"))))
-    assert message.startswith("dask: a worker failed: KeyError: 'x'; finished runs are kept")
+    assert engine._judge([run()], error) == [Failure("killed", "its worker died, 4 times", 4)]
+    assert engine._judge([run(0), run(1)], error) == [Lost(alone=True)] * 2
+    with pytest.raises(EngineError, match=r"^dask: a worker could not begin: 3 processes ended; finished runs"):
+        engine._judge([run()], EngineError("3 processes ended"))
+    with pytest.raises(EngineError, match=r"^dask: a worker failed: KeyError: 'x'; finished runs are kept"):
+        engine._judge([run()], KeyError("x"))
 
 
 @pytest.mark.parametrize("place", ["scheduler", "worker"])
 def test_a_place_without_spaql(place):
     class Client:
-        async def get_versions(self, packages):
+        def get_versions(self, packages):
             here, there = {"packages": {"spaql": "1"}}, {"packages": {"spaql": None}}
             return {
                 "scheduler": there if place == "scheduler" else here,
@@ -403,9 +412,10 @@ def test_a_place_without_spaql(place):
 
     engine = Dask(None, workers=1, timeout=None, algorithms=(), isolated=False)
     engine._client = Client()
-    message = str(asyncio.run(engine._judge([run()], ModuleNotFoundError("No module named 'spaql'"))))
+    with pytest.raises(EngineError) as caught:
+        engine._judge([run()], ModuleNotFoundError("No module named 'spaql'"))
     where = {"scheduler": "the scheduler", "worker": "the worker tcp://10.0.0.7:1"}[place]
-    assert message.startswith(
+    assert str(caught.value).startswith(
         f"dask: {where} cannot load spaql (ModuleNotFoundError: No module named 'spaql'); install"
     )
 

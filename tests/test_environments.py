@@ -16,7 +16,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL
 from spaql.agents import rollouts as episodes
 from spaql.errors import ParameterError, ProblemError
-from spaql.gym.environments import AmbulanceEnvironment, OilEnvironment, ProblemEnvironment
+from spaql.gym.environments import ProblemEnvironment
 from spaql.partition.rng import Purpose, stream, uniform
 from spaql.problems import Box, Discrete, Problem, ambulance, oil
 from spaql.problems.base import SOME_ENDED
@@ -187,7 +187,7 @@ def test_arguments_reach_the_problem():
     with pytest.raises(ParameterError, match="survey: expected one of"):
         gymnasium.make("spaql/Oil-v0", survey="seismic")
     with pytest.raises(TypeError, match="price"):
-        AmbulanceEnvironment(price=1)
+        ProblemEnvironment("ambulance", price=1)
 
 
 def test_registering_again_changes_nothing():
@@ -196,10 +196,10 @@ def test_registering_again_changes_nothing():
     assert gymnasium.registry == before
 
 
-@pytest.mark.parametrize("kind", [OilEnvironment, AmbulanceEnvironment])
-def test_documentation_has_gymnasiums_headings(kind):
+@pytest.mark.parametrize("make", [oil, ambulance])
+def test_documentation_has_gymnasiums_headings(make):
     for heading in ("Description", "Action space", "Observation space", "Rewards", "Start", "End", "Arguments"):
-        assert f"\n{heading}\n" in kind.__doc__
+        assert f"\n{heading}\n" in sys.modules[make.__module__].__doc__
 
 
 def test_copies_side_by_side_equal_single_ones():
@@ -207,7 +207,7 @@ def test_copies_side_by_side_equal_single_ones():
     many = gymnasium.make_vec(
         "spaql/Ambulance-v0", num_envs=3, vectorization_mode="sync", arrivals="uniform", horizon=4
     )
-    singles = [AmbulanceEnvironment(arrivals="uniform", horizon=4) for _ in range(3)]
+    singles = [ProblemEnvironment("ambulance", arrivals="uniform", horizon=4) for _ in range(3)]
     observations, _ = many.reset(seed=7)
     assert observations.shape == (3, 1)
     for i, single in enumerate(singles):
@@ -260,25 +260,25 @@ def trace(environment, seed=None, episode_count=3):
 
 
 def test_seeds():
-    environment = AmbulanceEnvironment()
+    environment = ProblemEnvironment("ambulance")
     first = trace(environment, seed=0)
     assert len(set(first)) > 20  # the stream goes on over resets: no episode repeats another
     assert trace(environment) != first
     assert trace(environment, seed=0) == first
-    assert trace(AmbulanceEnvironment(), seed=np.int64(0)) == first
+    assert trace(ProblemEnvironment("ambulance"), seed=np.int64(0)) == first
     assert trace(environment, seed=1) != first
     with pytest.raises(ParameterError, match="seed: expected a whole number of at least 0, got -1"):
         environment.reset(seed=-1)
 
 
 def test_without_a_seed_the_stream_comes_from_np_random():
-    environments = [AmbulanceEnvironment() for _ in range(3)]
+    environments = [ProblemEnvironment("ambulance") for _ in range(3)]
     for environment, key in zip(environments, (4, 4, 5), strict=True):
         environment.np_random = np.random.default_rng(key)
     first, same, other = (trace(environment) for environment in environments)
     assert first == same
     assert first != other
-    assert trace(AmbulanceEnvironment()) != trace(AmbulanceEnvironment())
+    assert trace(ProblemEnvironment("ambulance")) != trace(ProblemEnvironment("ambulance"))
 
 
 # Bad input ------------------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_finite_actions_of_any_integer_type(action):
 
 
 def test_no_step_without_an_episode():
-    environment = OilEnvironment(horizon=2)
+    environment = ProblemEnvironment("oil", horizon=2)
     assert_refused(environment, [0.5], r"step: no episode is under way; call reset\(\) first")
     environment.reset()
     environment.step([0.5])
@@ -339,8 +339,11 @@ def test_no_step_without_an_episode():
 
 
 def test_only_problems_are_wrapped():
-    with pytest.raises(ParameterError, match="problem: expected a spaql Problem"):
-        ProblemEnvironment("oil")
+    for other in (3, "CartPole-v1"):
+        with pytest.raises(ParameterError, match="problem: expected a spaql Problem"):
+            ProblemEnvironment(other)
+    with pytest.raises(ParameterError, match="leave horizon out"):
+        ProblemEnvironment(oil(), horizon=3)
 
 
 def test_what_is_handed_out_is_not_ours():

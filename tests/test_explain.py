@@ -87,7 +87,7 @@ def many(problem, rows):
     if not hasattr(problem, "observations"):
         return rows
     parts = {
-        part.path[0] if part.path else "": rows[:, part.first : part.first + part.size].reshape(-1, *part.shape)
+        part.path[0] if part.path else "": rows[:, part.places].reshape(-1, *part.shape)
         for part in problem.observations.parts
     }
     return parts.get("", parts)

@@ -144,7 +144,7 @@ def observation(agent, rows):
     seen = getattr(agent.problem, "observations", None)
     if seen is None or not seen.parts[0].path:
         return rows
-    return {part.path[0]: rows[:, part.first : part.first + part.size].reshape(-1, *part.shape) for part in seen.parts}
+    return {part.path[0]: rows[:, part.places].reshape(-1, *part.shape) for part in seen.parts}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import spaql
 from files_for_tests import MAKERS, changed, reset, step
 from spaql.agents.tessera.replay import PENDING
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
-from spaql.gym.space_json import space_from_json, space_to_json
+from spaql.gym.encoding import space_from_json, space_to_json
 from spaql.problems import Box, Problem
 
 

@@ -16,12 +16,13 @@ from spaql.agents import algorithms, register, resolve
 from spaql.cli import main
 from spaql.runner.execute import execute
 from spaql.runner.run_spec import Run
+from spaql.runner.store import STORE, Store
 from spaql.runner.summary import summarize
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.score_charts import make_sheets
-from sweeps_for_tests import fill
+from spaql.studies.sweep.sweep_study import Sweep
+from sweeps_for_tests import fill_with, write_study
 
 STUDY = """
 seeds = 2
@@ -95,7 +96,7 @@ def test_tune(tmp_path):
     }
     result = spaql.tune(study, tmp_path)
     assert result.complete
-    assert result.space.defaults == {"bins": 8}
+    assert result.study.defaults == {"bins": 8}
     best = json.loads((tmp_path / "best.json").read_text())
     assert best["algorithm"] == "tests.tabular:TabularQ"
 
@@ -117,10 +118,10 @@ class Open(TabularQ):
 def test_a_class_that_takes_any_keyword():
     study = {"steps": 10, "problems": [{"problem": "oil"}]}
     algorithm = {"algorithm": f"{__name__}:Open", "parameters": {"bins": 3}, "grid": {"rate": [0.1, 0.2]}}
-    groups = Sweep.from_dict({**study, "algorithms": [algorithm]}).groups
+    groups = Sweep({**study, "algorithms": [algorithm]}).groups
     assert [group.run.parameters for group in groups] == [{"bins": 3, "rate": 0.1}, {"bins": 3, "rate": 0.2}]
     with pytest.raises(spaql.SpaqlError, match="unknown 'seed'; choose from kind"):
-        Sweep.from_dict({**study, "algorithms": [{**algorithm, "parameters": {"seed": 3}}]})
+        Sweep({**study, "algorithms": [{**algorithm, "parameters": {"seed": 3}}]})
     agent = resolve(f"{__name__}:Open").make("oil", bins=3).learn(20)
     assert agent.get_params() == {"kind": dict, "bins": 3, "seed": 0}
     parameters = summarize("mine", agent, seconds=None, episodes=2).to_dict()["parameters"]
@@ -144,7 +145,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
     }
     try:
         register("tabular", label="Table", colour="#AABBCC")(TabularQ)
-        study = Sweep.from_dict(data)
+        study = Sweep(data)
     finally:
         algorithms.__globals__["_ENTRIES"].pop("tabular")
     expected = [
@@ -154,12 +155,13 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
         *((f"tessera, min_samples={count}", "tessera", algorithms()["tessera"].colour) for count in (3, 4)),
         ("random", "random", "#123456"),
     ]
-    assert [(group.algorithm, group.run.algorithm, group.colour) for group in study.groups] == expected
-    (stage,) = study.stages(None)
-    fill(tmp_path, json.loads(stage.files["study.json"]))
+    assert [(group.label, group.run.algorithm, group.colour) for group in study.groups] == expected
+    write_study(tmp_path, study)
+    with Store(tmp_path / STORE, code="test") as store:
+        fill_with(store, study)
     monkeypatch.setitem(sys.modules, "tests.tabular", None)
     values = read_values(tmp_path)
-    assert [(group.algorithm, group.run.algorithm, group.colour) for group in values.groups] == expected
+    assert [(group.label, group.run.algorithm, group.colour) for group in values.groups] == expected
     chart = make_sheets(values)["scores"].panels[0]
     colours = {part.name or part.x[0]: part.colour for part in (*chart.series, *chart.levels)}
     assert (colours["mine"], colours["random"]) == (expected[2][2], "#123456")
@@ -169,7 +171,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
 def test_colours_of_a_study_are_checked():
     study = {"steps": 10, "problems": [{"problem": "oil"}], "algorithms": [{"algorithm": "random", "colour": "red"}]}
     with pytest.raises(spaql.SpaqlError, match=r"algorithms\[1\]\.colour: expected a colour such as .*, got 'red'"):
-        Sweep.from_dict(study)
+        Sweep(study)
 
 
 def test_mistakes_are_one_sentence(tmp_path):

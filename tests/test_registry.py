@@ -15,7 +15,7 @@ from spaql.agents.inspection import view_policy
 from spaql.agents.registry import name_of
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.gym.resolve import resolve_problem
+from spaql.gym.problem import resolve_problem
 
 TABULAR = "tests.tabular:TabularQ"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from spaql.errors import EngineError, ParameterError, StudyError
 from spaql.runner.engines import Processes, Threads, make_engine
 from spaql.runner.engines.engine import Engine, Lost, Outcome, attempt
-from spaql.runner.engines.protocol import encode, write_frame
+from spaql.runner.engines.processes import write_frame
 from spaql.runner.record import Failure, Record
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run
@@ -367,7 +368,7 @@ def test_a_worker_whose_parent_is_gone_ends_without_a_word():
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     worker = subprocess.Popen([sys.executable, "-W", "ignore", "-c", script], start_new_session=True, **pipes)
     worker.stdout.close()  # nobody reads its answers
-    write_frame(worker.stdin, encode({"paths": [], "algorithms": []}))
+    write_frame(worker.stdin, json.dumps({"paths": [], "algorithms": [], "idle": None}).encode())
     assert worker.stderr.read() == b""
     assert worker.wait() != 1
     worker.stdin.close()

@@ -20,7 +20,7 @@ from spaql.errors import StudyError
 from spaql.runner.execute import execute
 from spaql.runner.store import Store
 from spaql.studies.paper import plan
-from spaql.studies.sweep.groups import Sweep
+from spaql.studies.sweep.sweep_study import Sweep
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "studies"
 SMALL = """
@@ -43,7 +43,7 @@ algorithm = "random"
 
 
 def parse(text):
-    return Sweep.from_dict(tomllib.loads(text))
+    return Sweep(tomllib.loads(text))
 
 
 def ids(text):
@@ -55,7 +55,7 @@ def ids(text):
 
 def test_every_combination_is_a_group():
     study = parse(SMALL)
-    assert [(group.problem, group.algorithm) for group in study.groups] == [
+    assert [(group.problem, group.label) for group in study.groups] == [
         (f"oil, sharpness={sharpness}", algorithm)
         for sharpness in (1, 10)
         for algorithm in ("aql, scaling=0.1", "aql, scaling=0.5", "random")
@@ -134,7 +134,7 @@ def test_steps_and_points():
 
 def test_the_examples_can_be_read():
     for path in EXAMPLES.glob("*.toml"):
-        assert Sweep.read(path).runs, path
+        assert Sweep.load(path).runs, path
 
 
 def test_the_example_of_the_paper_is_the_paper():
@@ -146,7 +146,7 @@ def test_the_example_of_the_paper_is_the_paper():
         for scaling in full.scalings
         for run in full.study(setting, algorithm, scaling).runs
     }
-    assert {run.id for run in Sweep.read(EXAMPLES / "paper.toml").runs} == wanted
+    assert {run.id for run in Sweep.load(EXAMPLES / "paper.toml").runs} == wanted
 
 
 # What is wrong with it ---------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_the_example_of_the_paper_is_the_paper():
         ("episodes = 10", "episodes = 1", "episodes: expected an integer from 2"),
         ('"oil"', '"gas"', r"problems\[1\]: unknown problem 'gas'; choose a built-in problem \(.*oil"),
         ('"oil"', '"oil"\nbounds = { a = [0, 1] }', "bounds is for Gymnasium environments; oil takes arguments"),
-        ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\].arguments of oil: unknown 'depth'"),
+        ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\]: arguments of oil: unknown 'depth'"),
         ('"oil"', '"oil"\narguments = { survey = "deep" }', r"problems\[1\]: survey: expected one of laplace"),
         (
             "[[algorithms]]",
@@ -230,7 +230,7 @@ def test_a_mistake_in_a_file_is_one_sentence(tmp_path, before, after, sentence):
     file = tmp_path / "my.toml"
     file.write_text(SMALL.replace(before, after, 1))
     with pytest.raises(StudyError, match=sentence) as caught:
-        Sweep.read(file)
+        Sweep.load(file)
     assert str(caught.value).startswith(f"study file {str(file)!r}")
     assert "\n" not in str(caught.value)
 
@@ -276,7 +276,7 @@ def test_failures_are_told_and_tried_again_where_asked(tmp_path, capsys, monkeyp
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     execute = base.execute
-    unlucky = {run.seed for run in Sweep.read(file).groups[0].runs[:2]}
+    unlucky = {run.seed for run in Sweep.load(file).groups[0].runs[:2]}
 
     def breaks(run, check):
         if run.seed in unlucky:
@@ -322,9 +322,10 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     ranges = {"algorithm": "tessera", "random": {"growth": {"low": 0.1, "high": 0.2}}}
     with pytest.raises(StudyError, match="random of tessera needs draws"):
         spaql.sweep({**base, "problems": [{"problem": "oil"}], "algorithms": [ranges]}, tmp_path / "out")
-    mean = {"problems": [{"problem": "CartPole-v1"}], "algorithms": [{"algorithm": "mean"}]}
-    with pytest.raises(StudyError, match="this heuristic needs the ambulance"):
-        spaql.sweep({**base, **mean}, tmp_path / "out")
+    for heuristic in ("mean", "no-movement"):
+        pair = {"problems": [{"problem": "CartPole-v1"}], "algorithms": [{"algorithm": heuristic}]}
+        with pytest.raises(StudyError, match=f"'CartPole-v1' with .*'{heuristic}': this heuristic needs the ambulance"):
+            spaql.sweep({**base, **pair}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "study.json").write_text("mine")
@@ -344,7 +345,7 @@ def test_too_few_steps_are_a_failure(tmp_path):
 
 def test_the_warm_up_is_paid_once_and_points_do_not_fail():
     run = (
-        Sweep.from_dict(
+        Sweep(
             {
                 "seeds": 1,
                 "steps": 3000,
@@ -365,7 +366,7 @@ def test_the_warm_up_is_paid_once_and_points_do_not_fail():
 def test_the_same_from_python(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
-    told = json.loads(json.dumps(dict(Sweep.read(file).data)))
+    told = json.loads(json.dumps(dict(Sweep.load(file).data)))
     tally = spaql.sweep(told, tmp_path / "out", workers=2)
     assert (tally.total, tally.done, tally.failed) == (18, 18, 0)
     assert spaql.sweep(file, tmp_path / "out") == tally
@@ -397,7 +398,7 @@ def test_ctrl_c_stops_long_runs_and_keeps_what_is_done(tmp_path):
 @pytest.mark.compiled_only
 def test_the_paper_is_one_sweep_more(tmp_path, capsys):
     """A folder in which a sweep did the paper's runs has them for `spaql paper`, which runs on any engine."""
-    small = Sweep.read(EXAMPLES / "paper.toml").data
+    small = Sweep.load(EXAMPLES / "paper.toml").data
     reduced = {**small, "problems": [dict(p, seeds=2) for p in small["problems"] if p["label"] == "oil-laplace-1"]}
     reduced["algorithms"] = [dict(a, grid={"scaling": [0.1, 0.5, 1.0, 2.0]}) for a in small["algorithms"]]
     assert spaql.sweep(reduced, tmp_path).done == 2 * 4 * 2
@@ -406,7 +407,7 @@ def test_the_paper_is_one_sweep_more(tmp_path, capsys):
     capsys.readouterr()
     with Store.open_readonly(tmp_path / "runs.sqlite") as store:
         first = list(store.rows())[:16]
-        assert {row.id for row in first} == Sweep.from_dict(reduced).ids
+        assert {row.id for row in first} == {run.id for run in Sweep(reduced).runs}
         assert len(store) > 16
     assert main([*words, "--engine", "threads", "--threads", "2"]) == 2
     assert "--threads: for runs in threads" in capsys.readouterr().err

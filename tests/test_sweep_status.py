@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 
@@ -14,10 +13,10 @@ from spaql.errors import NothingYetError
 from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.status import is_locked, read_status
+from spaql.studies.sweep.sweep_study import Sweep
 from spaql.studies.sweep.terminal import watch
-from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_with, make_progress, make_record
+from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_with, make_progress, make_record, write_study
 
 
 def test_status_of_a_study_that_is_over(whole):
@@ -32,7 +31,7 @@ def test_status_tells_failures_with_their_seeds(part):
     now = read_status(part)
     assert (now.done, now.failed, now.state, now.kinds) == (37, 1, "stopped", {"error": 1})
     (failed,) = now.failures
-    assert failed.seed == Sweep.from_dict(STUDY_DATA).groups[7].runs[1].seed
+    assert failed.seed == Sweep(STUDY_DATA).groups[7].runs[1].seed
     assert failed.message == f"ValueError: {NASTY}"
     assert now.lines()[0] == "37 of 48 runs finished, 1 failed; not running; run the same command again to resume"
     assert f"random on oil, sharpness=10, seed {failed.seed}: error: ValueError" in now.lines()[2]
@@ -59,7 +58,6 @@ def test_status_tells_failures_with_their_seeds(part):
 def test_who_is_at_work(tmp_path, ago, host, said_state, held, state):
     given = {"state": said_state, "running": 2, "seconds_left": 30.0, "updated": time.time() - ago}
     given |= {} if host is None else {"host": host}
-    (tmp_path / "study.json").write_text("{}")
     with Store(tmp_path / STORE, code="test") as store:
         store.add((), progress=make_progress(10, 4, 1, **given))
         if held:
@@ -107,7 +105,7 @@ def test_without_locks_the_lock_cannot_be_asked(tmp_path, monkeypatch):
 
 
 def test_a_store_of_which_nothing_was_said_is_not_over(tmp_path):
-    (tmp_path / "study.json").write_text(json.dumps(STUDY_DATA))
+    write_study(tmp_path)
     begun = pytest.raises(NothingYetError, match="has no runs yet; wait until its study has begun")
     with Store(tmp_path / STORE, code="test"), begun:
         read_status(tmp_path)
@@ -147,7 +145,7 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
             folder.mkdir,
             lambda: (folder / STORE).touch(),
             lambda: kept.append(Store(folder / STORE, code="test")),
-            lambda: (folder / "study.json").write_text(json.dumps(STUDY_DATA)),
+            lambda: write_study(folder),
             lambda: say("starting"),
             lambda: say("running"),
             lambda: fill_with(kept[0], missing=[(0, 0)], state="running", running=1, seconds_left=9.0),

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,31 +15,32 @@ from benchmarks.stores import fill_folder
 import browsers
 from spaql import stats
 from spaql.cli import main
-from spaql.errors import OutputError, StudyError
+from spaql.errors import NothingYetError, OutputError, StudyError
 from spaql.runner.run_spec import Run
-from spaql.runner.store import STORE, Store
+from spaql.runner.store import STORE
+from spaql.studies.study import Group, Stage, Study, run_study
 from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.groups import Sweep
 from spaql.studies.sweep.score_charts import make_sheets
 from spaql.studies.sweep.status import read_status
 from spaql.studies.sweep.sweep_report import write_figures, write_report
+from spaql.studies.sweep.sweep_study import Sweep
 from spaql.viz.html import Section, render_page
-from sweeps_for_tests import NASTY, STUDY_DATA, fill, make_record, read_csv
+from sweeps_for_tests import NASTY, STUDY_DATA, fill, make_record, read_csv, write_study
 
 # Groups --------------------------------------------------------------------------------------------------------------
 
 
 def test_groups_are_those_of_the_study(part):
-    study, gathered = Sweep.from_dict(STUDY_DATA), read_values(part)
-    assert [(g.problem, g.algorithm) for g in gathered.groups] == [(g.problem, g.algorithm) for g in study.groups]
+    study, gathered = Sweep(STUDY_DATA), read_values(part)
+    assert [(g.problem, g.label) for g in gathered.groups] == [(g.problem, g.label) for g in study.groups]
     assert [(len(g.finished), len(g.seeds), g.failed) for g in gathered.groups] == [(6, 6, 0)] * 6 + [
         (0, 6, 0),
         (1, 6, 1),
     ]
     first = study.groups[0]
-    assert gathered.groups[0].family == "aql"
+    assert gathered.groups[0].algorithm == "aql"
     assert gathered.groups[0].finished == [run.id for run in first.runs]
     np.testing.assert_array_equal(
         gathered.groups[0].values, [make_record(run, at).scalars["evaluation"] for at, run in enumerate(first.runs)]
@@ -48,38 +50,37 @@ def test_groups_are_those_of_the_study(part):
 def test_only_runs_of_the_study_count(whole, tmp_path):
     smaller = {**STUDY_DATA, "seeds": 4, "problems": [{"problem": "oil", "grid": {"sharpness": [10]}}]}
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
-    (tmp_path / "study.json").write_text(json.dumps(smaller))
+    write_study(tmp_path, Sweep(smaller))
     gathered = read_values(tmp_path)
     assert [(g.problem, len(g.finished)) for g in gathered.groups] == [("oil, sharpness=10", 4)] * 4
     assert len(list(csv.reader(io.StringIO(export_runs(tmp_path).read_text())))) == 1 + 16
 
 
-def test_a_store_alone_is_grouped_by_what_its_runs_say(part, tmp_path):
-    (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
-    gathered = read_values(tmp_path)
-    assert gathered.baseline is None
-    labels = [(g.problem, g.algorithm, len(g.finished), g.failed) for g in gathered.groups]
-    assert labels[:4] == [
-        ("oil, sharpness=1", "aql, rollouts=0, scaling=0.1", 6, 0),
-        ("oil, sharpness=1", "aql, rollouts=0, scaling=0.5", 6, 0),
-        ("oil, sharpness=1", "aql, rollouts=0, scaling=2", 6, 0),
-        ("oil, sharpness=1", "random", 6, 0),
-    ]
-    assert labels[-1] == ("oil, sharpness=10", "random", 1, 1)
-    assert gathered.groups[1].varied == {"scaling": 0.5}
-    found = {group.finished[0]: sorted(group.values) for group in gathered.groups}
-    for group in read_values(part).groups:
-        if len(group.finished) == 6:
-            (same,) = (values for key, values in found.items() if key in group.finished)
-            np.testing.assert_array_equal(same, sorted(group.values))
-    assert read_status(tmp_path).total == read_status(tmp_path).done + read_status(tmp_path).failed + 10
+class Staged(Study):
+    """Two stages that share runs, one of other sizes, and no labels of its own for them."""
+
+    def stages(self, results):
+        run = Run("oil", {}, "random", {}, 0, 0, 10)
+        yield Stage([Group("oil", "random", run, [1, 2])])
+        assert read_status(results.store.path.parent).total == 2
+        yield Stage([Group("oil", "random", run, [2, 3]), Group("oil", "random", replace(run, episodes=20), [4])])
 
 
-def test_kinds_that_differ_in_their_sizes_have_labels_of_their_own(tmp_path):
-    runs = [Run("oil", {}, "aql", {}, seed, iterations, 10) for seed in (1, 2) for iterations in (100, 200)]
-    with Store(tmp_path / STORE, code="test") as store:
-        store.add([(run.id, run.specification, make_record(run, 0)) for run in runs])
-    assert [group.algorithm for group in read_values(tmp_path).groups] == ["aql, iterations=100", "aql, iterations=200"]
+def test_any_study_can_be_read(tmp_path):
+    run_study(Staged(), tmp_path / "staged")
+    gathered = read_values(tmp_path / "staged")
+    assert (gathered.name, gathered.baseline) == ("staged", None)
+    labels = [(g.problem, g.label, len(g.finished), len(g.seeds)) for g in gathered.groups]
+    assert labels == [("oil", "random, episodes=10", 3, 3), ("oil", "random, episodes=20", 1, 1)]
+    status = read_status(tmp_path / "staged")
+    assert (status.total, status.done, status.state) == (4, 4, "finished")
+    assert sorted(row["seed"] for row in read_csv(export_runs(tmp_path / "staged"))) == ["1", "2", "3", "4"]
+
+
+def test_a_store_alone_is_a_sentence(whole, tmp_path):
+    (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
+    with pytest.raises(NothingYetError, match=r"study\.json' is not there; run the study again"):
+        read_values(tmp_path)
 
 
 def test_an_unknown_metric_is_told_with_what_there_is(whole):
@@ -103,10 +104,10 @@ def test_a_study_file_of_another_version_is_a_sentence(whole, tmp_path):
 def test_the_table_is_the_statistics_of_each_group(whole):
     gathered = read_values(whole)
     table = compare(gathered)
-    groups = {(group.problem, group.algorithm): group.sample for group in gathered.groups}
+    groups = {(group.problem, group.label): group.sample for group in gathered.groups}
     for row in table.rows:
         ours, base = groups[row.problem, row.algorithm], groups[row.problem, "random"]
-        mean, middle = stats.mean_interval(ours), stats.interquartile_mean(ours)
+        mean, middle = stats.mean_interval(ours), stats.interquartile_mean(ours, seed=0).mean
         assert (row.n, row.expected, row.failed) == (6, 6, 0)
         assert (row.mean, row.low, row.high) == pytest.approx((mean.mean, *mean.interval))
         assert row.deviation == pytest.approx(mean.deviation)
@@ -188,15 +189,15 @@ def test_every_format_says_the_same(whole):
 def test_labels_are_escaped(whole, tmp_path):
     (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
     told = {**STUDY_DATA, "problems": [{"problem": "oil", "label": "a|b_c", "arguments": {"sharpness": 1}}]}
-    (tmp_path / "study.json").write_text(json.dumps(told))
+    write_study(tmp_path, Sweep(told))
     table = compare(read_values(tmp_path))
     assert table.rows[0].n == 6
     assert "| a\\|b_c |" in table.format("markdown")
     assert "a|b\\_c" in table.format("latex")
 
 
-def test_without_a_baseline_nothing_is_compared(whole, tmp_path):
-    (tmp_path / STORE).write_bytes((whole / STORE).read_bytes())
+def test_without_a_baseline_nothing_is_compared(tmp_path):
+    fill(tmp_path, {**STUDY_DATA, "baseline": None})
     table = compare(read_values(tmp_path))
     assert list(table.table.header) == ["problem", "algorithm", "n", "mean [95%]", "IQM [95%]", "optimum", "regret"]
     assert "Welch" not in table.note
@@ -264,6 +265,7 @@ def test_many_algorithms_are_the_best_and_the_baseline(tmp_path):
 
 def test_figures_are_files(whole, part, tmp_path):
     (tmp_path / STORE).write_bytes((part / STORE).read_bytes())
+    write_study(tmp_path)
     written = write_figures(read_values(tmp_path))
     assert sorted(path.relative_to(tmp_path).as_posix() for path in written) == [
         f"figures/{name}.{kind}" for name in ("by-scaling", "scores") for kind in ("png", "svg")
@@ -309,7 +311,7 @@ def test_labels_of_the_same_runs_export_each_once(tmp_path):
     assert len({group.run.kind for group in study.groups}) == 1
     rows = read_csv(export_runs(tmp_path))
     found = {(row["seed"], row["problem_label"], row["status"]) for row in rows}
-    assert len(rows) == len(study.ids) == 4
+    assert len(rows) == len({run.id for run in study.runs}) == 4
     assert found == {("1", "[1, 2]", "done"), ("2", "[1, 2]", "done"), ("3", "[2, 3]", "failed"), ("4", "[4]", "done")}
 
 

@@ -23,7 +23,7 @@ from spaql.runner.run_spec import Run
 from spaql.studies.tune import racing
 from spaql.studies.tune.optuna_study import FILE, OptunaStudy
 from spaql.studies.tune.racing import Objective
-from spaql.studies.tune.search_space import SearchSpace
+from spaql.studies.tune.tuner import Tuning
 
 ENGINE = sys.modules["spaql.runner.engines.engine"]
 BASE = {
@@ -106,6 +106,7 @@ def test_workers_and_longer_tunings_change_nothing(tmp_path, fake):
 
 KILLED = """
 import os, signal, sys
+from dataclasses import replace
 sys.path.insert(0, {tests!r})
 import spaql.studies.study, test_tuning
 from spaql.studies.tune.optuna_study import OptunaStudy
@@ -119,11 +120,11 @@ def execute(run, check=None):
         os.kill(os.getpid(), signal.SIGKILL)
     return fake(run)
 
-def write(self, trials, values, last, before=OptunaStudy.write_trials):
-    if len(trials) >= writes:
-        before(self, trials[:-2], values)  # half of a batch
+def write(self, result, last, before=OptunaStudy.write_trials):
+    if len(result.trials) >= writes:
+        before(self, replace(result, trials=result.trials[:-2]))  # half of a batch
         os.kill(os.getpid(), signal.SIGKILL)
-    before(self, trials, values, last=last)
+    before(self, result, last=last)
 
 test_tuning.ENGINE.execute = execute
 OptunaStudy.write_trials = write
@@ -207,7 +208,7 @@ def test_saved_runs_are_those_not_done(tmp_path, fake):
     fresh = {
         run.id
         for values in (outcome.winner.values, {})
-        for many in outcome.space.evaluation_groups(values)
+        for many in outcome.study.evaluation_groups(values)
         for run in many.runs
     }
     assert outcome.saved_runs > 0
@@ -215,7 +216,9 @@ def test_saved_runs_are_those_not_done(tmp_path, fake):
     assert (
         len(fake.runs) == len({run.id for run in fake.runs}) == outcome.planned_runs - outcome.saved_runs + len(fresh)
     )
-    used = {run.seed for trial in outcome.trials for many in outcome.space.groups(trial.values) for run in many.runs}
+    used = {
+        run.seed for trial in outcome.trials for many in outcome.study.trial_groups(trial.values) for run in many.runs
+    }
     assert not used & {run.seed for run in fake.runs if run.id in fresh}
     words = " ".join(outcome.summary())
     assert f"saved {outcome.saved_runs:,} of {outcome.planned_runs:,} runs" in words
@@ -244,16 +247,16 @@ def test_defaults_that_are_best_win(tmp_path, monkeypatch):
     assert outcome.winner is outcome.default
     assert outcome.parameters == {"heat": 3.0}
     assert "No trial beat the default parameters" in outcome.summary()[-1]
-    assert [run.seed for many in outcome.space.groups({}) for run in many.runs] == [
+    assert [run.seed for many in outcome.study.trial_groups({}) for run in many.runs] == [
         run.seed for group in spaql_groups(study()) for run in group.runs[:8]
     ]
 
 
 def spaql_groups(told):
     """Groups of a sweep of the same study."""
-    from spaql.studies.sweep.groups import Sweep
+    from spaql.studies.sweep.sweep_study import Sweep
 
-    return Sweep.from_dict({**told, "seeds": 8}).groups
+    return Sweep({**told, "seeds": 8}).groups
 
 
 def test_several_problems_count_alike(tmp_path, monkeypatch):
@@ -327,10 +330,10 @@ def stopped_within(patch):
             raise KeyboardInterrupt
         before(self, trial)
 
-    def write(self, trials, values, last, before=OptunaStudy.write_trials):
+    def write(self, result, last, before=OptunaStudy.write_trials):
         if last:
             patch.setattr(optuna.study.Study, "add_trial", add)
-        before(self, trials, values, last=last)
+        before(self, result, last=last)
 
     patch.setattr(OptunaStudy, "write_trials", write)
 
@@ -444,7 +447,7 @@ def test_other_ranges_are_another_search(tmp_path, fake):
     narrow = study(algorithm={"random": {"scaling": {"low": 1.0, "high": 2.0}}})
     outcome = spaql.tune(narrow, tmp_path)
     assert all(1.0 <= trial.values["scaling"] <= 2.0 for trial in outcome.trials[1:])
-    assert outcome.space.defaults is None  # 0.5 lies outside
+    assert outcome.study.defaults is None  # 0.5 lies outside
     assert len(told_to_optuna(tmp_path)) == 10
     assert outcome.winner.number > 0
     assert "the winner is worse" in outcome.summary()[-1] or "no significant" in outcome.summary()[-1]
@@ -455,7 +458,7 @@ def test_choices(tmp_path, fake):
     outcome = spaql.tune(study(algorithm={"random": spans}), tmp_path)
     assert {trial.values["scaling"] for trial in outcome.trials[1:]} <= {0.1, 0.5, 4}
     assert outcome.parameters["scaling"] == 0.1
-    assert outcome.space.defaults == {"scaling": 0.5, "splits_before_reset": 2}
+    assert outcome.study.defaults == {"scaling": 0.5, "splits_before_reset": 2}
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
@@ -490,20 +493,20 @@ def test_without_the_extra(tmp_path, monkeypatch):
 )
 def test_bad_studies_are_one_sentence(changes, sentence):
     with pytest.raises(SpaqlError, match=sentence) as error:
-        SearchSpace.load(study(**changes))
+        Tuning.load(study(**changes))
     assert "\n" not in str(error.value)
 
 
 def test_a_table_that_is_none():
     with pytest.raises(StudyError, match="tune: expected a table"):
-        SearchSpace.load({**study(), "tune": 3})
+        Tuning.load({**study(), "tune": 3})
 
 
 def test_the_example_is_that_of_the_page():
-    search = SearchSpace.load(Path(__file__).parents[1] / "examples" / "studies" / "tune.toml")
+    search = Tuning.load(Path(__file__).parents[1] / "examples" / "studies" / "tune.toml")
     assert search.defaults == {"scaling": 0.5, "rollouts": 20, "heat_decay": 0.8}
     (block,) = docs_for_tests.find_blocks(docs_for_tests.read_page("tuning.md"), "toml")
-    assert tomllib.loads(block) == search.study.data
+    assert tomllib.loads(block) == search.data
 
 
 # Command line and files ----------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ _HOMES = {
     "GymnasiumProblem": "spaql.gym.problem",
     "ProblemEnvironment": "spaql.gym.environments",
     "optimum": "spaql.problems.optimum",
-    "sweep": "spaql.studies.sweep.execution",
+    "sweep": "spaql.studies.sweep.sweep_study",
     "tune": "spaql.studies.tune.tuner",
 }
 _MODULES = {"callbacks": "spaql.agents.callbacks", "loggers": "spaql.agents.loggers", "problems": "spaql.problems"}

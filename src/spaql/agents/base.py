@@ -70,7 +70,7 @@ class Agent:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self._source = lambda: (problem, environment)  # a function: copies of the agent share what may not be copyable
         if environment or not isinstance(problem, Playable):
-            from spaql.gym.resolve import resolve_problem  # here: it imports all of Gymnasium
+            from spaql.gym.problem import resolve_problem  # here: it imports all of Gymnasium
 
             self.problem = resolve_problem(problem, seed=self.seed, **environment).for_agent()
         else:

@@ -29,7 +29,7 @@ from spaql.agents.callbacks import Watch
 from spaql.agents.rollouts import FINISHED, TRAINING
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
-from spaql.gym.resolve import OPTIONS
+from spaql.gym.problem import OPTIONS
 from spaql.partition.rng import Purpose
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Playable

@@ -260,13 +260,7 @@ class QLearner(PartitionAgent):
         self._kept.ensure_room(len(self._work.forest.nodes), len(self._work.forest.cells))
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
-        work, kept, world, reserve = (
-            self._work,
-            self._kept,
-            self.problem.world,
-            self._work.max_growth(self._hyper.horizon),
-        )
+        forests, reserve = (self._work.forest, self._kept.forest), self._work.max_growth(self._hyper.horizon)
         rules = self._hyper, self._reference, True if self.time_variant else None, self._annealing
-        iterate(
-            work.forest, kept.forest, world, self._frame, *rules, self._counts, self._streams, rows, budget, reserve
-        )
+        learner = self._counts, self._streams
+        iterate(*forests, self.problem.world, self._frame, *rules, *learner, rows, budget, reserve)

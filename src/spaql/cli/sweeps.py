@@ -94,7 +94,7 @@ def _options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from spaql.studies.sweep.execution import sweep
+    from spaql.studies.sweep.sweep_study import sweep
 
     try:
         tally = sweep(options.study, options.out, **_options(options))

@@ -1,7 +1,7 @@
 """Gymnasium in and out: environments as problems, and problems as environments.
 
-`resolve.resolve_problem` takes whatever a user may call a problem; `problem.GymnasiumProblem` is an environment as one,
+`problem.resolve_problem` takes whatever a user may call a problem; `problem.GymnasiumProblem` is an environment as one,
 with `calls`, `callback` and `encoding` below it; `environments.ProblemEnvironment` is the way back, and `registration`
-tells Gymnasium of ours.  `description` and `space_json` are for agent files.  The package imports `spaql.problems`,
-`spaql.partition` and leaf modules only.
+tells Gymnasium of ours.  `description` is for agent files.  The package imports `spaql.problems`, `spaql.partition` and
+leaf modules only.
 """

@@ -11,11 +11,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import carray, types
+from numba import carray
 from numba.core import config
 
 from spaql.partition.jit import call, floats_at, words_at
-from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SOME_CUT, SOME_ENDED
+from spaql.problems import base
 
 RESET = -1  # what the function in Python is asked for; else the number of a finite action, or 0
 _CALLBACK, _ACTION, _SEEN, _REWARD, _TALLY = 0, 1, 2, 3, 4
@@ -41,7 +41,7 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
         for d in range(states):
             value = (seen[d] - low[d]) / width[d]
             if not -np.inf < seen[d] < np.inf:
-                status = BAD_STATE | NO_STATE
+                status = base.BAD_STATE | base.NO_STATE
             if comes_round and rounds[d]:
                 value = value - np.floor(value) if -np.inf < value < np.inf else 0.0
             if value < 0.0 or value > 1.0:
@@ -67,22 +67,22 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
             for d in range(actions):
                 buffer[d] = min(action_low[d] + action[d] * action_width[d], action_high[d])  # it may round past it
         status = call(np.int64(places[_CALLBACK]), (np.int64(number),))
-        if status & RAN == 0:
+        if status & base.RAN == 0:
             return 0
         reward = carray(floats_at(np.int64(places[_REWARD])), (1,))[0]
         outcome[0] = reward
-        outcome[1] = float(status & (SOME_ENDED | SOME_CUT))
-        if not abs(reward) <= LARGEST_REWARD:
-            status |= BAD_REWARD
+        outcome[1] = float(status & (base.SOME_ENDED | base.SOME_CUT))
+        if not abs(reward) <= base.LARGEST_REWARD:
+            status |= base.BAD_REWARD
         return status | place(point_at, constants, True)
 
     def begin(count, state_at, point_at, constants, random_at):
         places = carray(words_at(constants), (_ADDRESSES,))
         status = call(np.int64(places[_CALLBACK]), (np.int64(RESET),))
-        if status & RAN == 0:
+        if status & base.RAN == 0:
             return 0
         return status | place(point_at, constants, False)
 
     if config.DISABLE_JIT:
         return advance, begin
-    return numba.cfunc(types.int64(*[types.int64] * 7))(advance), numba.cfunc(types.int64(*[types.int64] * 5))(begin)
+    return numba.cfunc(base.ADVANCE)(advance), numba.cfunc(base.BEGIN)(begin)

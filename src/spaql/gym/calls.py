@@ -51,10 +51,9 @@ def find_problem(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable
             raise ParameterError(
                 f"problem: {problem!r} is neither one of {', '.join(PROBLEMS)} nor the name of a Gymnasium environment"
             )
-        module, _, attribute = problem.rpartition(":")
-        function = import_function(module, attribute, problem) if module else None
+        function = import_function(problem)
+        module = problem.rpartition(":")[0] if function is None else ""
         problem = partial(gymnasium.make, problem) if function is None else function
-        module = module if function is None else ""
     elif isinstance(problem, Playable | gymnasium.Env):
         if arguments:
             raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
@@ -68,10 +67,12 @@ def find_problem(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable
     return call_maker(make), make, module
 
 
-def import_function(module: str, attribute: str, name: str) -> Any:
-    """Return the function of a user's module, or None where the module registers an environment of that id instead."""
-    home = import_module(module, f"problem {name!r}")
-    function = getattr(home, attribute, None)
+def import_function(name: str) -> Any:
+    """Return the function of a name "module:function", or None where the module only registers an environment."""
+    module, _, attribute = name.rpartition(":")
+    if not module:
+        return None
+    function = getattr(import_module(module, f"problem {name!r}"), attribute, None)
     if function is None and attribute.isidentifier() and attribute not in gymnasium.registry:
         raise ParameterError(f"problem {name!r}: the module has no function {attribute!r} and registers no such id")
     return function
@@ -89,21 +90,34 @@ def find_environment(environment: Any) -> tuple[Any, Callable[[], Any] | None, s
     )
 
 
+class Described(gymnasium.Env[Any, Any]):
+    """Stands for an environment that a file describes, until it is made."""
+
+    def __init__(self, name: str, observation_space: Any, action_space: Any) -> None:
+        self.name, self.observation_space, self.action_space = name, observation_space, action_space
+
+
 def name_env(env: Any) -> str:
     """Return the id of an environment, or the name of its class."""
+    if isinstance(env, Described):
+        return env.name
     return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
 
 
-def get_space(env: Any, what: str) -> Any:
-    """Return one of the two spaces of an environment."""
-    try:
-        return getattr(env, what)
-    except AttributeError as error:
-        if error.name != what:  # a fault of its own code
-            raise
-        raise ParameterError(
-            f"environment: {name_env(env)!r} has no {what}; set self.{what} to one of gymnasium.spaces in its __init__"
-        ) from error
+def get_spaces(env: Any) -> list[Any]:
+    """Return the observation space and the action space of an environment."""
+    found = []
+    for name in ("observation_space", "action_space"):
+        try:
+            found.append(getattr(env, name))
+        except AttributeError as error:
+            if error.name != name:  # a fault of its own code
+                raise
+            raise ParameterError(
+                f"environment: {name_env(env)!r} has no {name}; set self.{name} to one of gymnasium.spaces in its "
+                "__init__"
+            ) from error
+    return found
 
 
 def find_limit(env: Any) -> int | None:
@@ -137,13 +151,10 @@ def _is_own(error: BaseException) -> bool:
     return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
-def is_unpacking(error: BaseException) -> bool:
-    """Return whether an error comes from unpacking what `step` returned, not from the step; costs steps nothing."""
-    return isinstance(error, TypeError | ValueError) and "unpack" in str(error) and _is_own(error)
-
-
-def not_five(error: BaseException) -> Misfit:
-    """Return the fault of a step that did not return five values."""
+def to_misfit(error: BaseException) -> BaseException:
+    """Return the `Misfit` of an error from unpacking what `step` returned; other errors as they are."""
+    if not isinstance(error, TypeError | ValueError) or "unpack" not in str(error) or not _is_own(error):
+        return error
     counted = re.search(r"got (\d+)", str(error))
     few = "no tuple" if isinstance(error, TypeError) else "more than five values"
     must = "step must return five values, observation, reward, terminated, truncated and a dict, not four as in old Gym"

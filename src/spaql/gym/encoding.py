@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as the flat boxes of partitions, and back.
+"""Gymnasium's spaces as the flat boxes of partitions, and back, and as JSON.
 
 Observations: a Box of any shape, Discrete, MultiDiscrete, MultiBinary, and Tuple and Dict of these become one row of
 numbers.  Integers, those of a Box too, keep their order, each in the middle of an interval of width 1, so that n values
@@ -7,6 +7,9 @@ fill a side of length n.  Every number has a name: its index in the row for a pl
 
 Actions: Discrete, and MultiDiscrete and MultiBinary with few combinations, are numbered; more combinations, and a Box,
 become a box, in which an integer is the interval around it.
+
+Spaces as JSON, for agent files that are used without their environment (`docs/format.md`): arrays are flat, in C
+order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that a file cannot ask for large arrays.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
@@ -26,6 +30,9 @@ from spaql.problems.base import LARGEST_REWARD
 MOST_NUMBERED = 1024  # combinations of a MultiDiscrete action that are numbered one by one
 MOST_OBSERVED = 15  # numbers of an observation
 WIDEST = 1e6  # a wider range than this is none
+MOST_NUMBERS = 1024  # of a space in a file
+_DEEPEST = 16
+_TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) | {"bool"}
 _HALVES = 2.0**52  # floating-point numbers have halves up to here
 
 
@@ -50,46 +57,52 @@ def line(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _halves(low: Any, high: Any, what: str) -> tuple[Floats, Floats]:
-    """Return bounds of integers `[d]` with half a step on either side."""
-    lower, upper = (np.asarray(end, dtype=float).reshape(-1) for end in (low, high))
-    far = np.maximum(np.abs(lower), np.abs(upper)) >= _HALVES
-    if (far & (upper - lower < WIDEST)).any():
+def _leaves(space: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the simple spaces within a space, with the keys and indices that lead to them."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        steps = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for step, inner in steps:
+            yield from _leaves(inner, (*path, step))
+    else:
+        yield path, space
+
+
+def _counted(space: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the first of the integers at each place and how many there are, or None for other spaces."""
+    if isinstance(space, spaces.Discrete):
+        first, count = space.start, space.n
+    elif isinstance(space, spaces.MultiDiscrete):
+        first, count = space.start, space.nvec
+    elif isinstance(space, spaces.MultiBinary):
+        first, count = np.int64(0), np.int64(2)
+    else:
+        return None
+    return np.broadcast_to(first, space.shape).astype(np.int64), np.broadcast_to(count, space.shape).astype(np.int64)
+
+
+def _bounds(space: Any, what: str) -> tuple[Floats, Floats, bool]:
+    """Return the bounds of a simple space `[d]`, and whether it has integers, which get half a step on either side."""
+    counted = _counted(space)
+    ends = (space.low, space.high) if counted is None else (counted[0], counted[0] + (counted[1] - 1))
+    low, high = (np.asarray(end, dtype=float).reshape(-1) for end in ends)
+    if np.dtype(space.dtype).kind not in "biu":
+        return low, high, False
+    far = np.maximum(np.abs(low), np.abs(high)) >= _HALVES
+    if (far & (high - low < WIDEST)).any():
         raise ParameterError(
             f"{what}: integers beyond {_HALVES:.0f} cannot be distinguished as floats; wrap the environment so that "
             "they begin at 0"
         )
-    return lower - 0.5, upper + 0.5
+    return low - 0.5, high + 0.5, True
 
 
 @dataclass(frozen=True)
 class Part:
-    """One simple space within an observation: the places and bounds of its numbers in the row."""
+    """One simple space within an observation, and the places of its numbers in the row."""
 
     path: tuple[str | int, ...]  # keys and indices that lead to it
-    space: Any
-    first: int
-    low: Floats
-    high: Floats
-    whole: bool  # whether they are whole numbers
-
-    @property
-    def size(self) -> int:
-        """Number of its numbers."""
-        return int(self.low.size)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of its numbers."""
-        if not self.path:
-            return [str(i) for i in range(self.size)]
-        name = self.title
-        return [name] if self.size == 1 else [f"{name}[{i}]" for i in range(self.size)]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of its value."""
-        return tuple(self.space.shape)
+    shape: tuple[int, ...]
+    places: slice
 
     @property
     def title(self) -> str:
@@ -104,20 +117,7 @@ class Part:
 
     def filler(self, row: Floats) -> Callable[[Any], None]:
         """Return a function that writes its value into its places of a row `[d]`; called at every step."""
-        shape, size = self.shape, self.size
-        place = row[self.first : self.first + size].reshape(shape)
-        if len(shape) == 1 and size > 1:
-
-            def fill_line(value: Any) -> None:
-                try:
-                    if len(value) == size:  # or a single number would be written everywhere
-                        place[...] = value
-                        return
-                except (TypeError, ValueError):
-                    pass
-                raise self.misfit(value)
-
-            return fill_line
+        shape, place = self.shape, row[self.places].reshape(self.shape)
 
         def fill(value: Any) -> None:
             given = getattr(value, "shape", None)
@@ -145,43 +145,6 @@ class Part:
         return Misfit(f"showed {shown}{name}", f"observations must be numbers of shape {self.shape}{name}")
 
 
-def _parts(space: Any, path: tuple[str | int, ...], first: int) -> Iterator[Part]:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        steps = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        for step, inner in steps:
-            for part in _parts(inner, (*path, step), first):
-                yield part
-                first = part.first + part.size
-        return
-    ends = _whole_ends(space)
-    if ends is not None:
-        low, high = _halves(*ends, "observations")
-    elif isinstance(space, spaces.Box):
-        low, high = (np.asarray(end, dtype=float).reshape(-1) for end in (space.low, space.high))
-    else:
-        where = f" in its part {'.'.join(map(str, path))!r}" if path else ""
-        raise ParameterError(
-            f"observations: {type(space).__name__} spaces{where} are not supported; Box, Discrete, MultiDiscrete, "
-            "MultiBinary, Tuple and Dict are"
-        )
-    if low.size:
-        yield Part(path, space, first, low, high, ends is not None)
-
-
-def _whole_ends(space: Any) -> tuple[Any, Any] | None:
-    """Return the first and last integer of a space, or None for other spaces."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.start), int(space.start) + int(space.n) - 1
-    if isinstance(space, spaces.MultiDiscrete):
-        start = np.asarray(space.start, dtype=float)
-        return start, start + (np.asarray(space.nvec, dtype=float) - 1.0)
-    if isinstance(space, spaces.MultiBinary):
-        return np.zeros(space.shape), np.ones(space.shape)
-    if isinstance(space, spaces.Box) and np.dtype(space.dtype).kind in "biu":
-        return space.low, space.high
-    return None
-
-
 class Observations:
     """The rows of an observation space.
 
@@ -197,8 +160,23 @@ class Observations:
 
     def __init__(self, space: Any) -> None:
         self.space = space
-        self.parts = list(_parts(space, (), 0))
-        self.names = [name for part in self.parts for name in part.names]
+        self.parts: list[Part] = []
+        self.names: list[str] = []
+        ends: list[Floats] = []  # [3, size] of each part: low, high, whole
+        for path, inner in _leaves(space):
+            if not isinstance(inner, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+                where = f" in its part {'.'.join(map(str, path))!r}" if path else ""
+                raise ParameterError(
+                    f"observations: {type(inner).__name__} spaces{where} are not supported; Box, Discrete, "
+                    "MultiDiscrete, MultiBinary, Tuple and Dict are"
+                )
+            ends.append(np.array(np.broadcast_arrays(*_bounds(inner, "observations"))))
+            first, size = len(self.names), ends[-1].shape[1]
+            if size:
+                part = Part(path, tuple(inner.shape or ()), slice(first, first + size))
+                self.parts.append(part)
+                numbered = [part.title] if size == 1 else [f"{part.title}[{i}]" for i in range(size)]
+                self.names += numbered if path else [str(i) for i in range(size)]
         if not self.names:
             raise ParameterError(f"observations: {line(space)} has no numbers to see")
         if len(self.names) > MOST_OBSERVED:
@@ -206,25 +184,24 @@ class Observations:
                 f"observations: {len(self.names)} numbers are too many for a partition of their space, at most "
                 f"{MOST_OBSERVED}; wrap the environment so that it shows the few that matter (no images)"
             )
-        self.low = np.concatenate([part.low for part in self.parts])
-        self.high = np.concatenate([part.high for part in self.parts])
-        self.whole = np.concatenate([np.full(part.size, part.whole) for part in self.parts])
+        self.low, self.high, whole = np.concatenate(ends, axis=1)
+        self.whole: NDArray[np.bool_] = whole.astype(bool)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def called(self, at: int) -> str:
         """Return the name of a number for messages, or "number i of the observation" where it has none."""
-        path = next(part.path for part in reversed(self.parts) if part.first <= at)
+        path = next(part.path for part in self.parts if at < part.places.stop)
         if path and isinstance(path[0], str):
             return self.names[at]
         return f"{'part' if path else 'number'} {self.names[at]} of the observation"
 
     def writer(self, row: Floats) -> Callable[[Any], None]:
         """Return a function that writes an observation into a row `[d]`; called at every step, may raise `Misfit`."""
-        if len(self.parts) == 1 and not self.parts[0].path:
-            return self.parts[0].filler(row)
         fillers = [(part, part.filler(row)) for part in self.parts]
+        if not self.parts[0].path:
+            return fillers[0][1]
 
         def write_parts(observation: Any) -> None:
             for part, fill in fillers:
@@ -241,7 +218,7 @@ class Observations:
         """Return an observation with the numbers of a row `[d]`, for `rows`; parts of a Tuple have indices as keys."""
         nested: dict[str | int, Any] = {}
         for part in self.parts:
-            value = row[part.first : part.first + part.size].reshape(part.shape)
+            value = row[part.places].reshape(part.shape)
             if not part.path:
                 return value
             at = nested
@@ -261,17 +238,13 @@ class Observations:
                 raise ParameterError(
                     f"observation: expected a member of {line(self.space)}, got {line(observation)}"
                 ) from error
-            shape = part.shape
-            if values.shape == shape:
-                sizes.add(None)
-            elif values.shape[1:] == shape and values.ndim == len(shape) + 1:
-                sizes.add(len(values))
-            else:
+            if part.shape not in (values.shape, values.shape[1:]):
                 name = f" for {part.title!r}" if part.path else ""
                 raise ParameterError(
-                    f"observation: expected shape {shape}{name}, or (n, ...) for many, got {values.shape}"
+                    f"observation: expected shape {part.shape}{name}, or (n, ...) for many, got {values.shape}"
                 )
-            columns.append(values.reshape(-1, part.size))
+            sizes.add(None if values.shape == part.shape else len(values))
+            columns.append(values.reshape(-1, part.places.stop - part.places.start))
         if len(sizes) > 1:
             raise ParameterError("observation: its parts are not equally many")
         rows = np.ascontiguousarray(np.concatenate(columns, axis=1))
@@ -295,66 +268,51 @@ class Moves:
     def __init__(self, space: Any) -> None:
         self.space = space
         self.actions: Actions
-        self._digits: Any = None  # [n] of a numbered combination: sizes of the places
+        self._table: Any = None  # [n, ...] discrete actions, by their number
         self._whole = False
-        self._least = self._most = np.zeros(0)  # of the whole numbers, as floats
-        self._start: Any = 0
-        if isinstance(space, spaces.Discrete):
-            self._start = int(space.start)
-            self.actions = Discrete(int(space.n)) if int(space.n) <= MOST_NUMBERED else self._ranged()
-        elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-            if isinstance(space, spaces.MultiBinary):
-                sizes, self._start = np.full(space.shape, 2), np.zeros(space.shape, int)
-            else:
-                sizes, self._start = np.asarray(space.nvec), np.asarray(space.start)
-            if math.prod(int(n) for n in sizes.reshape(-1)) <= MOST_NUMBERED:
-                self._digits = sizes.reshape(-1)
-                self.actions = Discrete(int(np.prod(sizes)))
-            else:
-                self.actions = self._ranged()
-        elif isinstance(space, spaces.Box):
-            low, high = (np.asarray(end, dtype=float).reshape(-1) for end in (space.low, space.high))
-            if not (np.isfinite(low) & np.isfinite(high)).all():
-                raise ParameterError(
-                    f"actions: {line(space)} has no bounds on some side; wrap the environment so that its actions "
-                    "have (gymnasium.wrappers.RescaleAction or ClipAction)"
-                )
-            self.actions = self._ranged() if _whole_ends(space) is not None else Box(low, high, "actions")
-        else:
+        counted = _counted(space)
+        if counted is None and not isinstance(space, spaces.Box):
             raise ParameterError(
                 f"actions: {type(space).__name__} spaces are not supported; Box, Discrete, MultiDiscrete and "
                 "MultiBinary are"
             )
-
-    def _ranged(self) -> Box:
-        """Return a box for integers."""
-        self._whole = True
-        first, last = _whole_ends(self.space) or (0, 0)
-        box = Box(*_halves(first, last, "actions"), "actions")
-        low, high = np.ceil(box.low), np.floor(box.high - 1e-9)
-        if np.dtype(self.space.dtype).kind in "iu":  # the largest may round to more than its type can hold
-            most = float(np.iinfo(self.space.dtype).max)
-            high = np.where((high >= most) & (most >= _HALVES), np.nextafter(most, 0.0), high)
+        if counted is not None and math.prod(counted[1].reshape(-1).tolist()) <= MOST_NUMBERED:
+            first, sizes = counted
+            self.actions = Discrete(int(sizes.prod()))
+            places = np.unravel_index(np.arange(self.actions.count), sizes.reshape(-1))
+            self._table = (np.stack(places, axis=-1).reshape(-1, *space.shape) + first).astype(space.dtype)
+            return
+        low, high, self._whole = _bounds(space, "actions")
+        if not (np.isfinite(low) & np.isfinite(high)).all():
+            raise ParameterError(
+                f"actions: {line(space)} has no bounds on some side; wrap the environment so that its actions "
+                "have (gymnasium.wrappers.RescaleAction or ClipAction)"
+            )
+        self.actions = Box(low, high, "actions")
         self._least, self._most = low, high
-        return box
+        if self._whole:  # the least and the largest integer, as floats
+            self._least, self._most = np.ceil(low), np.floor(high - 1e-9)
+            if np.dtype(space.dtype).kind in "iu":  # the largest may round to more than its type can hold
+                most = float(np.iinfo(space.dtype).max)
+                past = (self._most >= most) & (most >= _HALVES)
+                self._most = np.where(past, np.nextafter(most, 0.0), self._most)
 
     def reader(self, action: Floats) -> Callable[[int], Any]:
         """Return a function that returns an action as the environment takes it; called at every step.
 
         Its argument is the number of a discrete action; others are in `action` [actions], within their bounds.
         """
-        if isinstance(self.actions, Discrete):
-            if self._digits is not None:
-                table = list(self.many(np.arange(self.actions.count, dtype=float)[:, None]))
-                return lambda number: table[number].copy()
-            start = self._start
-            return lambda number: number + start
-        if isinstance(self.space, spaces.Box) and not self._whole:
-            kind, shape = self.space.dtype.type, self.space.shape
-            if shape == action.shape:
-                return lambda number: action.astype(kind)
-            return lambda number: action.astype(kind).reshape(shape)
-        return lambda number: self.one(action[None])
+        if isinstance(self.space, spaces.Discrete) and self._table is not None:
+            actions: list[int] = self._table.tolist()
+            return actions.__getitem__
+        if self._table is not None:
+            return lambda number: self._table[number].copy()
+        if self._whole:
+            return lambda number: self.one(action[None])
+        kind, shape = self.space.dtype.type, self.space.shape
+        if shape == action.shape:
+            return lambda number: action.astype(kind)
+        return lambda number: action.astype(kind).reshape(shape)
 
     def one(self, actions: Floats) -> Any:
         """Return the first of the actions `[n, actions]`; of a Box it is an array even without dimensions."""
@@ -363,14 +321,69 @@ class Moves:
 
     def many(self, actions: Floats) -> Any:
         """Return actions `[n, actions]` as the environment takes them, stacked along a first axis."""
-        if isinstance(self.actions, Discrete):
-            numbers = actions[:, 0].astype(np.int64)
-            if self._digits is None:
-                return numbers + self._start
-            places = np.stack(np.unravel_index(numbers, self._digits), axis=-1)
-            return (places.reshape(-1, *self.space.shape) + self._start).astype(self.space.dtype)
+        if self._table is not None:
+            return self._table[actions[:, 0].astype(np.int64)]
         if self._whole:
-            whole = np.clip(np.floor(actions + 0.5), self._least, self._most)
-            return whole.reshape(-1, *self.space.shape).astype(self.space.dtype)
-        shaped = np.minimum(actions, self.actions.high).reshape(-1, *self.space.shape)
-        return shaped.astype(self.space.dtype)
+            actions = np.floor(actions + 0.5)
+        actions = np.clip(actions, self._least, self._most)
+        return actions.reshape(-1, *self.space.shape).astype(self.space.dtype)
+
+
+def bounds_to_json(space: Actions) -> dict[str, Any]:
+    """Return a space of a partition for JSON."""
+    if isinstance(space, Discrete):
+        return {"count": space.count}
+    return {"low": space.low.tolist(), "high": space.high.tolist()}
+
+
+def space_to_json(space: Any) -> dict[str, Any]:
+    """Return a space of Gymnasium for JSON; a TypeError where it is of another kind."""
+    if isinstance(space, spaces.Dict):
+        return {"kind": "Dict", "spaces": [[str(name), space_to_json(part)] for name, part in space.spaces.items()]}
+    if isinstance(space, spaces.Tuple):
+        return {"kind": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        start = np.broadcast_to(space.start, space.shape)
+        numbers = {"nvec": space.nvec.reshape(-1).tolist(), "start": start.reshape(-1).tolist()}
+        return {"kind": "MultiDiscrete", "dtype": str(space.dtype), "shape": list(space.shape), **numbers}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "MultiBinary", "shape": list(space.shape)}
+    if isinstance(space, spaces.Box):
+        low, high = (
+            [end if math.isfinite(end) else str(end) for end in ends.reshape(-1).tolist()]
+            for ends in (space.low, space.high)
+        )
+        return {"kind": "Box", "dtype": str(space.dtype), "shape": list(space.shape), "low": low, "high": high}
+    raise TypeError(f"a space of the kind {type(space).__name__}")
+
+
+def space_from_json(data: Any, depth: int = 0) -> Any:
+    """Return the space that `space_to_json` described; an exception, such as a ValueError, where it is invalid."""
+    if depth > _DEEPEST:
+        raise ValueError("spaces within spaces without end")
+    kind = data["kind"]
+    space: Any = None
+    if kind == "Dict":
+        space = spaces.Dict([(str(name), space_from_json(part, depth + 1)) for name, part in data["spaces"]])
+    elif kind == "Tuple":
+        space = spaces.Tuple([space_from_json(part, depth + 1) for part in data["spaces"]])
+    elif kind == "Discrete":
+        space = spaces.Discrete(data["n"], start=data["start"])
+    elif kind in ("MultiBinary", "MultiDiscrete", "Box"):
+        shape = tuple(data["shape"])
+        if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or data.get("dtype", "int8") not in _TYPES:
+            raise ValueError(f"a space of shape {shape!r:.80} and type {data.get('dtype')!r:.80}")
+        if kind == "MultiBinary":
+            space = spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
+        else:
+            names = ("nvec", "start") if kind == "MultiDiscrete" else ("low", "high")
+            first, second = (np.array(data[name]).astype(data["dtype"]).reshape(shape) for name in names)
+            if kind == "MultiDiscrete":
+                space = spaces.MultiDiscrete(first, dtype=data["dtype"], start=second)
+            else:
+                space = spaces.Box(first, second, shape, data["dtype"])
+    if space is None or space_to_json(space) != data:  # such as one whose numbers its type cannot hold
+        raise ValueError(f"a space of the kind {kind!r:.80}")
+    return space

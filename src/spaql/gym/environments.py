@@ -18,14 +18,11 @@ import numpy as np
 from gymnasium import spaces
 
 from spaql.errors import ParameterError
+from spaql.gym.calls import find_problem
 from spaql.gym.problem import GymnasiumProblem
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.ambulance import __doc__ as _about_ambulance
-from spaql.problems.ambulance import ambulance
 from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Playable, Problem
-from spaql.problems.oil import __doc__ as _about_oil
-from spaql.problems.oil import oil
 from spaql.validation import check_whole
 
 _SEEDS = 2**63  # seeds to draw from where the user gives none
@@ -37,22 +34,26 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     Parameters
     ----------
     problem
-        Its states become a `Box` of float64, its actions a `Box` of float64 or `Discrete`.
+        A problem, or the name of a built-in one; its states become a `Box` of float64, its actions one or `Discrete`.
     purpose
         Which of a seed's streams to draw from: that of training unless given.
+    **arguments
+        Of the built-in problem; see `spaql.problems`.
 
     Examples
     --------
     >>> import spaql
-    >>> from spaql.gym.environments import ProblemEnvironment
-    >>> environment = ProblemEnvironment(spaql.problems.oil(survey="quadratic", sharpness=1))
+    >>> environment = spaql.ProblemEnvironment("oil", survey="quadratic", sharpness=1)
     >>> observation, _ = environment.reset(seed=0)
     >>> observation, reward, terminated, truncated, _ = environment.step([0.5])
     >>> round(reward, 3), terminated, truncated
     (0.436, False, False)
     """
 
-    def __init__(self, problem: Problem, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT) -> None:
+    def __init__(
+        self, problem: Problem | str, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT, **arguments: Any
+    ) -> None:
+        problem, _, _ = find_problem(problem, arguments)
         if not isinstance(problem, Problem):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem
@@ -69,15 +70,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode; see the module's docstring for seeds.  There are no options.
-
-        Returns
-        -------
-        observation
-            `[states]`, float64.
-        info
-            Empty.
-        """
+        """Begin an episode and return its first observation; see the module's docstring for seeds, no options."""
         if seed is not None:
             seed = check_whole(seed, "seed", 0)
         super().reset(seed=seed)
@@ -86,11 +79,8 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         elif self._random is None:
             self._random = stream(int(self.np_random.integers(_SEEDS)), self._purpose)
         self._state, self._elapsed = None, 0
-        state = self._blank()
-        try:
-            self.problem.reset(self._parameters, self._random, state)
-        except Exception as error:
-            self._refuse(0, error)
+        state = np.full(self.problem.hidden or 0, np.nan)  # so that a number that the problem does not set is noticed
+        self._call(self.problem.reset, self._parameters, self._random, state)
         return self._arrive(state), {}
 
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -101,17 +91,6 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         action
             `[actions]` in the problem's units, or the number of a finite action.
 
-        Returns
-        -------
-        observation
-            `[states]`, float64.
-        reward
-            Of this step.
-        terminated, truncated
-            Whether the problem ended the episode; whether the horizon did (both may be true).
-        info
-            Empty.
-
         Raises
         ------
         ParameterError
@@ -121,14 +100,11 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         """
         if self._state is None:
             raise ParameterError("step: no episode is under way; call reset() first")
-        numbers, state, before = self._check_action(action), self._blank(), self._state
+        numbers, state, before = self._check_action(action), np.full_like(self._state, np.nan), self._state
         self._state = None
         self._elapsed += 1
-        try:
-            reward, ended = self.problem.step(before, numbers, self._parameters, self._random, state)
-            reward, terminated = float(reward), bool(ended)
-        except Exception as error:
-            self._refuse(0, error)
+        reward, ended = self._call(self.problem.step, before, numbers, self._parameters, self._random, state)
+        reward, terminated = float(reward), bool(ended)
         if not abs(reward) <= LARGEST_REWARD:
             self._refuse(RAN | BAD_REWARD)
         observation = self._arrive(state, terminated)
@@ -137,14 +113,12 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
             self._state = None
         return observation, reward, terminated, truncated, {}
 
-    def _blank(self) -> Floats:
-        """Return memory for a state, filled so that a value that the problem does not set is noticed."""
-        return np.full(self.problem.hidden or 0, np.nan)
-
     def _arrive(self, state: Floats, ended: bool = False) -> Floats:
         """Store a new state and return its observation, `[states]`; a last state may lie outside the space."""
-        low, high = self.problem.states.low, self.problem.states.high
-        seen = self._observe(state)
+        low, high, seen = self.problem.states.low, self.problem.states.high, state
+        if self.problem.observe is not None:
+            seen = np.full_like(low, np.nan)
+            self._call(self.problem.observe, state, self._parameters, seen)
         observation = np.minimum(np.maximum(seen, low), high)
         if np.isnan(seen).any():
             self._refuse(RAN | BAD_STATE | NO_STATE)
@@ -154,16 +128,12 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self._state = state
         return observation
 
-    def _observe(self, state: Floats) -> Floats:
-        """Return what the problem shows of a state, `[states]`."""
-        if self.problem.observe is None:
-            return state
-        seen = np.full(self.problem.states.dimensions, np.nan)
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        """Call a function of the problem; its exceptions are the problem's faults."""
         try:
-            self.problem.observe(state, self._parameters, seen)
+            return function(*arguments)
         except Exception as error:
             self._refuse(0, error)
-        return seen
 
     def _refuse(self, status: int, cause: Exception | None = None) -> None:
         """Raise the `ProblemError` for what a move reported."""
@@ -192,55 +162,26 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         return played
 
 
-class Playground(gymnasium.Wrapper[Any, Any, Any, Any]):
+class Playground(gymnasium.wrappers.TimeLimit):
     """An environment whose episodes end at a horizon, and whose first one begins with a seed."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], horizon: int, seed: int | None) -> None:
-        super().__init__(env)
-        self._horizon, self._seed, self._elapsed = horizon, seed, 0
+        super().__init__(env, horizon)
+        self._seed = seed
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; the first one with the seed of the playground unless another is given."""
-        seed, self._seed, self._elapsed = self._seed if seed is None else seed, None, 0
+        seed, self._seed = self._seed if seed is None else seed, None
         return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Play one action."""
-        observation, reward, terminated, truncated, info = super().step(action)
-        self._elapsed += 1
-        return observation, reward, terminated, truncated or self._elapsed >= self._horizon, info
 
 
 def open_environment(problem: Playable, seed: int, purpose: Purpose) -> gymnasium.Env[Any, Any]:
     """Return a problem as an environment to be played in Python, seeded, with episodes of at most its horizon.
 
-    Parameters
-    ----------
-    problem
-        A compiled problem, or a Gymnasium environment as one, which is played itself.
-    seed, purpose
-        Of a compiled problem's random stream; a Gymnasium environment has its own seeds.
+    `seed` and `purpose` are of a compiled problem's random stream; a Gymnasium environment has its own seeds.
     """
     if isinstance(problem, Problem):
         return Playground(ProblemEnvironment(problem, purpose=purpose), problem.horizon, seed)
     if not isinstance(problem, GymnasiumProblem):
         raise ParameterError(f"problem: {problem.name!r} cannot be played step by step")
     return Playground(problem.env, problem.horizon, problem.take_seed())
-
-
-class OilEnvironment(ProblemEnvironment):
-    """Oil discovery as `spaql/Oil-v0`; the arguments are those of `spaql.problems.oil`."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(oil(**arguments))
-
-
-class AmbulanceEnvironment(ProblemEnvironment):
-    """Ambulance relocation as `spaql/Ambulance-v0`; the arguments are those of `spaql.problems.ambulance`."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(ambulance(**arguments))
-
-
-OilEnvironment.__doc__ = f"{OilEnvironment.__doc__}\n\n{_about_oil}"
-AmbulanceEnvironment.__doc__ = f"{AmbulanceEnvironment.__doc__}\n\n{_about_ambulance}"

@@ -1,17 +1,14 @@
 """A Gymnasium environment as a problem that every agent can learn on.
 
-The agents' kernels move an environment through two functions at an address (`spaql.problems.base`).  Here these are
-compiled too, and call back into Python once per step, where `env.step` is played.  The rest, from the action's units to
-the place of the observation in the unit cube, is compiled.
+The agents' kernels move an environment through two compiled functions (`spaql.problems.base`); here these call back
+into Python once per step, where `env.step` is played.  After `terminated` nothing follows; after `truncated`, or
+`horizon` steps, the episode is over and the value of the last state still counts.
 
 *Ranges.*  A partition needs a box.  Where the observation space has bounds they are taken as they are; where it has
 none, or absurdly wide ones, the range is learned from a warm-up of random actions, once, and then stays: from the 1st
 to the 99th percentile, and half as much again on both sides.  Whole numbers have half a step more on either side, so
 that each is in the middle of its own part.  `bounds` gives ranges instead, `periodic` names numbers that wrap around,
 such as angles.  Observations outside are moved to the border, and counted.
-
-*Ends.*  After `terminated` nothing follows; after `truncated`, or `horizon` steps, the episode is over and the value of
-the last state still counts.
 
 *Faults.*  An exception of the environment reaches the caller as it is; a number that is not finite, another shape than
 the space's, or other values than `reset` and `step` must return, is an `EnvironmentFault` that names the step.  Ctrl-C
@@ -28,44 +25,25 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from spaql.errors import EnvironmentFault, ParameterError
+from spaql.gym import calls
 from spaql.gym.callback import bridge
-from spaql.gym.calls import (
-    draw_seed,
-    find_environment,
-    find_generator,
-    find_limit,
-    get_space,
-    is_unpacking,
-    name_env,
-    not_five,
-    seed_of_state,
-    start_episode,
-)
-from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, one_number
+from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, bounds_to_json, one_number
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.partition.spaces import Actions, Box, Discrete, Floats
-from spaql.problems.base import (
-    BAD_REWARD,
-    BAD_STATE,
-    LARGEST_REWARD,
-    LONGEST,
-    RAN,
-    SOME_CUT,
-    SOME_ENDED,
-    Frame,
-    Playable,
-    World,
-    make_frame,
-)
+from spaql.partition.spaces import Box, Discrete, Floats
+from spaql.problems import base
+from spaql.problems.base import Playable, World
 from spaql.validation import check_number, check_whole, restore_generator
 
+#: options of Gymnasium environments that agents pass on
+OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
 WARM_UP = 1000
 _UNLIMITED = 1000  # steps of an episode where the environment names no limit
 
@@ -115,11 +93,14 @@ class GymnasiumProblem(Playable):
     _taken = False  # whether an agent has it
     _warned = False  # that there is no other environment to evaluate on
     _ours = False  # whether the environment was made here, for this problem alone
-    _env: Any = None  # None until it is needed, for a problem that was remembered
     _world: World | None = None  # None until it is played
     _make: Callable[[], Any] | None = None  # how to make the environment, where that is known
     _left_off: Mapping[str, Any] | None = None  # state of the environment's generator, for the next reset
+    _error: BaseException | None = None  # that the environment raised
+    _began = False  # whether that was in a reset
+    _stop = False  # whether Ctrl-C was pressed
     module = ""  # that registers its id
+    recipe: dict[str, Any] | None = None  # how a file makes the environment, once that was found out
     unlimited = False
 
     def __init__(
@@ -133,65 +114,36 @@ class GymnasiumProblem(Playable):
         seed: int = 0,
         make: Callable[[], Any] | None = None,
     ) -> None:
-        self._env, opened, self.module = find_environment(environment)
+        self._env, opened, self.module = calls.find_environment(environment)
         self._make = make or opened
-        limit = find_limit(self.env)
+        seen, played = calls.get_spaces(self._env)
+        self.observations, self.moves = Observations(seen), Moves(played)
+        self.names, self.actions = self.observations.names, self.moves.actions
+        self.name = calls.name_env(self._env)
+        limit = calls.find_limit(self._env)
         self.unlimited = horizon is None and limit is None
         if horizon is None:
             horizon = _UNLIMITED if limit is None else limit
-        spaces = get_space(self.env, "observation_space"), get_space(self.env, "action_space")
-        self._describe(name_env(self.env), *spaces, horizon, seed)
+        self.horizon = check_whole(horizon, "horizon", 1, base.LONGEST)
+        self.arguments = {"environment": self.name, "horizon": self.horizon}
+        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         self._set_ranges(bounds, periodic, warm_up)
 
-    @classmethod
-    def unopened(
-        cls,
-        name: str,
-        observation_space: Any,
-        action_space: Any,
-        *,
-        bounds: Mapping[Any, Any],
-        periodic: Sequence[Any],
-        horizon: int,
-        seed: int,
-        make: Callable[[], Any],
-    ) -> GymnasiumProblem:
-        """Return a problem without its environment, which `make` makes when it is first played."""
-        problem = cls.__new__(cls)
-        problem._make = make
-        problem._describe(name, observation_space, action_space, horizon, seed)
-        problem._set_ranges(bounds, periodic, None)
-        return problem
-
-    def _describe(self, name: str, observation_space: Any, action_space: Any, horizon: Any, seed: Any) -> None:
-        self.name = name
-        self.observations, self.moves = Observations(observation_space), Moves(action_space)
-        self.names, self.actions = self.observations.names, self.moves.actions
-        self.horizon = check_whole(horizon, "horizon", 1, LONGEST)
-        self.rewards = self.model = None
-        self.arguments = {"environment": name, "horizon": self.horizon}
-        self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self.warm_up_steps = 0
-
-    def _set_ranges(self, bounds: Mapping[Any, Any] | None, periodic: Any, warm_up: int | None) -> None:
+    def _set_ranges(self, bounds: Mapping[Any, Any] | None, periodic: Any, warm_up: int) -> None:
         several = isinstance(periodic, Iterable) and not isinstance(periodic, str)
         self.periodic = [self._place(name, "periodic") for name in (periodic if several else [periodic])]
         low, high, known = self._declare_ranges(bounds)
         if not known.all():
-            if warm_up is None:
-                raise ParameterError("bounds: some are missing")
-            low, high = self._learn_ranges(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
+            self._learn_ranges(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
         self.states = Box(low, high, "bounds")
         self._build()
 
     @property
     def env(self) -> Any:
         """The environment, made now where it was only described."""
-        if self._env is None and self._make is not None:
+        if isinstance(self._env, calls.Described) and self._make is not None:
             made = self._make()
-            names = Observations(get_space(made, "observation_space")).names
-            actions = Moves(get_space(made, "action_space")).actions
-            if names != self.names or not _same_actions(actions, self.actions):
+            if compare_spaces(self.names, bounds_to_json(self.actions), made):
                 raise ParameterError(
                     f"environment: {self.name!r} has other observations or actions now than when the agent learned; "
                     "give the one it learned on: load(path, env=...)"
@@ -205,8 +157,6 @@ class GymnasiumProblem(Playable):
         if self._world is None:
             self._world = self._connected()
         return self._world
-
-    # Ranges ----------------------------------------------------------------------------------------------------
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
@@ -226,8 +176,12 @@ class GymnasiumProblem(Playable):
         if bounds is not None and not isinstance(bounds, Mapping):
             raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
         for name, ends in (bounds or {}).items():
-            at = self._place(name, "bounds")
-            given = Box(*_two(ends, name), f"bounds of {name!r}")
+            at, what = self._place(name, "bounds"), f"bounds of {name!r}"
+            try:
+                first, last = ends
+            except (TypeError, ValueError) as error:
+                raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
+            given = Box(check_number(first, what), check_number(last, what), what)
             low[at], high[at], known[at] = given.low[0], given.high[0], True
         for at in self.periodic:
             if not known[at]:
@@ -241,40 +195,36 @@ class GymnasiumProblem(Playable):
             low[same], high[same] = low[same] - margin, high[same] + margin
         return low, high, known
 
-    def _learn_ranges(self, low: Floats, high: Floats, known: Any, steps: int) -> tuple[Floats, Floats]:
-        """Return ranges with the unknown ones taken from a warm-up of random actions."""
+    def _learn_ranges(self, low: Floats, high: Floats, known: Any, steps: int) -> None:
+        """Set the unknown ranges from a warm-up of random actions."""
         random = generator(self.seed, Purpose.WARM_UP)
         row = np.empty(len(self.observations))
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
-        self.env.action_space.seed(draw_seed(random))
+        self.env.action_space.seed(calls.draw_seed(random))
         played = elapsed = 0
 
-        def see() -> None:
+        def see(at: int) -> None:
             write(observation)
             if not all(map(math.isfinite, row.tolist())):
                 self._refuse(row, f"in step {played} of the warm-up")
+            rows[at] = row
 
         try:
-            observation = start_episode(self.env.reset, draw_seed(random))
-            for step in range(steps + 1):
-                see()
-                rows[step] = row
-                if step == steps:
-                    break
-                outcome = self.env.step(self.env.action_space.sample())
+            observation = calls.start_episode(self.env.reset, calls.draw_seed(random))
+            for step in range(steps):
+                see(step)
                 played, elapsed = step + 1, elapsed + 1
-                try:
-                    observation, _, terminated, truncated, _ = outcome
-                except (TypeError, ValueError) as error:
-                    raise not_five(error) from error
+                observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
                 if terminated or truncated or elapsed >= self.horizon:
-                    see()
-                    rows[step] = row  # the last observation counts, not the first
-                    observation = start_episode(self.env.reset, None)
-                    elapsed = 0
-        except Misfit as misfit:
-            raise self._fault(misfit, f"in step {played} of the warm-up") from misfit
+                    see(step)  # the last observation counts, not the one before
+                    observation, elapsed = calls.start_episode(self.env.reset, None), 0
+            see(steps)
+        except Exception as error:  # whatever the environment raises
+            misfit = calls.to_misfit(error)
+            if isinstance(misfit, Misfit):
+                raise self._fault(misfit, f"in step {played} of the warm-up") from error
+            raise
         self.warm_up_steps = steps
         for at in np.flatnonzero(~known):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
@@ -286,35 +236,28 @@ class GymnasiumProblem(Playable):
                 if max(low[at], first) < min(high[at], last):  # else what is shown is not within the space's bounds
                     first, last = max(low[at], first), min(high[at], last)
                 low[at], high[at] = first, last
-        return low, high
 
     @property
     def clipped(self) -> NDArray[np.int64]:
         """Count of observations outside its range for each number, `[states]`."""
         return self._tally[:-1].copy()
 
-    # Playing ---------------------------------------------------------------------------------------------------
-
     def _build(self) -> None:
         """Allocate buffers and seeds; the compiled functions are made when the environment is first played."""
         states, actions = self.states.dimensions, self.actions.dimensions
-        self._world = None
+        self._world = self._error = self._left_off = None
+        self._stop = False
         self._action, self._seen, self._reward = np.zeros(actions), np.zeros(states), np.zeros(1)
         self._tally = np.zeros(states + 1, np.int64)  # clipped numbers; steps of the episode
-        self._error: BaseException | None = None
-        self._began = False  # whether that was in a reset
-        self._stop = False
         self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
-        self._next_seed: int | None = draw_seed(self._seeds)
-        self._left_off = None
+        self._next_seed: int | None = calls.draw_seed(self._seeds)
 
     def _connected(self) -> World:
         """Make the callback into Python, and the compiled functions around it."""
         states, actions = self.states.dimensions, self.actions.dimensions
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
-        finite = isinstance(self.actions, Discrete)
         rounds = tuple(d in self.periodic for d in range(states))
-        self._moves = bridge(states, actions, finite, rounds)
+        self._moves = bridge(states, actions, isinstance(self.actions, Discrete), rounds)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
         ends = [self.states.low, self.states.high - self.states.low]
@@ -322,42 +265,44 @@ class GymnasiumProblem(Playable):
             ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
         constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
         advance, begin = (getattr(move, "address", move) for move in self._moves)
-        return World(advance, begin, constants, 1)
+        return World(advance, begin, constants, self.max_copies)
 
     def _move(self) -> Callable[[int], int]:
         """Return the function that compiled code calls for a step or a reset, and that returns a status."""
         read, write = self.moves.reader(self._action), self.observations.writer(self._seen)
         reward: Any = self._reward.data  # quicker to write to
         play, restart, inside = self.env.step, self.env.reset, self.env.unwrapped
+        ran, ended, cut = base.RAN, base.RAN | base.SOME_ENDED, base.RAN | base.SOME_CUT
         numbers = frozenset((float, int, bool, np.float64, np.float32, np.int64, np.bool_))  # as most rewards are
 
         def move(what: int) -> int:
             try:
                 if what >= 0:
-                    observation, gained, terminated, truncated, _ = play(read(what))  # see `is_unpacking`
+                    observation, gained, terminated, truncated, _ = play(read(what))  # see `to_misfit`
                     try:
                         reward[0] = gained if gained.__class__ in numbers else one_number(gained)
                     except ValueError:  # of a whole number without end
                         one_number(gained)
                     write(observation)
                     if terminated:
-                        return RAN | SOME_ENDED
+                        return ended
                     if self._stop and not truncated and self._tally[-1] + 1 < self.horizon:  # else it is finished
                         raise KeyboardInterrupt
-                    return RAN | SOME_CUT if truncated else RAN
+                    return cut if truncated else ran
                 if self._stop:
                     raise KeyboardInterrupt
                 seed, self._next_seed = self._next_seed, None
                 if self._left_off is not None:
                     state, self._left_off = self._left_off, None
-                    start_episode(restart, seed_of_state(state))  # for what draws from generators of its own
+                    # The seed is for what draws from generators of its own.
+                    calls.start_episode(restart, calls.seed_of_state(state))
                     inside.np_random.bit_generator.state = state
-                elif seed is None and find_generator(inside) is None:  # it goes on with what a file cannot hold
-                    seed = draw_seed(self._seeds)
-                write(start_episode(restart, seed))
-                return RAN
+                elif seed is None and calls.find_generator(inside) is None:  # it goes on with what a file cannot hold
+                    seed = calls.draw_seed(self._seeds)
+                write(calls.start_episode(restart, seed))
+                return ran
             except BaseException as error:  # all of them: none may cross compiled code
-                self._error = not_five(error) if is_unpacking(error) else error
+                self._error = calls.to_misfit(error)
                 self._began = what < 0
                 return 0
 
@@ -367,11 +312,8 @@ class GymnasiumProblem(Playable):
     def defer_interrupts(self) -> Iterator[None]:
         """Defer Ctrl-C until the current step is done."""
         self._stop = False
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
         before = signal.getsignal(signal.SIGINT)
-        if before is not signal.default_int_handler:
+        if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
             yield
             return
 
@@ -389,7 +331,7 @@ class GymnasiumProblem(Playable):
     def check(self, status: int, where: str) -> None:
         """Raise what the environment raised, or an `EnvironmentFault` for values that are not finite."""
         error, self._error = self._error, None
-        if error is None and (self._stop or not status & RAN):
+        if error is None and (self._stop or not status & base.RAN):
             # Heard after the last step; or raised by the handler of a signal between two lines of the callback.
             error = KeyboardInterrupt()
         self._stop = False
@@ -399,12 +341,10 @@ class GymnasiumProblem(Playable):
         if error is not None:
             raise error
         where = f"in step {self._tally[-1]} of an episode, {where}"
-        if status & BAD_REWARD:
-            raise EnvironmentFault(
-                f"environment {self.name!r} gave the reward {self._reward[0]} {where}; rewards must be finite numbers "
-                f"of at most {LARGEST_REWARD:g}: mend its step function"
-            )
-        if status & BAD_STATE:
+        if status & base.BAD_REWARD:
+            must = f"rewards must be finite numbers of at most {base.LARGEST_REWARD:g}"
+            raise self._fault(Misfit(f"gave the reward {self._reward[0]}", must), where)
+        if status & base.BAD_STATE:
             self._refuse(self._seen, where)
 
     def _fault(self, misfit: Misfit, where: str) -> EnvironmentFault:
@@ -413,16 +353,8 @@ class GymnasiumProblem(Playable):
 
     def _refuse(self, row: Floats, where: str) -> None:
         at = int(np.argmax(~np.isfinite(row)))
-        raise EnvironmentFault(
-            f"environment {self.name!r} showed {row[at]} as {self.observations.called(at)} {where}; observations must "
-            "be finite numbers: mend its step or reset function"
-        )
-
-    # The rest of a problem -------------------------------------------------------------------------------------
-
-    def frame(self, copies: int) -> Frame:
-        """Return memory for the returns of `copies` episodes, and for one environment."""
-        return make_frame(1, self.states.dimensions, self.actions.dimensions, width=1, episodes=copies)
+        did = f"showed {row[at]} as {self.observations.called(at)}"
+        raise self._fault(Misfit(did, "observations must be finite numbers"), where)
 
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Return observations as points of the unit cube; those outside their range are moved to the border."""
@@ -446,13 +378,19 @@ class GymnasiumProblem(Playable):
         """Return actions as the environment takes them."""
         return self.moves.one(actions) if single else self.moves.many(actions)
 
-    def for_evaluation(self, seed: int) -> GymnasiumProblem:
+    def _on(self, env: Any, seed: int) -> Self:
+        """Return the same ranges on another environment, with seeds from the beginning."""
+        other = copy.copy(self)
+        other._env, other.seed = env, seed
+        other._build()
+        return other
+
+    def for_evaluation(self, seed: int) -> Self:
         """Return the same ranges on another environment with a seed of its own; close it afterwards."""
-        fresh = copy.copy(self)
-        fresh._env, fresh._ours = self._twin()
-        fresh.seed = seed
-        fresh._build()
-        fresh._next_seed = draw_seed(generator(seed, Purpose.EVALUATION_ENVIRONMENT))
+        env, ours = self._twin()
+        fresh = self._on(env, seed)
+        fresh._ours = ours
+        fresh._next_seed = calls.draw_seed(generator(seed, Purpose.EVALUATION_ENVIRONMENT))
         return fresh
 
     def close(self) -> None:
@@ -461,42 +399,36 @@ class GymnasiumProblem(Playable):
         if self._ours and getattr(self.env, "render_mode", None) != "human":
             self.env.close()
 
-    def for_agent(self) -> GymnasiumProblem:
+    def for_agent(self) -> Self:
         """Return the problem for one agent; a second one gets another environment, and seeds from the beginning."""
-        if not self._taken:
-            self._taken = True
-            return self
-        other = copy.copy(self)
-        other._env, _ = self._twin()
-        other._build()
-        return other
+        if self._taken:
+            return self._on(self._twin()[0], self.seed)
+        self._taken = True
+        return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GymnasiumProblem:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy it with its environment, or with a new one where that cannot be copied; seeds go on."""
-        other = copy.copy(self)
-        memo[id(self)] = other
+        memo[id(self)] = other = self._on(self._env, self.seed)
         seeds, seed, left_off = copy.deepcopy(self._seeds, memo), self._next_seed, self._left_off
         try:
             other._env = copy.deepcopy(self._env, memo)
         except Exception:  # whatever an environment holds that cannot be copied
             other._env, _ = self._twin()
             if seed is None:  # it knows nothing of the random numbers so far
-                seed = draw_seed(seeds)
-        other._build()
+                seed = calls.draw_seed(seeds)
         other._seeds, other._next_seed, other._left_off = seeds, seed, left_off
         other._tally[:] = self._tally
         return other
 
     def with_env(self, env: Any) -> GymnasiumProblem:
         """Return the same ranges on another environment."""
-        opened, make, module = find_environment(env)
-        names = Observations(get_space(opened, "observation_space")).names
-        if names != self.names or not _same_actions(Moves(get_space(opened, "action_space")).actions, self.actions):
+        opened, make, module = calls.find_environment(env)
+        if compare_spaces(self.names, bounds_to_json(self.actions), opened):
+            name = calls.name_env(opened)
             raise ParameterError(
-                f"env: {name_env(opened)!r} has other observations or actions than {self.name!r}, on which was learned"
+                f"env: {name!r} has other observations or actions than {self.name!r}, on which was learned"
             )
-        ends = zip(self.states.low, self.states.high, strict=True)
-        ranges = {name: (low, high) for name, (low, high) in zip(self.names, ends, strict=True)}
+        ranges = dict(zip(self.names, zip(self.states.low, self.states.high, strict=True), strict=True))
         other = GymnasiumProblem(opened, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
         other._make, other._taken, other.module = make, True, module
         other.warm_up_steps = self.warm_up_steps
@@ -511,8 +443,8 @@ class GymnasiumProblem(Playable):
     def progress(self) -> dict[str, Any]:
         """Return the state of its random numbers for JSON: the stream of seeds, and Gymnasium's `np_random`."""
         state, seed = self._left_off, self._next_seed
-        if seed is None and state is None and self._env is not None:
-            random = find_generator(self._env.unwrapped)
+        if seed is None and state is None:
+            random = calls.find_generator(self._env.unwrapped)
             state = None if random is None else random.bit_generator.state
         return {"seed": self.seed, "seeds": self._seeds.bit_generator.state, "next": seed, "generator": state}
 
@@ -551,20 +483,71 @@ class GymnasiumProblem(Playable):
                 UserWarning,
                 stacklevel=4,  # who called `evaluate`
             )
-        self._next_seed = draw_seed(self._seeds)  # or learning would go on with the other's random numbers
+        self._next_seed = calls.draw_seed(self._seeds)  # or learning would go on with the other's random numbers
         return self.env, False
 
 
-def _same_actions(actions: Actions, others: Actions) -> bool:
-    """Whether both are the same set."""
-    if isinstance(actions, Discrete) or isinstance(others, Discrete):
-        return isinstance(actions, Discrete) and isinstance(others, Discrete) and actions.count == others.count
-    return np.array_equal(actions.low, others.low) and np.array_equal(actions.high, others.high)
+def compare_spaces(names: list[str], actions: Mapping[str, Any], env: Any) -> str:
+    """Return how an environment differs from what was learned on; an empty text where it does not."""
+
+    def word(actions: Mapping[str, Any]) -> str:
+        many = f"from {actions.get('low')} to {actions.get('high')}"
+        return f"{actions['count']} actions" if "count" in actions else f"actions {many}"
+
+    seen, played = calls.get_spaces(env)
+    shown, taken = Observations(seen).names, bounds_to_json(Moves(played).actions)
+    if shown != names:
+        return f"saw {', '.join(names)}, and this shows {', '.join(shown)}"
+    if taken != actions:
+        return f"played {word(actions)}, and {calls.name_env(env)!r} takes {word(taken)}"
+    return ""
 
 
-def _two(ends: Any, name: Any) -> tuple[float, float]:
-    try:
-        low, high = ends
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
-    return check_number(low, f"bounds of {name!r}"), check_number(high, f"bounds of {name!r}")
+def resolve_problem(
+    problem: Any, *, seed: int = 0, arguments: Mapping[str, Any] | None = None, **environment: Any
+) -> Playable:
+    """Return whatever a user may call a problem as one that agents can learn on.
+
+    Parameters
+    ----------
+    problem
+        The name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a module
+        registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
+        `gymnasium.Env`, or such a function itself.
+    seed
+        Of the environment's random numbers.
+    arguments
+        Keywords for the function or the environment that a name stands for.
+    **environment
+        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
+
+    Raises
+    ------
+    ParameterError
+        Where nothing has that name, or an option does not apply to it.
+    """
+    for name in environment:
+        if name not in OPTIONS:
+            raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(OPTIONS)}")
+    options = {name: value for name, value in environment.items() if value is not None}
+    made, make, module = calls.find_problem(problem, dict(arguments or {}))
+    if isinstance(made, Playable):
+        if options:
+            raise ParameterError(f"{next(iter(options))}: for Gymnasium environments only; {made.name!r} has its own")
+        return made
+    resolved = GymnasiumProblem(made, make=make, seed=seed, **options)
+    resolved.module = module
+    return resolved
+
+
+def find_function(problem: str, arguments: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return what makes the problem or environment of a name "module:function"; None for names of other kinds."""
+    function = calls.import_function(problem)
+    if function is None:
+        return None
+
+    def make() -> Any:
+        made = calls.call_maker(partial(function, **arguments))
+        return made.env if isinstance(made, GymnasiumProblem) else made
+
+    return make

@@ -13,21 +13,18 @@ from __future__ import annotations
 
 from gymnasium.envs import registration
 
-ENVIRONMENTS = {
-    "spaql/Oil-v0": "spaql.gym.environments:OilEnvironment",
-    "spaql/Ambulance-v0": "spaql.gym.environments:AmbulanceEnvironment",
-}
+ENVIRONMENTS = {"spaql/Oil-v0": "oil", "spaql/Ambulance-v0": "ambulance"}
 
 
 def register() -> None:
-    """Register `spaql/Oil-v0` and `spaql/Ambulance-v0`; called on import, a second call changes nothing.
+    """Register them; called on import, a second call changes nothing.
 
-    No `max_episode_steps`: the horizon is an argument and the environment truncates itself.  No order enforcing
-    either: the environment refuses a step before a reset in its own words.
+    They have no `max_episode_steps`, for the horizon is an argument, and refuse a step before a reset themselves.
     """
-    for name, home in ENVIRONMENTS.items():
+    home = "spaql.gym.environments:ProblemEnvironment"
+    for name, problem in ENVIRONMENTS.items():
         if name not in registration.registry:
-            registration.register(id=name, entry_point=home, order_enforce=False)
+            registration.register(name, home, order_enforce=False, kwargs={"problem": problem})
 
 
 register()

@@ -1,8 +1,8 @@
 """Compiled problems: what agents learn on at full speed.
 
 `base` has the contract (`Problem`) and the registry that `@built_in` fills; `oil` and `ambulance` are the paper's,
-`control` the five of classic control, `random_travel` draws problems that nobody tuned an agent on.  `model` and
-`optimum` compute exact optima, `labels` names observations and actions.  The package imports `spaql.partition` and leaf
+`control` the five of classic control, `random_travel` draws problems that nobody tuned an agent on.  `optimum`
+computes exact optima, `labels` names observations and actions.  The package imports `spaql.partition` and leaf
 modules only.  For a problem of your own: `from spaql.problems import Box, Discrete, Problem, normal`.
 """
 

@@ -22,21 +22,20 @@ median minimises E|X - a|.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.rng import gamma, uniform
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import RESET, STEP, Playable, Problem, built_in
-from spaql.problems.model import BetaArrivals
-from spaql.problems.model import ambulance as travel_model
+from spaql.problems.optimum import BetaArrivals, Travel
 from spaql.validation import check_number
 
 ARRIVALS = ("uniform", "beta")
 _MAX_DRAWS = 16
-_SMALLEST_SHAPE, _LARGEST_SHAPE = 0.01, 1e6  # beyond, gamma variates underflow or lose their digits
 
 
 @kernel(RESET)
@@ -82,6 +81,11 @@ def _beta_calls(state, action, parameters, random, next_state):
     return _reward(state[0], action[0], call, parameters[0]), False
 
 
+def travel_model(cost: float, start: float, arrivals: BetaArrivals) -> Travel:
+    """The model: the derivative of E|X - a|, 2 F(a) - 1, is between -1 and 1."""
+    return Travel(lambda a: 1.0 - (1.0 - cost) * arrivals.distance(a), 1.0 - cost, cost, -math.inf, start, arrivals)
+
+
 @built_in("ambulance", iterations=2000)
 def ambulance(
     *,
@@ -116,18 +120,18 @@ def ambulance(
         first, second = (5.0, 2.0) if shape is None else shape
     except (TypeError, ValueError) as error:
         raise ParameterError(f"shape: expected two numbers, got {shape!r}") from error
-    p = check_number(first, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)
-    q = check_number(second, "shape", least=_SMALLEST_SHAPE, most=_LARGEST_SHAPE)
+    # Beyond these bounds gamma variates underflow or lose their digits.
+    p, q = (check_number(side, "shape", least=0.01, most=1e6) for side in (first, second))
     arguments = {"arrivals": arrivals, "cost": cost, "start": start, "horizon": horizon}
     if arrivals == "uniform":
-        step = _uniform_calls
-        name = f"ambulance uniform {cost:g}"
+        step, calls = _uniform_calls, BetaArrivals(1.0, 1.0)
     else:
-        step = _second_largest if q == 2.0 and p == int(p) and p < _MAX_DRAWS else _beta_calls
-        name = f"ambulance beta {cost:g}"
+        step, calls = _beta_calls, BetaArrivals(p, q)
         arguments["shape"] = (p, q)
+        if q == 2.0 and p == int(p) and p < _MAX_DRAWS:
+            step = _second_largest
     return Problem(
-        name=name,
+        name=f"ambulance {arrivals} {cost:g}",
         step=step,
         reset=_reset,
         states=Box(0.0, 1.0),
@@ -136,12 +140,11 @@ def ambulance(
         rewards=(0.0, 1.0),
         parameters=[cost, start, p, q],
         arguments=arguments,
-        model=travel_model(cost, start, (p, q) if arrivals == "beta" else None),
+        model=travel_model(cost, start, calls),
     )
 
 
-@dataclass(frozen=True)
-class LinearPolicy:
+class LinearPolicy(NamedTuple):
     """The policy a = offset + slope x in unit coordinates."""
 
     offset: float
@@ -149,8 +152,7 @@ class LinearPolicy:
 
     def predict(self, observation: Floats) -> Floats:
         """Return the action for a state, `[...] -> [...]`."""
-        action: Floats = self.offset + self.slope * observation
-        return action
+        return self.offset + self.slope * observation
 
 
 def stay(problem: Playable) -> LinearPolicy:

@@ -28,7 +28,6 @@ of a second.  The wrapper moves many copies of the environment at once, so that 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -46,7 +45,7 @@ from spaql.errors import ProblemError
 from spaql.partition.jit import floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
-from spaql.problems.model import Travel
+from spaql.problems.optimum import Travel
 from spaql.validation import check_whole
 
 P = ParamSpec("P")
@@ -56,8 +55,8 @@ _WORDS = types.uint64[::1]
 STEP = types.Tuple((types.float64, types.boolean))(_FLOATS, _FLOATS, _FLOATS, _WORDS, _FLOATS)
 RESET = types.void(_FLOATS, _WORDS, _FLOATS)
 OBSERVE = types.void(_FLOATS, _FLOATS, _FLOATS)
-_ADVANCE = types.int64(*[types.int64] * 7)
-_BEGIN = types.int64(*[types.int64] * 5)
+ADVANCE = types.int64(*[types.int64] * 7)
+BEGIN = types.int64(*[types.int64] * 5)
 
 # What a move of the environments reports; a wrapper that an exception left early reports 0.
 RAN = 1
@@ -70,10 +69,15 @@ FAULTS = BAD_REWARD | BAD_STATE
 
 SLACK = 1e-9
 LONGEST = 1_000_000
+LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 _TRIAL_STEPS = 100
 _MOST_HIDDEN = 10_000
-_MANY = 2**62
-LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
+_FIELDS: tuple[tuple[str, Any, str], ...] = (
+    ("model", Travel | None, "a Travel or None"),
+    ("states", Box, "a Box"),
+    ("actions", Box | Discrete, "a Box or Discrete"),
+    ("clip", bool | np.bool_, "True or False"),
+)
 
 
 class World(NamedTuple):
@@ -95,22 +99,8 @@ class Frame(NamedTuple):
     points: Floats  # [n, states] what the agent sees of them, in the unit cube
     actions: Floats  # [n, actions] unit cube, or the number of a finite action
     outcomes: Floats  # [n, 2] reward, and other than 0 where the episode is over
-    returns: Floats  # [n] sum of rewards of each episode
+    returns: Floats  # [episodes] sum of rewards of each episode
     who: NDArray[np.int64]  # [n] episode that lives in each row
-
-
-def make_frame(
-    copies: int, states: int, actions: int, *, width: int | None = None, episodes: int | None = None
-) -> Frame:
-    """Return zeroed memory for `copies` environments and `episodes` returns; rows of states are `width` wide."""
-    return Frame(
-        states=np.zeros((copies, width or states)),
-        points=np.zeros((copies, states)),
-        actions=np.zeros((copies, actions)),
-        outcomes=np.zeros((copies, 2)),
-        returns=np.zeros(copies if episodes is None else episodes),
-        who=np.zeros(copies, np.int64),
-    )
 
 
 @kernel(inline=True)
@@ -119,34 +109,50 @@ def failed(status):
     return (status & RAN) == 0 or (status & FAULTS) != 0
 
 
-class Playable(ABC):
-    """What an agent needs of a problem, compiled or not."""
+class Playable:
+    """What an agent needs of a problem, compiled or not; observations are rows of numbers unless a subclass differs."""
 
     name: str
     states: Box  # of what the agent sees
     actions: Actions
     horizon: int
     world: World
-    rewards: tuple[float, float] | None
-    model: Travel | None
     arguments: Mapping[str, Any]
-    warm_up_steps: int  # played to learn ranges
+    maker: str | None = None  # name of the built-in problem that it is
+    rewards: tuple[float, float] | None = None
+    model: Travel | None = None
+    clip: bool = False  # whether observations outside `states` are moved to its border
+    observe: Callable[..., Any] | None = None  # what the agent sees of a state, where that is not all of it
+    hidden: int | None = None  # numbers of a state then
+    warm_up_steps = 0  # played to learn ranges
+    max_copies = 1  # of the environment that can be played side by side
 
-    @abstractmethod
-    def frame(self, copies: int) -> Frame:
-        """Return memory for `copies` environments side by side."""
+    def frame(self, episodes: int) -> Frame:
+        """Return memory for the returns of `episodes`, and for as many environments side by side as there can be."""
+        copies, states = min(episodes, self.max_copies), self.states.dimensions
+        return Frame(
+            states=np.zeros((copies, states if self.observe is None else 2 * (self.hidden or 0))),
+            points=np.zeros((copies, states)),
+            actions=np.zeros((copies, self.actions.dimensions)),
+            outcomes=np.zeros((copies, 2)),
+            returns=np.zeros(episodes),
+            who=np.zeros(copies, np.int64),
+        )
 
-    @abstractmethod
     def check(self, status: int, where: str) -> None:
         """Raise where a move reported a fault."""
 
-    @abstractmethod
     def encode(self, observation: Any) -> tuple[Floats, bool]:
         """Return one observation or many, checked, as points of the unit cube `[n, states]`; whether it was one."""
+        rows, single = self.states.check_batch(observation, "observation", clip=self.clip)
+        return self.states.to_unit(rows), single
 
-    @abstractmethod
     def decode(self, actions: Floats, single: bool) -> Any:
         """Return actions `[n, actions]` in the units of `actions` as the environment takes them, one or many."""
+        if isinstance(self.actions, Discrete):
+            numbers = actions[:, 0].astype(np.int64)
+            return int(numbers[0]) if single else numbers
+        return actions[0] if single else actions
 
     def flatten(self, observation: Any) -> tuple[Floats, bool]:
         """Return one observation or many, checked, as their numbers `[n, states]`; whether it was one."""
@@ -163,13 +169,12 @@ class Playable(ABC):
         """Which observed numbers are integers, `[states]`."""
         return np.zeros(self.states.dimensions, np.bool_)
 
-    @abstractmethod
     def for_evaluation(self, seed: int) -> Playable:
         """Return the same problem with random numbers of its own, to evaluate on; close it afterwards."""
+        return self
 
     def close(self) -> None:
         """Release what `for_evaluation` opened."""
-        return
 
     def for_agent(self) -> Playable:
         """Return the problem for one agent, who shares nothing mutable with others."""
@@ -184,37 +189,8 @@ class Playable(ABC):
         return nullcontext()
 
 
-class Plain(Playable):
-    """A problem whose observations and actions are rows of numbers, or the number of an action."""
-
-    clip: bool  # whether observations outside `states` are moved to its border
-
-    def encode(self, observation: Any) -> tuple[Floats, bool]:
-        """Return one observation `[states]` or many `[n, states]` as points of the unit cube; whether it was one."""
-        rows, single = self.states.check_batch(observation, "observation", clip=self.clip)
-        return self.states.to_unit(rows), single
-
-    def decode(self, actions: Floats, single: bool) -> Any:
-        """Return actions `[n, actions]` as arrays, or as integers where they are discrete."""
-        if isinstance(self.actions, Discrete):
-            numbers = actions[:, 0].astype(np.int64)
-            return int(numbers[0]) if single else numbers
-        return actions[0] if single else actions
-
-
-def _range(rewards: Any, name: str) -> tuple[float, float]:
-    """The declared range of rewards, checked."""
-    try:
-        low, high = (float(end) for end in rewards)
-    except (TypeError, ValueError):
-        low, high = np.nan, np.nan
-    if not -np.inf < low <= high < np.inf:
-        raise ProblemError(f"problem {name!r}: rewards must be the smallest and the largest one, got {rewards!r:.80}")
-    return low, high
-
-
 @dataclass(frozen=True, eq=False)
-class Problem(Plain):
+class Problem(Playable):
     """A compiled problem: see the module's docstring for the contract of `step` and `reset`.
 
     Parameters
@@ -268,18 +244,30 @@ class Problem(Plain):
     rewards: tuple[float, float] | None = None
     model: Travel | None = None
 
+    maker: str | None = field(default=None, init=False, repr=False)
+    world: World = field(init=False, repr=False)
+    moves: tuple[Any, Any] = field(init=False, repr=False)  # advance and begin; the world has their addresses
+    _pristine: Floats = field(init=False, repr=False)
+    max_copies = 2**62
+
     def __post_init__(self) -> None:
-        hidden = self.states.dimensions if self.hidden is None and isinstance(self.states, Box) else self.hidden
-        self._check_fields()
+        for name, kind, expected in _FIELDS:
+            if not isinstance(getattr(self, name), kind):
+                raise self._refusal(f"{name} must be {expected}, got {getattr(self, name)!r:.80}")
+        states = self.states.dimensions
+        if self.observe is None and self.hidden not in (None, states):
+            raise self._refusal("hidden states need an observe function that shows them")
         self._set(
             horizon=check_whole(self.horizon, "horizon", 1, LONGEST),
             clip=bool(self.clip),
-            hidden=check_whole(hidden, "hidden", 1, _MOST_HIDDEN),
-            rewards=None if self.rewards is None else _range(self.rewards, self.name),
+            hidden=check_whole(states if self.hidden is None else self.hidden, "hidden", 1, _MOST_HIDDEN),
+            rewards=None if self.rewards is None else self._check_rewards(),
             parameters=self._check_parameters(),
+            step=self._compile("step", STEP),
+            reset=self._compile("reset", RESET),
+            observe=None if self.observe is None else self._compile("observe", OBSERVE),
         )
-        self._set(world=self._build())
-        self._set(_pristine=self.world.constants.copy())
+        self._build()
         self._try()
 
     def _set(self, **fields: Any) -> None:
@@ -287,20 +275,17 @@ class Problem(Plain):
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def _check_fields(self) -> None:
-        if self.model is not None and not isinstance(self.model, Travel):
-            raise self._refusal(f"model must be a Travel or None, got {self.model!r:.80}")
-        if not isinstance(self.states, Box):
-            raise self._refusal(f"states must be a Box, got {self.states!r:.80}")
-        if not isinstance(self.actions, Box | Discrete):
-            raise self._refusal(f"actions must be a Box or Discrete, got {self.actions!r:.80}")
-        if self.observe is None and self.hidden not in (None, self.states.dimensions):
-            raise self._refusal("hidden states need an observe function that shows them")
-        if not isinstance(self.clip, bool | np.bool_):
-            raise self._refusal(f"clip must be True or False, got {self.clip!r:.80}")
-
     def _refusal(self, reason: str) -> ProblemError:
         return ProblemError(f"problem {self.name!r}: {reason}")
+
+    def _check_rewards(self) -> tuple[float, float]:
+        try:
+            low, high = (float(end) for end in self.rewards or ())
+        except (TypeError, ValueError):
+            low, high = np.nan, np.nan
+        if not -np.inf < low <= high < np.inf:
+            raise self._refusal(f"rewards must be the smallest and the largest one, got {self.rewards!r:.80}")
+        return low, high
 
     def _check_parameters(self) -> Floats:
         try:
@@ -312,81 +297,72 @@ class Problem(Plain):
         parameters.flags.writeable = False
         return parameters
 
-    maker: str | None = field(default=None, init=False, repr=False)  # name of the built-in problem that it is
-    world: World = field(init=False, repr=False)
-    moves: tuple[Any, Any] = field(init=False, repr=False)  # advance and begin; the world has their addresses
-    _pristine: Floats = field(init=False, repr=False)
+    def _compile(self, what: str, signature: Any) -> Any:
+        """The function compiled for the contract's signature, or a sentence about why not."""
+        function = getattr(self, what)
+        plain = getattr(function, "py_func", function)
+        if not inspect.isfunction(plain):
+            raise self._refusal(f"{what} must be a plain function (def), got {function!r:.80}")
+        expected, given = len(signature.args), plain.__code__.co_argcount
+        if given != expected:
+            raise self._refusal(f"{what} must take {expected} arguments, it takes {given}; see Problem")
+        if signature.args in getattr(function, "signatures", ()):
+            return function
+        try:
+            return _compiled(plain, signature)
+        except (NumbaError, UnsupportedBytecodeError) as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            reason = next((line for line in lines if not line.startswith(("Failed in", "-"))), lines[0])
+            if "No conversion" in reason and what == "step":
+                reason = "it must return two things, the reward and whether the episode ended"
+            raise self._refusal(f"{what} does not compile: {reason}") from error
 
-    def _build(self) -> World:
-        step, reset = _compile(self.step, STEP, self.name, "step"), _compile(self.reset, RESET, self.name, "reset")
-        observe = None if self.observe is None else _compile(self.observe, OBSERVE, self.name, "observe")
-        discrete = isinstance(self.actions, Discrete)
-        unit = self.states.is_unit and (isinstance(self.actions, Discrete) or self.actions.is_unit)
-        parameters = np.asarray(self.parameters)
-        sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
-        moves = _wrap(step, reset, observe, *sizes, unit, discrete, self.clip)
-        self._set(step=step, reset=reset, observe=observe, moves=moves)
-        bounds = [self.states.low, self.states.high - self.states.low]
+    def _build(self) -> None:
+        parameters, spaces = np.asarray(self.parameters), [self.states]
         if isinstance(self.actions, Box):
-            bounds += [self.actions.low, self.actions.high - self.actions.low]
+            spaces.append(self.actions)
+        sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
+        unit, discrete = all(space.is_unit for space in spaces), len(spaces) == 1
+        moves = _wrap(self.step, self.reset, self.observe, sizes, unit, discrete, self.clip)
+        bounds = [end for space in spaces for end in (space.low, space.high - space.low)]
+        constants = np.concatenate([parameters, *bounds])
         advance, begin = (getattr(move, "address", move) for move in moves)
-        return World(advance, begin, np.concatenate([parameters, *bounds]), _MANY)
+        world = World(advance, begin, constants, self.max_copies)
+        self._set(moves=moves, world=world, _pristine=constants.copy())
 
     def __deepcopy__(self, memo: object) -> Problem:
         return self  # frozen, and its compiled functions cannot be copied
 
-    @property
-    def warm_up_steps(self) -> int:  # type: ignore[override]
-        """Nothing has to be found out first."""
-        return 0
-
-    def for_evaluation(self, seed: int) -> Problem:
-        """The problem itself: what is random comes from the evaluation's own streams."""
-        return self
-
-    def frame(self, copies: int) -> Frame:
-        """Memory for `copies` environments side by side."""
-        width = None if self.observe is None else 2 * self._hidden
-        return make_frame(copies, self.states.dimensions, self.actions.dimensions, width=width)
-
-    @property
-    def _hidden(self) -> int:
-        assert self.hidden is not None  # since it was made
-        return self.hidden
-
     def _try(self) -> None:
         """Play trial episodes, so that a broken problem is refused where it is made.
 
-        Through the world that the kernels will use; and, where the functions are the user's own, step by step with
-        checked indices, twice, to find reads and writes past an array and random numbers that are not `random`'s.
+        Where the functions are the user's own, step by step with checked indices, twice, to find reads and writes past
+        an array and random numbers that are not `random`'s; then through the world that the kernels will use.
         """
-        frame = self.frame(1)
-        for array in (frame.states, frame.points):
-            array[:] = np.nan  # a reset or step that forgets to fill its result is a fault too
-        random = stream(0, Purpose.EVALUATION_ENVIRONMENT)
+        functions = [function for function in (self.step, self.reset, self.observe) if function is not None]
+        own = not all(str(function.__module__).startswith("spaql.problems.") for function in functions)
+        if own and not np.array_equal(self._trial(), self._trial()):
+            raise ProblemError(
+                f"problem {self.name!r} draws random numbers of its own; use only `random` with the functions of "
+                "spaql.problems (uniform, normal, gamma), so that a seed fixes everything"
+            )
+        frame, random = self.frame(1), stream(0, Purpose.EVALUATION_ENVIRONMENT)
         tail = self.world.constants.ctypes.data, random.ctypes.data
         addresses = [array.ctypes.data for array in (frame.states, frame.points, frame.actions, frame.outcomes)]
         advance, begin = (getattr(move, "ctypes", move) for move in self.moves)
-        functions = [function for function in (self.step, self.reset, self.observe) if function is not None]
-        if not all(str(function.__module__).startswith("spaql.problems.") for function in functions):
-            first, second = (self._trial() for _ in range(2))
-            if not np.array_equal(first, second):
-                raise ProblemError(
-                    f"problem {self.name!r} draws random numbers of its own; use only `random` with the functions of "
-                    "spaql.problems (uniform, normal, gamma), so that a seed fixes everything"
-                )
+        frame.states[:] = frame.points[:] = np.nan  # a reset or step that forgets to fill its result is a fault too
         self.check(begin(1, *addresses[:2], *tail), "in its first reset")
         frame.points[:] = np.nan
         self.check(advance(1, *addresses, *tail), "in its first step")
 
     def _trial(self) -> Floats:
         """Rewards and observations of a trial episode with random actions; a sentence on a crash."""
-        step, reset = _checked(self.step, STEP), _checked(self.reset, RESET)
-        observe = _shown if self.observe is None else _checked(self.observe, OBSERVE)
+        step, reset = _compiled(self.step, STEP, True), _compiled(self.reset, RESET, True)
+        observe = _shown if self.observe is None else _compiled(self.observe, OBSERVE, True)
         draws = np.random.default_rng(0)
         random, parameters = stream(1, Purpose.EVALUATION_ENVIRONMENT), np.array(self.parameters)
         rows, where = [], "reset"
-        state, seen = np.full(self._hidden, np.nan), np.full(self.states.dimensions, np.nan)
+        state, seen = np.full(self.hidden or 0, np.nan), np.full(self.states.dimensions, np.nan)
         try:
             reset(parameters, random, state)
             where = "observe"
@@ -395,11 +371,9 @@ class Problem(Plain):
                 where = "step"
                 unit = draws.random(self.actions.dimensions)
                 if isinstance(self.actions, Discrete):
-                    action = np.floor(unit * self.actions.count)
-                else:
-                    action = self.actions.from_unit(unit)
-                following = np.full(self._hidden, np.nan)
-                reward, ended = step(state, action, parameters, random, following)
+                    unit = np.floor(unit * self.actions.count)
+                following = np.full_like(state, np.nan)
+                reward, ended = step(state, self.actions.from_unit(unit), parameters, random, following)
                 where = "observe"
                 observe(following, parameters, seen)
                 rows.append([reward, *seen])
@@ -459,38 +433,12 @@ def built_in(name: str, *, iterations: int | None = None) -> Callable[[Callable[
     return marking
 
 
-def _compile(function: Any, signature: Any, name: str, what: str) -> Any:
-    """The function compiled for the contract's signature, or a sentence about why not."""
-    plain = getattr(function, "py_func", function)
-    if not inspect.isfunction(plain):
-        raise ProblemError(f"problem {name!r}: {what} must be a plain function (def), got {function!r:.80}")
-    expected, given = len(signature.args), plain.__code__.co_argcount
-    if given != expected:
-        raise ProblemError(f"problem {name!r}: {what} must take {expected} arguments, it takes {given}; see Problem")
-    if config.DISABLE_JIT or signature.args in getattr(function, "signatures", ()):
-        return function
-    try:
-        return _compiled(plain, signature)
-    except (NumbaError, UnsupportedBytecodeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = next((line for line in lines if not line.startswith(("Failed in", "-"))), lines[0])
-        if "No conversion" in reason and what == "step":
-            reason = "it must return two things, the reward and whether the episode ended"
-        raise ProblemError(f"problem {name!r}: {what} does not compile: {reason}") from error
-
-
 @lru_cache(maxsize=256)
-def _checked(function: Any, signature: Any) -> Any:
-    """The function with checked indices, for trials."""
+def _compiled(function: Any, signature: Any, boundscheck: bool | None = None) -> Any:
+    """The function compiled once, however many problems are made from it; for trials with checked indices."""
     if config.DISABLE_JIT:
         return function
-    return numba.njit(signature, boundscheck=True)(getattr(function, "py_func", function))
-
-
-@lru_cache(maxsize=256)
-def _compiled(plain: Any, signature: Any) -> Any:
-    """The function compiled once, however many problems are made from it."""
-    return numba.njit(signature, nogil=True)(plain)
+    return numba.njit(signature, nogil=True, boundscheck=boundscheck)(getattr(function, "py_func", function))
 
 
 def _shown(state, parameters, observation):
@@ -500,24 +448,13 @@ def _shown(state, parameters, observation):
 
 
 @lru_cache(maxsize=256)
-def _wrap(
-    step: Any,
-    reset: Any,
-    observe: Any,
-    hidden: int,
-    states: int,
-    actions: int,
-    parameters: int,
-    unit: bool,
-    finite: bool,
-    clip: bool,
-) -> Any:
+def _wrap(step: Any, reset: Any, observe: Any, sizes: tuple[int, ...], unit: bool, finite: bool, clip: bool) -> Any:
     """The two functions that kernels call; all sizes are constants to the compiler."""
+    hidden, states, actions, parameters = sizes
     first = 8 * parameters  # byte offsets of the bounds behind the parameters
     veiled = observe is not None
     size = 2 * hidden if veiled else hidden  # of a row of states; behind a hidden one is room for the next
-    if observe is None:
-        observe = _compiled(_shown, OBSERVE) if not config.DISABLE_JIT else _shown
+    observe = observe if veiled else _compiled(_shown, OBSERVE)
 
     def advance(count, state_at, point_at, action_at, outcome_at, constants, random_at):
         numbers = carray(floats_at(constants), (parameters,))
@@ -573,11 +510,7 @@ def _wrap(
             state = carray(floats_at(state_at + 8 * size * i), (hidden,))
             point = carray(floats_at(point_at + 8 * states * i), (states,))
             reset(numbers, random, state)
-            if veiled:
-                observe(state, numbers, point)
-            else:
-                for d in range(states):
-                    point[d] = state[d]
+            observe(state, numbers, point)
             for d in range(states):
                 if not unit:
                     point[d] = (point[d] - low[d]) / width[d]
@@ -589,4 +522,4 @@ def _wrap(
 
     if config.DISABLE_JIT:
         return advance, begin
-    return numba.cfunc(_ADVANCE)(advance), numba.cfunc(_BEGIN)(begin)
+    return numba.cfunc(ADVANCE)(advance), numba.cfunc(BEGIN)(begin)

@@ -1,27 +1,16 @@
 """The five classic control problems of Gymnasium, compiled: millions of steps take seconds.
 
-Description
-    `cartpole`, `mountaincar`, `mountaincar_continuous`, `acrobot`, `pendulum`: the physics of CartPole-v1,
-    MountainCar-v0, MountainCarContinuous-v0, Acrobot-v1 and Pendulum-v1 of Gymnasium 1.x, in the same order of
-    operations and with the same roundings to float32, so that every step from the same state with the same action
-    equals Gymnasium's own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).
-Action space
-    Two or three discrete actions; for `pendulum` and `mountaincar_continuous` a force, an interval.
-Observation space
-    What Gymnasium shows, rounded to float32 as there.  The velocities of `cartpole` have no bounds there; here their
-    range is `cartpole`'s argument, and what leaves it is taken for its border.
-Rewards
-    Gymnasium's, in its own units.
-Start
-    The same laws; the random numbers are spaql's own.
-End
-    Where Gymnasium says terminated; after `horizon` steps where it says truncated.
+`cartpole`, `mountaincar`, `mountaincar_continuous`, `acrobot` and `pendulum` have the physics of CartPole-v1,
+MountainCar-v0, MountainCarContinuous-v0, Acrobot-v1 and Pendulum-v1 of Gymnasium 1.x, in the same order of operations
+and with the same roundings to float32, so that every step from the same state with the same action equals Gymnasium's
+own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).  Rewards, starts and ends are
+the same too; the random numbers are spaql's own.  The velocities of `cartpole` have no bounds in Gymnasium; here their
+range is an argument, and what leaves it is taken for its border.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -55,50 +44,28 @@ def _between(random, low, high):
     return low + (high - low) * uniform(random)
 
 
-def _make(
-    name: str,
-    physics: tuple[Any, Any, Any],
-    hidden: int,
-    states: Box,
-    actions: Box | Discrete,
-    horizon: int,
-    **more: Any,
-) -> Problem:
+def _make(name, physics, hidden, states, actions, horizon, rewards, arguments=None, **more) -> Problem:
     """Make a problem from its step, reset and observe functions; `more` are further fields of `Problem`."""
     step, reset, observe = physics
-    arguments = {**more.pop("arguments", {}), "horizon": horizon}
-    return Problem(
-        name=name,
-        step=step,
-        reset=reset,
-        observe=observe,
-        hidden=hidden,
-        states=states,
-        actions=actions,
-        horizon=horizon,
-        arguments=arguments,
-        **more,
-    )
-
-
-# Pendulum ------------------------------------------------------------------------------------------------------------
+    more |= {"arguments": {**(arguments or {}), "horizon": horizon}, "rewards": rewards}
+    return Problem(name, step, reset, states, actions, horizon, observe=observe, hidden=hidden, **more)
 
 
 @kernel(RESET)
-def _hang(parameters, random, state):
+def _pendulum_reset(parameters, random, state):
     state[0] = _between(random, -math.pi, math.pi)
     state[1] = _between(random, -1.0, 1.0)
 
 
 @kernel(OBSERVE)
-def _angle(state, parameters, observation):
+def _pendulum_observe(state, parameters, observation):
     observation[0] = np.float32(math.cos(state[0]))
     observation[1] = np.float32(math.sin(state[0]))
     observation[2] = np.float32(state[1])
 
 
 @kernel(STEP)
-def _swing(state, action, parameters, random, next_state):
+def _pendulum_step(state, action, parameters, random, next_state):
     gravity = parameters[0]
     angle = state[0]
     speed = state[1]
@@ -128,22 +95,20 @@ def pendulum(*, gravity: float = 10.0, horizon: int = 200) -> Problem:
         Steps of an episode.
     """
     gravity = check_number(gravity, "gravity", least=0.0, most=1000.0)
-    states, rewards = Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
-    given = {"parameters": [gravity, 2.0], "arguments": {"gravity": gravity}, "rewards": rewards}
-    return _make("pendulum", (_swing, _hang, _angle), 2, states, Box(-2.0, 2.0), horizon, **given)
-
-
-# Cart and pole -------------------------------------------------------------------------------------------------------
+    physics = _pendulum_step, _pendulum_reset, _pendulum_observe
+    spaces, rewards = (Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), Box(-2.0, 2.0)), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
+    given = {"arguments": {"gravity": gravity}, "parameters": [gravity, 2.0]}
+    return _make("pendulum", physics, 2, *spaces, horizon, rewards, **given)
 
 
 @kernel(RESET)
-def _stand(parameters, random, state):
+def _cartpole_reset(parameters, random, state):
     for d in range(4):
         state[d] = _between(random, -0.05, 0.05)
 
 
 @kernel(STEP)
-def _balance(state, action, parameters, random, next_state):
+def _cartpole_step(state, action, parameters, random, next_state):
     x, speed, angle, spin = state[0], state[1], state[2], state[3]
     force = 10.0 if action[0] == 1.0 else -10.0
     cosine = math.cos(angle)
@@ -180,23 +145,25 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
         raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from error
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
-    given = {"arguments": {"velocities": (speed, spin)}, "clip": True, "rewards": (1.0, 1.0)}
-    return _make("cartpole", (_balance, _stand, _rounded), 4, Box(-high, high), Discrete(2), horizon, **given)
+    spaces, given = (Box(-high, high), Discrete(2)), {"arguments": {"velocities": (speed, spin)}, "clip": True}
+    return _make("cartpole", (_cartpole_step, _cartpole_reset, _rounded), 4, *spaces, horizon, (1.0, 1.0), **given)
 
-
-# Mountain car --------------------------------------------------------------------------------------------------------
 
 _VALLEY = Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32))
 
 
 @kernel(RESET)
-def _rest(parameters, random, state):
+def _car_reset(parameters, random, state):
     state[0] = _between(random, -0.6, -0.4)
     state[1] = 0.0
+    if (
+        state.shape[0] == 3
+    ):  # the first step of Gymnasium's continuous car is computed with float64, others with float32
+        state[2] = 1.0
 
 
 @kernel(STEP)
-def _drive(state, action, parameters, random, next_state):
+def _car_step(state, action, parameters, random, next_state):
     position, speed = state[0], state[1]
     speed += (action[0] - 1.0) * 0.001 + math.cos(3.0 * position) * (-0.0025)
     speed = min(max(speed, -0.07), 0.07)
@@ -212,19 +179,11 @@ def _drive(state, action, parameters, random, next_state):
 @built_in("mountaincar")
 def mountaincar(*, horizon: int = 200) -> Problem:
     """Drive a weak car out of a valley, in three gears: MountainCar-v0; `horizon` steps an episode."""
-    physics = _drive, _rest, _rounded
-    return _make("mountaincar", physics, 2, _VALLEY, Discrete(3), horizon, rewards=(-1.0, -1.0))
-
-
-@kernel(RESET)
-def _rest_fresh(parameters, random, state):
-    state[0] = _between(random, -0.6, -0.4)
-    state[1] = 0.0
-    state[2] = 1.0  # the first step of Gymnasium's continuous car is computed with float64, all others with float32
+    return _make("mountaincar", (_car_step, _car_reset, _rounded), 2, _VALLEY, Discrete(3), horizon, (-1.0, -1.0))
 
 
 @kernel(STEP)
-def _drive_smoothly(state, action, parameters, random, next_state):
+def _continuous_car_step(state, action, parameters, random, next_state):
     force = np.float32(action[0])
     slope = 0.0025 * math.cos(3.0 * state[0] if state[2] > 0.0 else np.float64(np.float32(3.0) * np.float32(state[0])))
     push = np.float32(force * np.float32(0.0015)) - np.float32(slope)
@@ -251,21 +210,18 @@ def _drive_smoothly(state, action, parameters, random, next_state):
 @built_in("mountaincar-continuous")
 def mountaincar_continuous(*, horizon: int = 999) -> Problem:
     """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0; `horizon` steps an episode."""
-    physics = _drive_smoothly, _rest_fresh, _rounded
-    return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, rewards=(-0.1, 100.0))
-
-
-# Acrobot -------------------------------------------------------------------------------------------------------------
+    physics = _continuous_car_step, _car_reset, _rounded
+    return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, (-0.1, 100.0))
 
 
 @kernel(RESET)
-def _dangle(parameters, random, state):
+def _acrobot_reset(parameters, random, state):
     for d in range(4):
         state[d] = np.float32(_between(random, -0.1, 0.1))
 
 
 @kernel(OBSERVE)
-def _angles(state, parameters, observation):
+def _acrobot_observe(state, parameters, observation):
     for d in range(2):
         observation[2 * d] = np.float32(math.cos(state[d]))
         observation[2 * d + 1] = np.float32(math.sin(state[d]))
@@ -296,7 +252,7 @@ def _wrapped(angle):
 
 
 @kernel(STEP)
-def _pump(state, action, parameters, random, next_state):
+def _acrobot_step(state, action, parameters, random, next_state):
     torque = action[0] - 1.0
     a, b, u, v = state[0], state[1], state[2], state[3]
     u1, v1 = u, v
@@ -321,6 +277,6 @@ def _pump(state, action, parameters, random, next_state):
 @built_in("acrobot")
 def acrobot(*, horizon: int = 500) -> Problem:
     """Swing the tip of a double pendulum up by its middle joint: Acrobot-v1; `horizon` steps an episode."""
+    physics = _acrobot_step, _acrobot_reset, _acrobot_observe
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
-    physics = _pump, _dangle, _angles
-    return _make("acrobot", physics, 4, Box(-high, high), Discrete(3), horizon, rewards=(-1.0, 0.0))
+    return _make("acrobot", physics, 4, Box(-high, high), Discrete(3), horizon, (-1.0, 0.0))

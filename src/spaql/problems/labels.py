@@ -16,6 +16,7 @@ from spaql.errors import ParameterError
 from spaql.formatting import numerals
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import Playable
+from spaql.problems.control import GYMNASIUM
 
 
 class Labels(NamedTuple):
@@ -25,29 +26,19 @@ class Labels(NamedTuple):
     actions: list[str]  # of the numbers of an action; for discrete actions, one per action
 
 
-_CARTPOLE = Labels(["position", "velocity", "angle", "angular velocity"], ["push left", "push right"])
-_MOUNTAIN = Labels(["position", "velocity"], ["accelerate left", "do not accelerate", "accelerate right"])
-_MOUNTAIN_CONTINUOUS = Labels(["position", "velocity"], ["force"])
-_PENDULUM = Labels(["cos(angle)", "sin(angle)", "angular velocity"], ["torque"])
-_ACROBOT = Labels(
-    ["cos(angle 1)", "sin(angle 1)", "cos(angle 2)", "sin(angle 2)", "angular velocity 1", "angular velocity 2"],
-    ["torque -1", "no torque", "torque +1"],
-)
 _KNOWN = {
-    "cartpole": _CARTPOLE,
-    "CartPole-v0": _CARTPOLE,
-    "CartPole-v1": _CARTPOLE,
-    "mountaincar": _MOUNTAIN,
-    "MountainCar-v0": _MOUNTAIN,
-    "mountaincar-continuous": _MOUNTAIN_CONTINUOUS,
-    "MountainCarContinuous-v0": _MOUNTAIN_CONTINUOUS,
-    "pendulum": _PENDULUM,
-    "Pendulum-v1": _PENDULUM,
-    "acrobot": _ACROBOT,
-    "Acrobot-v1": _ACROBOT,
     "oil": Labels(["position"], ["next position"]),
     "ambulance": Labels(["position"], ["where to wait"]),
+    "cartpole": Labels(["position", "velocity", "angle", "angular velocity"], ["push left", "push right"]),
+    "mountaincar": Labels(["position", "velocity"], ["accelerate left", "do not accelerate", "accelerate right"]),
+    "mountaincar-continuous": Labels(["position", "velocity"], ["force"]),
+    "pendulum": Labels(["cos(angle)", "sin(angle)", "angular velocity"], ["torque"]),
+    "acrobot": Labels(
+        ["cos(angle 1)", "sin(angle 1)", "cos(angle 2)", "sin(angle 2)", "angular velocity 1", "angular velocity 2"],
+        ["torque -1", "no torque", "torque +1"],
+    ),
 }
+_KNOWN |= {name: _KNOWN[compiled] for compiled, name in GYMNASIUM.items()} | {"CartPole-v0": _KNOWN["cartpole"]}
 
 
 def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Labels:
@@ -55,7 +46,7 @@ def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: 
     states, moves, discrete = problem.states.dimensions, problem.actions.dimensions, False
     if isinstance(problem.actions, Discrete):
         moves, discrete = problem.actions.count, True
-    known = _KNOWN.get(getattr(problem, "maker", None) or problem.name, Labels([], []))
+    known = _KNOWN.get(problem.maker or problem.name, Labels([], []))
     if (len(known.states), len(known.actions)) != (states, moves):
         places = getattr(problem, "names", None) or [str(d) for d in range(states)]
         observed = [f"observation[{place}]" if place.isdecimal() else place for place in places]

@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Problem, built_in
-from spaql.problems.model import laplace_survey, quadratic_survey
+from spaql.problems.optimum import Travel
 from spaql.validation import check_number
 
 DEPOSIT = 0.7 + math.pi / 60
-SURVEYS = ("laplace", "quadratic")
 
 
 @kernel(RESET)
@@ -50,6 +51,20 @@ def _quadratic(state, action, parameters, random, next_state):
     next_state[0] = a
     miss = a - parameters[1]
     return max(0.0, 1.0 - parameters[0] * (miss * miss) - abs(state[0] - a)), False
+
+
+def laplace_survey(sharpness: float, deposit: float, start: float) -> Travel:
+    """The model with the gain exp(-sharpness |a - deposit|)."""
+    return Travel(lambda a: np.exp(-sharpness * np.abs(a - deposit)), sharpness, travel=1.0, floor=0.0, start=start)
+
+
+def quadratic_survey(sharpness: float, deposit: float, start: float) -> Travel:
+    """The model with the gain 1 - sharpness (a - deposit)^2."""
+    steepness = 2.0 * sharpness * max(deposit, 1.0 - deposit)
+    return Travel(lambda a: 1.0 - sharpness * np.square(a - deposit), steepness, travel=1.0, floor=0.0, start=start)
+
+
+SURVEYS = {"laplace": (_laplace, laplace_survey), "quadratic": (_quadratic, quadratic_survey)}
 
 
 @built_in("oil", iterations=5000)
@@ -74,15 +89,15 @@ def oil(
     horizon
         H, steps of an episode.
     """
-    if survey not in SURVEYS:
+    if survey not in tuple(SURVEYS):  # it may be unhashable
         raise ParameterError(f"survey: expected one of {', '.join(SURVEYS)}, got {survey!r}")
+    step, model = SURVEYS[survey]
     sharpness = check_number(sharpness, "sharpness", least=0.0, above=True)
     deposit = check_number(deposit, "deposit", least=0.0, most=1.0)
     start = check_number(start, "start", least=0.0, most=1.0)
-    model = laplace_survey if survey == "laplace" else quadratic_survey
     return Problem(
         name=f"oil {survey} {sharpness:g}",
-        step=_laplace if survey == "laplace" else _quadratic,
+        step=step,
         reset=_reset,
         states=Box(0.0, 1.0),
         actions=Box(0.0, 1.0),

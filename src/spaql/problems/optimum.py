@@ -1,6 +1,9 @@
-"""The exact optimum of a travel problem by dynamic programming, to a certified tolerance.
+"""Travel problems, and their exact optimum by dynamic programming, to a certified tolerance.
 
-Mathematics.  With G the steepness of the gain, t the travel cost and f the floor (see `spaql.problems.model`),
+The problems of the paper are *travel problems* on the unit interval.  In state x the action a is a place to go; in
+expectation it pays max(f, gain(a) - t |x - a|), with a travel cost t and a floor f, and the next state x' is either a
+itself (oil: the survey vessel stays where it went) or the place of the next call, drawn from one distribution whatever
+x and a (ambulance).  With G the steepness of the gain,
 
     V_h(x) = max_a max(f, gain(a) - t |x - a|) + E V_{h+1}(x'),   V_{H+1} = 0.
 
@@ -28,7 +31,7 @@ and R changes by at most t d within a cell, so the error of R(start) + (H - 1) s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,12 +39,88 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError, ProblemError
-from spaql.problems.model import Array, Travel
 
+Array = NDArray[np.float64]
 _BASE = 3**9  # places in every solution: the policy away from the start is as fine as this
 _MOST_ARRIVAL_CELLS = 2**22
 _MOST_CORRIDOR_NUMBERS = 2**24  # cells times steps held at once by branch and bound: 128 MiB an array
 _MYOPIC_TOLERANCE = 1e-8  # of each myopic step; small as errors in the place, not the reward, add up
+
+
+@dataclass(frozen=True)
+class BetaArrivals:
+    """Beta(p, q) on [0, 1]; Beta(1, 1) is the uniform distribution."""
+
+    p: float
+    q: float
+
+    def __call__(self, x: Array) -> Array:
+        """Distribution function, `[n] -> [n]`."""
+        return _incomplete_beta(self.p, self.q, x)
+
+    @property
+    def mean(self) -> float:
+        """E X."""
+        return self.p / (self.p + self.q)
+
+    @property
+    def median(self) -> float:
+        """Where the distribution function is one half."""
+        from scipy.special import betaincinv
+
+        return float(betaincinv(self.p, self.q, 0.5))
+
+    def distance(self, a: Array) -> Array:
+        """Mean distance E|X - a| of an arrival from each place, `[n] -> [n]`, by splitting the integral at a."""
+        return a * (2.0 * self(a) - 1.0) + self.mean * (1.0 - 2.0 * _incomplete_beta(self.p + 1.0, self.q, a))
+
+
+def _incomplete_beta(p: float, q: float, x: Array) -> Array:
+    """Regularised incomplete beta function I_x(p, q), `[n] -> [n]`."""
+    if q == 1.0:
+        return np.power(x, p)
+    # Imported here: SciPy takes longer to load than the rest of the package, and uniform arrivals do without it.
+    from scipy.special import betainc
+
+    return np.asarray(betainc(p, q, x), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Travel:
+    """A travel problem on [0, 1] with reward `max(floor, gain(a) - travel * |x - a|)` in expectation.
+
+    Parameters
+    ----------
+    gain
+        Expected reward of standing at each of the actions, `[n] -> [n]`.
+    steepness
+        A Lipschitz constant of `gain` on [0, 1]; the certified tolerance of the optimum rests on it.
+    travel
+        Cost per unit of distance, >= 0.
+    floor
+        Lower bound of the reward; `-inf` for none.
+    start
+        Initial state, in [0, 1].
+    arrivals
+        Distribution function `[n] -> [n]` of the next state, whatever the state and action; None when the next
+        state is the action itself.
+    """
+
+    gain: Callable[[Array], Array]
+    steepness: float
+    travel: float
+    floor: float
+    start: float
+    arrivals: BetaArrivals | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("steepness", "travel"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ParameterError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
+        if not 0.0 <= self.start <= 1.0:
+            raise ParameterError(f"start must be in [0, 1], got {self.start!r}")
+        if not self.floor < math.inf:
+            raise ParameterError(f"floor must be a number or -inf, got {self.floor!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +150,10 @@ class Optimum:
         """Optimal action in each state at a time step counted from 0, `[n] -> [n]`; of equals, the nearest."""
         if not 0 <= step < len(self._plan):
             raise ParameterError(f"step must be in 0..{len(self._plan) - 1}, got {step}")
-        return self._plan[step](_states(states))
+        checked = np.asarray(states, dtype=np.float64)
+        if not np.all((checked >= 0.0) & (checked <= 1.0)):
+            raise ParameterError("states must all lie in [0, 1]")
+        return self._plan[step](checked)
 
 
 def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
@@ -90,18 +172,17 @@ def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
         name = getattr(problem, "name", problem)
         raise ProblemError(
             f"problem {name!r:.80} has no model, so its optimum cannot be computed; only travel problems on a line "
-            "such as oil and ambulance have one (spaql.problems.model.Travel)"
+            "such as oil and ambulance have one (spaql.problems.optimum.Travel)"
         )
     if not 1e-12 <= tolerance < math.inf:
         raise ParameterError(f"tolerance must be finite and at least 1e-12, got {tolerance!r}")
     if problem.horizon < 1:
         raise ProblemError(f"problem {problem.name!r} must have a horizon of at least 1, got {problem.horizon!r}")
-    solve = _solve_moves if model.arrivals is None else _solve_arrivals
+    solve = _solve_moves if model.arrivals is None else _solve_arrivals  # the next state is the action, or is drawn
     return solve(model, problem.horizon, tolerance)
 
 
 def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
-    """The optimum when the next state is the action."""
     path, upper = _branch_and_bound(model, horizon, tolerance)
     detour = _myopic_path(model, horizon, tolerance)
     nodes = np.unique(np.concatenate([_centres(_BASE), [0.0, model.start, 1.0], path, detour]))
@@ -112,7 +193,6 @@ def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
 
 
 def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
-    """The optimum when the next state is drawn whatever the action, so that it is the myopic policy."""
     assert model.arrivals is not None
     spread = model.steepness + model.travel + (horizon - 1) * (model.steepness + 2.0 * model.travel)
     cells = max(_BASE, min(math.ceil(0.51 * spread / tolerance), _MOST_ARRIVAL_CELLS))
@@ -120,7 +200,7 @@ def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
     # Each node has the arrivals nearest to it: with three nodes added, still none farther than 1 / (2 cells).
     below = np.concatenate([[0.0], model.arrivals((nodes[1:] + nodes[:-1]) / 2.0), [1.0]])
     gain = model.gain(nodes)
-    best = np.maximum(model.floor, _envelope(nodes, gain, model.travel))
+    best = np.maximum(model.floor, upper_envelope(nodes, gain, model.travel))
     first = float(best[np.searchsorted(nodes, model.start)])
     value = first + (horizon - 1) * float(np.diff(below) @ best)
     greedy = _Decision(model, nodes, gain, np.zeros_like(nodes))
@@ -129,17 +209,7 @@ def _solve_arrivals(model: Travel, horizon: int, tolerance: float) -> Optimum:
 
 
 class _Decision:
-    """The best action of one time step from any state, of finitely many places to go to.
-
-    Parameters
-    ----------
-    nodes
-        The places in increasing order, `[n]`.
-    gain
-        Gain of each place, `[n]`.
-    after
-        Value of each place at the next step, `[n]`.
-    """
+    """The best action of one time step from any state, of finitely many places in increasing order to go to, `[n]`."""
 
     def __init__(self, model: Travel, nodes: Array, gain: Array, after: Array) -> None:
         self.nodes = nodes
@@ -152,7 +222,6 @@ class _Decision:
         self.refuges = nodes[after == after.max()]  # where to go when every step pays the floor
 
     def __call__(self, states: Array) -> Array:
-        """Best action in each state, `[n] -> [n]`; of equals, the nearest."""
         after = np.searchsorted(self.nodes, states, side="right")
         left = self.on_left[np.maximum(after - 1, 0)]
         right = self.on_right[np.minimum(after, self.nodes.size - 1)]
@@ -184,11 +253,8 @@ def _walk(model: Travel, plan: Sequence[_Decision]) -> tuple[Array, float]:
 
 
 def _branch_and_bound(model: Travel, horizon: int, tolerance: float) -> tuple[Array, float]:
-    """A path from the start, `[H]`, and an upper bound of the optimum above its return by `tolerance` if memory allows.
-
-    The next state is the action.  The cells all have one radius but for the start, a cell of radius zero: with it a
-    path that ends where it begins is exact.
-    """
+    """A path from the start, `[H]`, and a bound of the optimum above its return by `tolerance` if memory allows."""
+    # The cells have one radius but for the start, of radius zero: with it a path that ends where it begins is exact.
     nodes = np.append(_centres(_BASE), model.start)
     radius = np.append(np.full(_BASE, 0.5 / _BASE), 0.0)
     while True:
@@ -219,7 +285,7 @@ def _corridor(model: Travel, horizon: int, nodes: Array, radius: Array) -> tuple
     upper = float((before + above[1]).max())
     keep = before + above[1] >= lower - _rounding(model, horizon, lower)
     for step in range(2, horizon + 1):
-        moved = _envelope(nodes, before + model.travel * radius, model.travel) + model.travel * radius
+        moved = upper_envelope(nodes, before + model.travel * radius, model.travel) + model.travel * radius
         before = np.maximum(model.floor + before.max(), ceiling + moved)
         keep |= before + above[step] >= lower - _rounding(model, horizon, lower)
     return lower, upper, keep | (radius == 0.0)
@@ -231,7 +297,7 @@ def _backward(model: Travel, horizon: int, nodes: Array, gain: Array, radius: Ar
     entry = gain + (model.steepness + model.travel) * radius
     for step in range(horizon - 1, -1, -1):
         after = value[step + 1]
-        reach = _envelope(nodes, entry + after, model.travel) + model.travel * radius
+        reach = upper_envelope(nodes, entry + after, model.travel) + model.travel * radius
         value[step] = np.maximum(model.floor + after.max(), reach)
     return value
 
@@ -247,12 +313,15 @@ def _myopic_path(model: Travel, horizon: int, tolerance: float) -> Array:
     return np.concatenate(path)
 
 
-def _envelope(nodes: Array, height: Array, travel: float) -> Array:
-    """`max_j height[j] - travel * |nodes[i] - nodes[j]|` for every i; nodes in increasing order, `[n] -> [n]`."""
+def upper_envelope(nodes: Array, height: Array, travel: float, points: Array | None = None) -> Array:
+    """`max_j height[j] - travel |points[i] - nodes[j]|` for every i; the sorted nodes are the points unless given."""
     slope = travel * nodes
-    from_left = np.maximum.accumulate(height + slope) - slope
-    from_right = np.maximum.accumulate((height - slope)[::-1])[::-1] + slope
-    return np.maximum(from_left, from_right)
+    left, right = np.maximum.accumulate(height + slope), np.maximum.accumulate((height - slope)[::-1])[::-1]
+    if points is not None:
+        left = left[np.searchsorted(nodes, points, side="right") - 1]
+        right = right[np.minimum(np.searchsorted(nodes, points), nodes.size - 1)]
+        slope = travel * points
+    return np.maximum(left - slope, right + slope)
 
 
 def _last_maximum(values: Array) -> NDArray[np.intp]:
@@ -276,10 +345,3 @@ def _centres(cells: int) -> Array:
 def _rounding(model: Travel, horizon: int, value: float) -> float:
     """Room for floating-point error in a sum over the horizon."""
     return 16.0 * float(np.finfo(np.float64).eps) * horizon * (1.0 + abs(value) + model.travel)
-
-
-def _states(states: ArrayLike) -> Array:
-    checked = np.asarray(states, dtype=np.float64)
-    if not np.all((checked >= 0.0) & (checked <= 1.0)):
-        raise ParameterError("states must all lie in [0, 1]")
-    return checked

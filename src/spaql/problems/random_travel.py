@@ -23,7 +23,7 @@ End
 kinks: exponentials of linear functions, linear functions, and maxima of such.  A maximum over a convex piece lies at
 its end, so an optimal agent goes only to places whose coordinates are those of a deposit, of the start or of the
 border; among these finitely many places the programme is exact.  For arrivals the coordinates part: E|X - a| is a sum
-over them, the myopic policy is optimal, and each coordinate is a travel problem on the line (`spaql.problems.model`).
+over them, the myopic policy is optimal, and each coordinate is a travel problem on the line (`spaql.problems.optimum`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.rng import gamma, uniform
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import RESET, STEP, Problem, built_in
-from spaql.problems.model import Array, BetaArrivals
+from spaql.problems.optimum import BetaArrivals, upper_envelope
 from spaql.validation import check_whole
 
 KINDS = ("deposits on a line", "arrivals on a line", "deposits in a plane", "arrivals in a plane")
@@ -113,9 +113,8 @@ class Recipe:
 
 def draw(family: int, number: int) -> Recipe:
     """The recipe of one problem of a family."""
-    random = np.random.default_rng(
-        [check_whole(family, "family", 0, _LARGEST), check_whole(number, "number", 0, _LARGEST)]
-    )
+    key = check_whole(family, "family", 0, _LARGEST), check_whole(number, "number", 0, _LARGEST)
+    random = np.random.default_rng(key)
     kind = KINDS[number % len(KINDS)]
     dimensions = 1 if kind.endswith("line") else 2
     horizon = round(math.exp(random.uniform(math.log(2), math.log(50))))
@@ -151,25 +150,16 @@ def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> P
         recipe = replace(recipe, unit=1.0, zero=0.0)
     head = [recipe.dimensions, len(recipe.parts), recipe.cost, recipe.floored, recipe.unit, recipe.zero]
     cube = Box(np.zeros(recipe.dimensions), np.ones(recipe.dimensions))
-    return Problem(
-        name=f"random-travel {family}-{number}{' plain' if plain else ''}, {recipe.kind}",
-        step=_deposits if recipe.kind.startswith("deposits") else _arrivals,
-        reset=_reset,
-        states=cube,
-        actions=cube,
-        horizon=recipe.horizon,
-        parameters=np.concatenate([head, recipe.start, recipe.parts.ravel()]),
-        arguments={"family": family, "number": number} | ({"plain": True} if plain else {}),
-    )
-
-
-def random_travel_optimum(*, family: int = 2, number: int = 0) -> float:
-    """The largest mean return of r alone that any policy can have, without unit and zero; see `random_travel_share`."""
-    return _optimum(family, number)
+    name = f"random-travel {family}-{number}{' plain' if plain else ''}, {recipe.kind}"
+    step = _deposits if recipe.kind.startswith("deposits") else _arrivals
+    parameters = np.concatenate([head, recipe.start, recipe.parts.ravel()])
+    arguments = {"family": family, "number": number} | ({"plain": True} if plain else {})
+    return Problem(name, step, _reset, cube, cube, recipe.horizon, parameters=parameters, arguments=arguments)
 
 
 @lru_cache(1024)
-def _optimum(family: int, number: int) -> float:
+def random_travel_optimum(*, family: int = 2, number: int = 0) -> float:
+    """The largest mean return of r alone that any policy can have, without unit and zero; see `random_travel_share`."""
     recipe = draw(family, number)
     if recipe.kind.startswith("deposits"):
         return _best_of_deposits(recipe)
@@ -208,14 +198,5 @@ def _best_of_arrivals(recipe: Recipe, coordinate: int, cells: int = 20_000) -> f
     places = np.unique(np.concatenate([edges, points]))  # staying where one is must be possible
     weights = sum(share * np.diff(law(edges)) for share, law in zip(shares, laws, strict=True))
     distance = sum(share * law.distance(places) for share, law in zip(shares, laws, strict=True))
-    best = _envelope(places, 1.0 - (1.0 - recipe.cost) * distance, recipe.cost, points)
+    best = upper_envelope(places, 1.0 - (1.0 - recipe.cost) * distance, recipe.cost, points)
     return float(best[-1] + (recipe.horizon - 1) * (weights @ best[:-1]))
-
-
-def _envelope(nodes: Array, height: Array, cost: float, points: Array) -> Array:
-    """`max_j height[j] - cost |points[i] - nodes[j]|` for every i; nodes in increasing order."""
-    slope = cost * nodes
-    left = np.maximum.accumulate(height + slope)[np.searchsorted(nodes, points, side="right") - 1] - cost * points
-    above = np.minimum(np.searchsorted(nodes, points), nodes.size - 1)
-    right = np.maximum.accumulate((height - slope)[::-1])[::-1][above] + cost * points
-    return np.maximum(left, right)

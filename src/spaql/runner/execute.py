@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spaql.agents import Agent, PartitionAgent, algorithms, resolve
 from spaql.agents.partition_agent import count_cells
 from spaql.errors import ParameterError
-from spaql.gym.resolve import resolve_problem
+from spaql.gym.problem import resolve_problem
 from spaql.runner.record import Record
 from spaql.runner.run_spec import Run, problem_of
 

@@ -3,7 +3,7 @@
 The id is a hash of the specification: the same in another process, on another machine, after an interruption, on any
 engine.  `spaql.runner.execute` carries one run out, `spaql.runner.run_many` many.
 
-The problem of a run is whatever `spaql.gym.resolve.resolve_problem` takes as text: the name of a built-in problem, the
+The problem of a run is whatever `spaql.gym.problem.resolve_problem` takes as text: the name of a built-in problem, the
 id of a Gymnasium environment, "my_module:Tank-v0" where importing a module registers it, or "my_module:make_tank" for a
 function that makes a problem or an environment.  Its algorithm is a registered name or "my_module:MyAgent".  Neither
 the code of such a module nor its version is part of the id.
@@ -23,7 +23,7 @@ import numpy as np
 
 from spaql.agents import algorithms
 from spaql.errors import ParameterError
-from spaql.gym.resolve import resolve_problem
+from spaql.gym.problem import resolve_problem
 from spaql.problems import PROBLEMS, Problem
 
 _NOMINAL_HORIZON = 200  # of environments that are not open yet; only for the estimate of a run's cost

@@ -35,7 +35,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from spaql.errors import NothingYetError, StoreError
-from spaql.runner.record import Failure, Record
+from spaql.runner.record import Failure, Record, encode_array
 
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
@@ -219,7 +219,7 @@ class Store:
             content = key, specification, json.dumps(dict(record.scalars), allow_nan=False)
             runs.append((*content, float(record.seconds), _digest(*content)))
             for name, array in record.arrays.items():
-                data = key, name, _compress(array)
+                data = key, name, zlib.compress(encode_array(array), 6)
                 arrays.append((*data, _digest(*data)))
         failures = []
         for key, specification, failure in failed:
@@ -336,9 +336,3 @@ def _digest(*parts: str | bytes) -> str:
     """Hash of all parts, each with its length."""
     data = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass") for part in parts]
     return hashlib.sha256(b"".join([len(each).to_bytes(8, "big") + each for each in data])).hexdigest()[:32]
-
-
-def _compress(array: NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return zlib.compress(buffer.getvalue(), 6)

@@ -20,7 +20,7 @@ from spaql.agents.callbacks import Checkpoint
 from spaql.agents.files import AGENT, CHECKPOINT, load
 from spaql.atomic_io import check_folder, clean_folder, write_files
 from spaql.errors import ParameterError
-from spaql.gym.resolve import find_function
+from spaql.gym.problem import find_function
 from spaql.runner.run_spec import Run, from_specification
 from spaql.validation import check_whole
 

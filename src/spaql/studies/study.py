@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -30,9 +30,9 @@ from tqdm import tqdm
 
 from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
-from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_files
+from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_file, write_files
 from spaql.errors import StudyError
-from spaql.formatting import Table
+from spaql.formatting import Table, with_values
 from spaql.partition.jit import is_progress_shown
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
@@ -49,6 +49,7 @@ from spaql.viz.charts import Chart, Mosaic, Series
 from spaql.viz.figures import writers as draw_files
 from spaql.viz.html import Section, render_page
 
+STUDY = "study.json"  # the groups of all stages so far, see `describe`
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 Floats = NDArray[np.float64]
 EngineFor = Callable[[Sequence[Run]], Engine]
@@ -56,7 +57,7 @@ EngineFor = Callable[[Sequence[Run]], Engine]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ in their seeds only, with labels of their problem and algorithm.
+    """Runs that differ in their seeds only, with names of their problem and algorithm for tables and charts.
 
     The seed of `run` does not matter; `varied` are the parameters in which the variants of one algorithm differ.
     """
@@ -67,6 +68,11 @@ class Group:
     seeds: Sequence[int]
     varied: Mapping[str, Any] = field(default_factory=dict)
     colour: str = ""  # of its algorithm in charts; empty leaves the choice to the chart
+
+    @cached_property
+    def label(self) -> str:
+        """Name of the algorithm with its varied parameters."""
+        return with_values(self.algorithm, self.varied)
 
     @cached_property
     def ids(self) -> list[str]:
@@ -236,9 +242,12 @@ class Study(ABC):
 
     `known_files` are names that its files may have; those that a report does not write are removed, so that a folder
     always shows one result.  With `keep_failures` a run that fails is recorded and the others go on; otherwise the
-    first failure stops the study.
+    first failure stops the study.  `name` (by default that of the folder) and `baseline`, the label of an algorithm,
+    are for the tables of `spaql.studies.sweep`, which know the groups of a study from the file `STUDY`.
     """
 
+    name: str = ""
+    baseline: str | None = None
     known_files: Sequence[str] = ()
     keep_failures = False
 
@@ -249,6 +258,12 @@ class Study(ABC):
     def report(self, results: Results) -> Report | None:
         """Report the results of all stages; None where nothing is to be written."""
         return None
+
+
+def describe(study: Study, groups: Sequence[Group]) -> str:
+    """Return the groups of a study as JSON, for whoever reads its folder."""
+    rows = [{**asdict(replace(group, seeds=())), "seeds": list(group.seeds)} for group in groups]
+    return json.dumps({"name": study.name, "baseline": study.baseline, "groups": rows}, default=float) + "\n"
 
 
 class Cost:
@@ -325,7 +340,12 @@ def run_study(
         On Ctrl-C; finished runs are kept.
     """
     begun = time.perf_counter()
-    path = check_folder(folder)
+    path = Path(folder)
+    if (path / STUDY).exists() and not (path / STORE).exists():
+        raise StudyError(
+            f"{str(path / STUDY)!r} has no runs beside it and belongs to something else; choose another folder"
+        )
+    check_folder(path)
     check_folder(path / FIGURES)
     with _interruptible() as check, Store(path / STORE, code=code_version()) as store:
         clean_folder(path)
@@ -367,34 +387,40 @@ class _Execution:
     steps: Counter[Problem] = field(default_factory=Counter)
     begun: tuple[float, float] | None = None
     cost_of_stages: int = 0
+    groups: list[Group] = field(default_factory=list)  # of all stages so far
+    ids: set[str] = field(default_factory=set)  # of their runs
     tally: Tally = field(default_factory=lambda: Tally(0, 0, 0))
 
     def run_stage(self, stage: Stage) -> None:
         """Perform the runs of a stage that the store does not have."""
-        groups = {key: group for group in stage.groups for key in group.ids}
+        groups = {key: group for group in stage.groups for key in group.ids if key not in self.ids}
         finished = self.store.finished() & groups.keys()
         failed = set() if self.retry_failed else self.store.failures().keys() & groups.keys()
-        runs = missing_runs(stage.groups, finished | failed)
+        runs = missing_runs(stage.groups, finished | failed | self.ids)
+        self.groups += stage.groups
+        self.ids |= groups.keys()
+        write_file(self.store.path.parent / STUDY, describe(self.study, self.groups))
         if self.engine is None:
             make = self.make_engine or (lambda runs: Threads(self.threads))
             self.engine = make([group.run for group in stage.groups])
             self.engine.keep_open = True
-        announce(self.store, self.engine, Tally(len(groups), len(finished), len(failed)))
+        earlier = self.tally
+        done, lost = earlier.done + len(finished), earlier.failed + len(failed)
+        announce(self.store, self.engine, Tally(earlier.total + len(groups), done, lost))
         self._prepare(runs)
         before = sum(groups[key].run.cost for key in finished | failed)
         self._expect(before + sum(run.cost for run in runs), before, stage.later)
-        tally = run_many(
+        self.tally = run_many(
             runs,
             self.store,
             self.engine,
             retry_failed=self.retry_failed,
-            before=Tally(len(finished) + len(failed), len(finished), len(failed)),
+            before=Tally(earlier.total + len(finished) + len(failed), done, lost),
             more=True,
             scored=self.study.keep_failures,
             finished=self._finish,
             failed=self._fail,
         )
-        self.tally = Tally(*(getattr(self.tally, n) + getattr(tally, n) for n in ("total", "done", "failed")))
 
     def _prepare(self, runs: Sequence[Run]) -> None:
         """Compile what the runs need; the clock of `cost` starts when that is done."""

@@ -1,8 +1,7 @@
 """Engines: the places where runs are performed.  `make_engine` chooses one by its name.
 
-`engine` is their interface and what they share; `threads`, `processes` and `dask` are the engines; `protocol` is the
-messages that travel between processes and machines.  May import `execute`, `run_spec`, `record` and `code_version` of
-the runner, but neither `run_many` nor the store.
+`engine` is their interface and what they share; `threads`, `processes` and `dask` are the engines.  May import
+`execute`, `run_spec`, `record` and `code_version` of the runner, but neither `run_many` nor the store.
 """
 
 from __future__ import annotations

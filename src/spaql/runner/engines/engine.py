@@ -15,10 +15,11 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
-from types import TracebackType
-from typing import Self
+from queue import Empty, SimpleQueue
+from typing import Any, Self
 
 from spaql.errors import SpaqlError
 from spaql.runner.execute import execute
@@ -58,6 +59,9 @@ class Outcome:
 class Engine(ABC):
     """Performs runs; use it in a `with` statement, from one thread.
 
+    Whatever happens in other threads, processes or machines becomes an event, which `collect` hands to `_take` in the
+    engine's own thread.
+
     With `keep_open` it stays open after a `with` statement that ends without an error, until `close`: for studies in
     stages, as starting processes or a cluster takes seconds.
     """
@@ -67,6 +71,10 @@ class Engine(ABC):
     window: int = 2  # chunks to submit per worker, so that none waits for the next
     keep_open: bool = False
     _started: bool = False
+
+    def __init__(self) -> None:
+        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._outcomes: list[Outcome] = []  # not returned yet
 
     @property
     @abstractmethod
@@ -82,12 +90,28 @@ class Engine(ABC):
         """Take runs to perform one after the other."""
 
     @abstractmethod
-    def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes; waits for the first at most `timeout` seconds."""
-
-    @abstractmethod
     def close(self) -> None:
         """Stop at once, whatever is under way; a second call does nothing."""
+
+    def _take(self, event: Any) -> None:
+        """Add the outcomes that an event brings."""
+        self._outcomes.append(event)
+
+    def _check(self) -> None:  # noqa: B027  (not every engine has to)
+        """Look for what sends no event, such as a run that hangs."""
+
+    def collect(self, timeout: float) -> list[Outcome]:
+        """Return outcomes; waits for the first event at most `timeout` seconds.
+
+        Outcomes that came before an error was raised are returned by the next call.
+        """
+        with suppress(Empty):
+            self._take(self._events.get(timeout=timeout))
+            while True:
+                self._take(self._events.get_nowait())
+        self._check()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
 
     def __enter__(self) -> Self:
         if not self._started:
@@ -95,9 +119,7 @@ class Engine(ABC):
             self._started = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None or not self.keep_open:
             self.close()
 

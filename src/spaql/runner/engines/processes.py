@@ -1,10 +1,11 @@
 """Runs in processes of this machine, for plain Python environments and algorithms, which may hang, crash or exit.
 
-`Child` is a worker process as its parent sees it; `serve` is what runs in it.  They exchange frames
-(`spaql.runner.engines.protocol`) through the standard input and output of the process.  First the parent sends `paths`
-to import from and `algorithms` to compile; the child answers with its `code`, and when it is `ready`.  Then the parent
-sends chunks, `runs`; for each run the child reports that it `begins`, and then its result.  The child ends at once when
-its input ends, because then its parent has ended.
+`Child` is a worker process as its parent sees it; `serve` is what runs in it.  They exchange frames through the
+standard input and output of the process: a length in eight bytes, and that many bytes.  First the parent sends, as
+JSON, the `algorithms` to compile, the `paths` to import from and the seconds that the child may be `idle`; when that is
+done the child answers with the version of its code.  Then the parent sends chunks, each a JSON list of specifications;
+for each run the child sends an empty frame when it begins, and then its result.  The child ends at once when its input
+ends, because then its parent has ended.
 
 `Processes` keeps a number of children alive; engines on clusters use one of these on each worker.
 """
@@ -12,6 +13,7 @@ its input ends, because then its parent has ended.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -19,38 +21,43 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from spaql.errors import EngineError
 from spaql.runner.code_version import code_version
 from spaql.runner.engines.engine import Engine, Lost, Outcome, attempt, overdue
-from spaql.runner.engines.protocol import decode, decode_result, encode, encode_result, read_frame, write_frame
 from spaql.runner.execute import prepare_algorithms
-from spaql.runner.record import KILLED, Failure
+from spaql.runner.record import KILLED, Failure, decode_result, encode_result
 from spaql.runner.run_spec import Run, from_specification
 
 _MOST_STILLBORN = 3
-_Receive = Callable[["Child", bytes | None], object]
 _FIRST = 5.0  # seconds that the first run of a process may take beyond its time, because it compiles
+_LENGTH = 8
+
+
+def write_frame(stream: IO[bytes], body: bytes) -> None:
+    """Write a frame and flush."""
+    stream.write(len(body).to_bytes(_LENGTH, "big") + body)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """Return the body of the next frame, or None at the end of the stream."""
+    head = stream.read(_LENGTH)
+    length = int.from_bytes(head, "big")
+    body = stream.read(length) if len(head) == _LENGTH else b""
+    return body if len(head) + len(body) == _LENGTH + length else None
 
 
 class Child:
-    """A worker process and the runs it has.
+    """A worker process and the runs it has; whatever it sends, and None at its end, is put into `events`."""
 
-    `receive` is called from another thread with the child and each of its frames, and with None at its end; hand both
-    to `take` in the engine's own thread.  `algorithms` are compiled before the first run, whose time-out is `timeout`;
-    `paths` are folders to import from, after those of this process.
-    """
-
-    def __init__(
-        self, receive: _Receive, *, algorithms: Sequence[str], timeout: float | None, paths: Sequence[str]
-    ) -> None:
+    def __init__(self, settings: dict[str, Any], timeout: float | None, events: SimpleQueue[Any]) -> None:
         self._timeout = timeout
         self._chunks: deque[list[Run]] = deque()
-        self._place = -1  # of the run under way in its chunk; -1 where none has begun
-        self._since = 0.0
+        self._since = 0.0  # when its first run began; 0 between two runs
         self._overdue = False
         self._allowance = _FIRST
         self.ready = False
@@ -62,20 +69,20 @@ class Child:
             stdout=subprocess.PIPE,
             start_new_session=True,  # a process group with everything that an environment starts: they end together
         )
-        threading.Thread(target=self._listen, args=(receive,), daemon=True, name="spaql worker").start()
-        self._send(encode({"paths": list(paths), "algorithms": list(algorithms)}))
+        threading.Thread(target=self._listen, args=(events,), daemon=True, name="spaql worker").start()
+        self._send(settings)
 
-    def _listen(self, receive: _Receive) -> None:
+    def _listen(self, events: SimpleQueue[Any]) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as stream:
             while (body := read_frame(stream)) is not None:
-                receive(self, body)
-        receive(self, None)
+                events.put((self, body))
+        events.put((self, None))
 
-    def _send(self, body: bytes) -> None:
+    def _send(self, content: object) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # `take(None)` follows
-            write_frame(self.process.stdin, body)
+        with contextlib.suppress(BrokenPipeError):  # its end is reported to `events`
+            write_frame(self.process.stdin, json.dumps(content).encode())
 
     @property
     def load(self) -> int:
@@ -85,38 +92,35 @@ class Child:
     def give(self, chunk: Sequence[Run]) -> None:
         """Let it perform a chunk after those that it has."""
         self._chunks.append(list(chunk))
-        self._send(encode({"runs": [run.specification for run in chunk]}))
+        self._send([run.specification for run in chunk])
 
     def take(self, body: bytes | None) -> list[Outcome]:
         """Return the outcomes that a frame reports; None is the end of the process."""
         if body is None:
             return self._bury()
-        if self._place >= 0:
-            outcome = Outcome(self._chunks[0][self._place], decode_result(body))
-            if self._place + 1 == len(self._chunks[0]):
+        if self._since:
+            outcome = Outcome(self._chunks[0].pop(0), decode_result(body))
+            if not self._chunks[0]:
                 self._chunks.popleft()
-            self._place, self._since, self._allowance = -1, 0.0, 0.0
+            self._since, self._allowance = 0.0, 0.0
             return [outcome]
-        content, _ = decode(body)
-        if "begins" in content:
-            self._place, self._since = int(content["begins"]), time.monotonic()
-        elif content.get("code", code_version()) != code_version():
+        if not body:
+            self._since = time.monotonic()
+        elif body.decode() != code_version():
             raise EngineError(
-                f"worker process: it computes with other code ({content['code']}, this is {code_version()}); the files "
+                f"worker process: it computes with other code ({body.decode()}, this is {code_version()}); the files "
                 "of spaql changed meanwhile: start again"
             )
         else:
-            self.ready = self.ready or "ready" in content
+            self.ready = True
         return []
 
     def check(self) -> None:
         """Kill the process if its run is overdue; `take(None)` then returns the outcomes."""
-        if self.process.poll() is not None:  # what it started may keep the pipe open
-            self._kill()
-        elif self._timeout is not None and self._since:
+        if self._timeout is not None and self._since:
             self._overdue = time.monotonic() - self._since > self._timeout + self._allowance
-            if self._overdue:
-                self._kill()
+        if self._overdue or self.process.poll() is not None:  # what it started may keep the pipe open
+            self._kill()
 
     def _kill(self) -> None:
         """Kill the process and everything that it started."""
@@ -128,16 +132,12 @@ class Child:
     def _bury(self) -> list[Outcome]:
         """Outcomes of the runs that it had: the one under way ended it, and those after it have not begun."""
         status = self.process.wait()
-        outcomes: list[Outcome] = []
-        if self._place >= 0:
-            late = self._overdue and self._timeout is not None
-            result = overdue(self._timeout or 0.0) if late else _killed(status)
-            outcomes.append(Outcome(self._chunks[0][self._place], result))
-            self._chunks[0] = self._chunks[0][self._place + 1 :]
-        outcomes += [Outcome(run, Lost()) for chunk in self._chunks for run in chunk]
+        runs = [run for chunk in self._chunks for run in chunk]
+        results: list[Failure | Lost] = [Lost()] * len(runs)
+        if self._since:
+            results[0] = overdue(self._timeout or 0.0) if self._overdue else _killed(status)
         self._chunks.clear()
-        self._place, self._since = -1, 0.0
-        return outcomes
+        return list(map(Outcome, runs, results))
 
     def end(self) -> None:
         """End it now."""
@@ -161,7 +161,7 @@ def _killed(status: int) -> Failure:
 
 
 class Processes(Engine):
-    """Runs in processes; for the parameters see `make_engine` and `Child`.
+    """Runs in processes; for the parameters see `make_engine`, and for those of the children above.
 
     The first run of a process may take a few seconds longer than its time-out.
     """
@@ -176,53 +176,31 @@ class Processes(Engine):
         timeout: float | None = None,
         algorithms: Sequence[str] = (),
         paths: Sequence[str] | None = None,
+        idle: float | None = None,
     ) -> None:
+        super().__init__()
         self.workers = workers
+        self._timeout = timeout
         paths = [os.getcwd()] if paths is None else paths
-        self._settings: dict[str, Any] = {"timeout": timeout, "algorithms": algorithms, "paths": paths}
-        self._frames: SimpleQueue[tuple[Child, bytes | None]] = SimpleQueue()
+        self._settings = {"algorithms": list(algorithms), "paths": list(paths), "idle": idle}
         self._children: list[Child] = []
         self._stillborn = 0
-        self._outcomes: list[Outcome] = []  # not collected yet, where an error came in between
-        self._waiting: deque[list[Run]] = deque()
 
     def start(self) -> None:
-        """Start the children."""
-        for _ in range(self.workers):
-            self._hire()
-
-    def _hire(self) -> None:
-        try:
-            child = Child(lambda child, body: self._frames.put((child, body)), **self._settings)
-        except OSError as error:
-            raise EngineError(f"worker process: it cannot be started: {error.strerror or error}") from error
-        self._children.append(child)
+        """Start the children that are missing."""
+        for _ in range(self.workers - len(self._children)):
+            try:
+                self._children.append(Child(self._settings, self._timeout, self._events))
+            except OSError as error:
+                raise EngineError(f"worker process: it cannot be started: {error.strerror or error}") from error
 
     def submit(self, chunk: Sequence[Run]) -> None:
         """Give the chunk to the child that has the fewest."""
-        self._waiting.append(list(chunk))
-        self._distribute()
+        min(self._children, key=lambda child: child.load).give(chunk)
 
-    def _distribute(self) -> None:
-        while self._waiting and self._children:
-            child = min(self._children, key=lambda child: child.load)
-            if child.load >= self.window:
-                return
-            child.give(self._waiting.popleft())
-
-    def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes; children that ended are replaced."""
-        with contextlib.suppress(Empty):
-            self._take(*self._frames.get(timeout=timeout))
-            while True:
-                self._take(*self._frames.get_nowait())
-        for child in self._children:
-            child.check()
-        self._distribute()
-        outcomes, self._outcomes = self._outcomes, []
-        return outcomes
-
-    def _take(self, child: Child, body: bytes | None) -> None:
+    def _take(self, event: tuple[Child, bytes | None]) -> None:
+        """Add outcomes; a child that ended is replaced."""
+        child, body = event
         if child not in self._children:
             return
         self._outcomes += child.take(body)
@@ -235,7 +213,11 @@ class Processes(Engine):
                     f"worker process: {_MOST_STILLBORN} ended before they were ready; their messages stand above; "
                     "finished runs are kept"
                 )
-            self._hire()
+            self.start()
+
+    def _check(self) -> None:
+        for child in self._children:
+            child.check()
 
     def close(self) -> None:
         """End all children."""
@@ -253,22 +235,16 @@ def serve() -> None:
     bodies: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=(source, bodies), daemon=True).start()
     try:
-        _answer(bodies, sink)
-    except BrokenPipeError:  # the parent has ended
+        settings = json.loads(bodies.get())
+        add_paths(settings["paths"])
+        prepare_algorithms(settings["algorithms"])
+        write_frame(sink, code_version().encode())
+        while True:
+            for specification in json.loads(bodies.get(timeout=settings["idle"])):
+                write_frame(sink, b"")
+                write_frame(sink, encode_result(attempt(from_specification(specification))))
+    except (BrokenPipeError, Empty):  # the parent has ended, or has nothing to do
         _exit()
-
-
-def _answer(bodies: SimpleQueue[bytes], sink: BinaryIO) -> None:
-    content, _ = decode(bodies.get())
-    add_paths(content["paths"])
-    write_frame(sink, encode({"code": code_version()}))
-    prepare_algorithms(content["algorithms"])
-    write_frame(sink, encode({"ready": True}))
-    while True:
-        content, _ = decode(bodies.get())
-        for place, specification in enumerate(content["runs"]):
-            write_frame(sink, encode({"begins": place}))
-            write_frame(sink, encode_result(attempt(from_specification(specification))))
 
 
 def add_paths(paths: Sequence[str]) -> None:
@@ -276,7 +252,7 @@ def add_paths(paths: Sequence[str]) -> None:
     sys.path += [path for path in paths if path not in sys.path and os.path.isdir(path)]
 
 
-def _receive(source: BinaryIO, bodies: SimpleQueue[bytes]) -> None:
+def _receive(source: IO[bytes], bodies: SimpleQueue[bytes]) -> None:
     while (body := read_frame(source)) is not None:
         bodies.put(body)
     _exit()

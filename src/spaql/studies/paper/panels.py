@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.registry import resolve
-from spaql.stats import mean_band, mean_interval
+from spaql.stats import mean_interval
 from spaql.studies.paper.measurements import Curves, Measurements
 from spaql.studies.paper.plan import COMPARED, LEARNERS, Setting
 from spaql.studies.study import Floats, Sheet, make_series
@@ -25,7 +25,7 @@ _X = {"iterations": "training iteration", "steps": "environment steps, training 
 
 def _band(name: str, algorithm: str, x: NDArray[Any], values: Floats, *, dashed: bool = False) -> Series:
     """Mean over agents `[agents, n]` and its 95% band."""
-    band, entry = mean_band(values), resolve(algorithm)
+    band, entry = mean_interval(values), resolve(algorithm)
     y, low, high = (part.tolist() for part in (band.mean, band.low, band.high))
     return Series(name, x.tolist(), y, low, high, algorithm, "dashed" if dashed else "line", entry.colour or "")
 

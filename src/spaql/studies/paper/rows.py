@@ -58,7 +58,7 @@ class TableRow:
     @property
     def share(self) -> float:
         """Evaluation over optimum."""
-        return self.evaluation.mean / self.optimum
+        return float(self.evaluation.mean / self.optimum)
 
     @property
     def swapped(self) -> bool:
@@ -85,7 +85,7 @@ class TableRow:
         assert self.printed_cells is not None
         assert self.counterpart is not None
         assert self.counterpart.cells is not None
-        return self.counterpart.cells.mean / self.printed_cells.mean
+        return float(self.counterpart.cells.mean / self.printed_cells.mean)
 
     def record(self) -> dict[str, Any]:
         """All numbers by name, for CSV and JSON."""

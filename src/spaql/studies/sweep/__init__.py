@@ -3,11 +3,10 @@
 `spaql.sweep` is the entry.  The commands of `spaql sweep` read a folder at any moment.
 
 study_file     the tables and keys of a study file
-groups         the groups of runs of a study file
-execution      run a study file
+sweep_study    the groups of runs of a study file, and how they are run
 status         progress of a folder
 group_values   values of finished runs, by group
-comparison     the table: intervals, and comparison with a baseline
+comparison_table  the table: intervals, and comparison with a baseline
 score_charts   learning curves and means
 terminal       all of it in a terminal, while the study runs
 sweep_report   the page and the figures

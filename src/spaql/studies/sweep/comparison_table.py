@@ -7,11 +7,10 @@ one problem.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -20,10 +19,11 @@ import numpy as np
 
 from spaql import formatting, stats
 from spaql.errors import StudyError
+from spaql.problems import Problem
 from spaql.runner.run_spec import problem_of
 from spaql.runner.summary import known_optimum
 from spaql.studies.sweep.group_values import GroupValues, StudyValues
-from spaql.studies.sweep.groups import list_labels
+from spaql.studies.sweep.sweep_study import check_baseline
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SEED = 0  # of the bootstrap
@@ -32,7 +32,7 @@ _RETURNS = ("evaluation", "training_score")  # metrics with an optimum
 _TOLERANCE = 1e-4
 _MAX_SOLVED = 50  # problems whose optimum is computed,
 _MAX_STEPS = 500  # and the sum of their horizons: a few seconds
-_Columns = Iterator[tuple[int, dict[str, Any]]]
+_Columns = defaultdict[str, stats.Floats]  # by name of the number, [groups]; NaN where it is not defined
 
 
 @dataclass(frozen=True)
@@ -151,53 +151,32 @@ class Comparison:
 
 def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = False) -> Comparison:
     """Compare the groups of a study with a baseline, by default its own; a brief comparison has only means."""
-    baseline = study.baseline if baseline is None else baseline
-    labels = list(dict.fromkeys(group.algorithm for group in study.groups))
-    if baseline is not None and baseline not in labels:
-        raise StudyError(f"baseline: {baseline!r} is not an algorithm; choose from {list_labels(labels)}")
-    columns: list[dict[str, Any]] = [{} for _ in study.groups]
-    for place, numbers in itertools.chain(_means(study.groups, brief), () if brief else _differences(study, baseline)):
-        columns[place] |= numbers
+    groups, baseline = study.groups, study.baseline if baseline is None else baseline
+    check_baseline(baseline, list(dict.fromkeys(group.label for group in groups)))
+    columns: _Columns = defaultdict(lambda: np.full(len(groups), np.nan))
+    for places, samples in _stack_by_size(groups, range(len(groups))):
+        means = stats.mean_interval(samples)
+        _fill(columns, places, means, "mean", "low", "high")
+        if not brief:
+            iqm = stats.interquartile_mean(samples, seed=_SEED, resamples=_RESAMPLES)
+            _fill(columns, places, iqm, "iqm", "iqm_low", "iqm_high")
+            columns["deviation"][places] = means.deviation
     if not brief:
-        optimum = compute_optima(study)
-        for group, numbers in zip(study.groups, columns, strict=True):
-            value = optimum.get(group.problem)
-            if value is not None and numbers.get("mean") is not None:
-                numbers |= {"optimum": value, "regret": value - numbers["mean"]}
+        _add_differences(study, baseline, columns)
+        optima = compute_optima(study)
+        optimum = np.array([optima.get(group.problem, np.nan) for group in groups])
+        columns["regret"] = optimum - columns["mean"]
+        columns["optimum"] = np.where(np.isnan(columns["mean"]), np.nan, optimum)
+    lists = {name: [x if math.isfinite(x) else None for x in values.tolist()] for name, values in columns.items()}
+    numbers = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
     rows = [
-        Row(group.problem, group.algorithm, len(group.sample), len(group.seeds), group.failed, **numbers)
-        for group, numbers in zip(study.groups, columns, strict=True)
+        Row(group.problem, group.label, len(group.sample), len(group.seeds), group.failed, **some)
+        for group, some in zip(groups, numbers or [{}] * len(groups), strict=True)
     ]
     return Comparison(study.name, study.metric, baseline, tuple(rows), brief)
 
 
-def compute_optima(study: StudyValues) -> dict[str, float]:
-    """Compute the exact optimum by problem, where that is possible and the metric is a return."""
-    if study.metric not in _RETURNS:
-        return {}
-    labels: dict[str, list[str]] = defaultdict(list)  # by the problem itself
-    problems: dict[str, Any] = {}
-    for label, groups in study.problems.items():
-        run = groups[0].run
-        if run.compiled:
-            key = json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
-            labels[key].append(label)
-            problems[key] = problem_of(run)
-    optima: dict[str, float] = {}
-    steps = 0
-    # The shortest first, so that the order of problems in the study does not matter.
-    solvable = sorted((problem.horizon, key) for key, problem in problems.items() if problem.model is not None)
-    for horizon, key in solvable[:_MAX_SOLVED]:
-        steps += horizon
-        if steps > _MAX_STEPS:
-            break
-        optimum = known_optimum(problems[key], _TOLERANCE)
-        if optimum is not None:
-            optima |= dict.fromkeys(labels[key], optimum.value)
-    return optima
-
-
-def _stack_by_size(groups: Sequence[GroupValues], places: Sequence[int]) -> Iterator[tuple[list[int], stats.Floats]]:
+def _stack_by_size(groups: Sequence[GroupValues], places: Iterable[int]) -> Iterator[tuple[list[int], stats.Floats]]:
     """Yield the places of groups with equally many values, and these as columns; without empty groups."""
     sizes: dict[int, list[int]] = defaultdict(list)
     for place in places:
@@ -206,47 +185,52 @@ def _stack_by_size(groups: Sequence[GroupValues], places: Sequence[int]) -> Iter
         yield sizes[size], np.stack([groups[place].sample for place in sizes[size]], axis=1)
 
 
-def _means(groups: Sequence[GroupValues], brief: bool) -> _Columns:
-    for places, samples in _stack_by_size(groups, range(len(groups))):
-        band = stats.mean_band(samples)
-        columns = {"mean": band.mean, "low": band.low, "high": band.high}
-        if not brief:
-            iqm = stats.interquartile_bands(samples, seed=_SEED, resamples=_RESAMPLES)
-            columns |= {"iqm": iqm.mean, "iqm_low": iqm.low, "iqm_high": iqm.high}
-            columns["deviation"] = stats.deviations(samples)
-        yield from _by_place(places, columns)
+def _fill(columns: _Columns, places: Sequence[int], band: stats.Estimate, *names: str) -> None:
+    for name, values in zip(names, (band.mean, band.low, band.high), strict=True):
+        columns[name][places] = values
 
 
-def _differences(study: StudyValues, baseline: str | None) -> _Columns:
+def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns) -> None:
     """Compare groups with the baseline on the same problem."""
-    groups = study.groups
     by_problem: dict[str, list[int]] = defaultdict(list)
-    for place, group in enumerate(groups):
+    for place, group in enumerate(study.groups):
         by_problem[group.problem].append(place)
     for places in by_problem.values():
-        base = next((groups[place] for place in places if groups[place].algorithm == baseline), None)
+        base = next((study.groups[place] for place in places if study.groups[place].label == baseline), None)
         if base is None or not len(base.sample):
             continue
-        tested: list[int] = []
-        p_values: list[float] = []
-        for some, samples in _stack_by_size(groups, [place for place in places if groups[place] is not base]):
-            better = stats.improvement_bands(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
-            columns = {"better": better.mean, "better_low": better.low, "better_high": better.high}
-            columns["difference"] = stats.mean_band(samples).mean - stats.mean_interval(base.sample).mean
+        others = [place for place in places if study.groups[place] is not base]
+        for some, samples in _stack_by_size(study.groups, others):
+            better = stats.probability_of_improvement(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
+            _fill(columns, some, better, "better", "better_low", "better_high")
+            columns["difference"][some] = stats.mean_interval(samples).mean - stats.mean_interval(base.sample).mean
             if min(len(samples), len(base.sample)) > 1:
-                columns["p_value"] = stats.welch_tests(samples, base.sample).p_value
-                tested += some
-                p_values += columns["p_value"].tolist()
-            yield from _by_place(some, columns)
-        if tested:
-            yield from _by_place(tested, {"p_adjusted": stats.holm(p_values)})
+                columns["p_value"][some] = stats.welch(samples, base.sample).p_value
+        tested = [place for place in others if math.isfinite(columns["p_value"][place])]
+        columns["p_adjusted"][tested] = stats.holm(columns["p_value"][tested])
 
 
-def _by_place(places: Sequence[int], columns: Mapping[str, stats.Floats]) -> _Columns:
-    """Yield the numbers of each place; None where one is not finite."""
-    lists = {name: values.tolist() for name, values in columns.items()}
-    for at, place in enumerate(places):
-        yield place, {name: value if math.isfinite(value := values[at]) else None for name, values in lists.items()}
+def compute_optima(study: StudyValues) -> dict[str, float]:
+    """Compute the exact optimum by problem, where that is possible and the metric is a return."""
+    if study.metric not in _RETURNS:
+        return {}
+    labels: dict[Problem, list[str]] = defaultdict(list)
+    order: dict[Problem, tuple[int, str]] = {}  # the shortest first, wherever it stands in the study
+    for label, groups in study.problems.items():
+        run = groups[0].run
+        if run.compiled and (problem := problem_of(run)).model is not None:
+            labels[problem].append(label)
+            order[problem] = problem.horizon, json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
+    optima: dict[str, float] = {}
+    steps = 0
+    for problem in sorted(order, key=order.__getitem__)[:_MAX_SOLVED]:
+        steps += problem.horizon
+        if steps > _MAX_STEPS:
+            break
+        optimum = known_optimum(problem, _TOLERANCE)
+        if optimum is not None:
+            optima |= dict.fromkeys(labels[problem], optimum.value)
+    return optima
 
 
 def _format_interval(value: float | None, low: float | None, high: float | None, digits: int) -> str:

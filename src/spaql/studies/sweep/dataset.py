@@ -77,7 +77,7 @@ def _shared_columns(group: Group) -> dict[str, Any]:
         "problem": run.problem,
         "problem_label": group.problem,
         "algorithm": run.algorithm,
-        "algorithm_label": group.algorithm,
+        "algorithm_label": group.label,
         "iterations": None if run.budgets else run.iterations,
         "steps": run.budgets[-1] if run.budgets else None,
         "episodes": run.episodes,

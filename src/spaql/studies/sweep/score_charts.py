@@ -55,7 +55,7 @@ def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, 
         for problem, groups in chosen.items():
             curves = _read_curves(store, groups) if study.metric == METRIC else {}
             levels, x_label = (
-                _levels([g for g in groups if curves and g.algorithm not in curves], optima.get(problem), colours),
+                _levels([g for g in groups if curves and g.label not in curves], optima.get(problem), colours),
                 "",
             )
             if curves:
@@ -63,9 +63,7 @@ def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, 
                 x_label = next(iter(curves.values()))[2]
             else:
                 chosen[problem] = _best_groups(problems[problem], baseline, _MAX_NAMES)
-                series = [
-                    _points("", [group.algorithm], [group], group.algorithm, colours) for group in chosen[problem]
-                ]
+                series = [_points("", [group.label], [group], group.label, colours) for group in chosen[problem]]
             charts.append(_chart(study, problem, x_label, series, levels))
     omitted = max(len(problems[problem]) - len(groups) for problem, groups in chosen.items())
     shown = max(map(len, chosen.values()))
@@ -90,7 +88,7 @@ def _finished_problems(study: StudyValues) -> dict[str, list[GroupValues]]:
 
 def _best_groups(groups: Sequence[GroupValues], baseline: str | None, most: int) -> list[GroupValues]:
     """Return the groups with the largest means, the baseline among them, in their own order."""
-    ranked = sorted(groups, key=lambda group: (group.algorithm != baseline, -float(group.sample.mean())))
+    ranked = sorted(groups, key=lambda group: (group.label != baseline, -float(group.sample.mean())))
     kept = {id(group) for group in ranked[:most]}
     return [group for group in groups if id(group) in kept]
 
@@ -108,14 +106,14 @@ def _read_curves(store: Store, groups: Sequence[GroupValues]) -> dict[str, _Curv
             continue
         x = rows[0][axis]
         scores = np.array([row["evaluation"] for row in rows if np.array_equal(row[axis], x)])
-        curves[group.algorithm] = x, scores, _STEPS if run.budgets else "iteration"
+        curves[group.label] = x, scores, _STEPS if run.budgets else "iteration"
         if not run.budgets:
             totals = {
                 scalars.get("training_steps", 0) + scalars.get("selection_steps", 0)
                 for scalars in store.scalars(group.finished).values()
             }
             if len(totals) == 1:
-                steps[group.algorithm] = totals.pop() / run.iterations
+                steps[group.label] = totals.pop() / run.iterations
     if steps.keys() == curves.keys():
         return {name: (x * steps[name], scores, _STEPS) for name, (x, scores, _) in curves.items()}
     return curves
@@ -134,7 +132,7 @@ def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64], colours: Map
     """Make the means and their band; NaN where some agent has no score yet."""
     complete = np.isfinite(scores).all(axis=0)
     lines = np.full((3, len(x)), np.nan)
-    band = stats.mean_band(scores[:, complete])
+    band = stats.mean_interval(scores[:, complete])
     lines[:, complete] = band.mean, band.low, band.high
     low, high = lines[1:].tolist() if len(scores) > 1 else (None, None)
     return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=colours.get(label, ""))
@@ -146,7 +144,7 @@ def _varied_parameters(study: StudyValues) -> list[str]:
     for group in study.groups:
         name = _single_parameter(group)
         if name is not None and len(group.sample):
-            values[group.family, name].add(float(group.varied[name]))
+            values[group.algorithm, name].add(float(group.varied[name]))
     return list(dict.fromkeys(name for (_, name), some in values.items() if len(some) >= _MIN_VALUES))
 
 
@@ -164,7 +162,7 @@ def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float])
         families: dict[str, list[GroupValues]] = defaultdict(list)
         for group in groups:
             if _single_parameter(group) == name:
-                families[group.family].append(group)
+                families[group.algorithm].append(group)
         for members in families.values():
             members.sort(key=lambda group: float(group.varied[name]))
         series = [
@@ -204,14 +202,14 @@ def _levels(groups: Sequence[GroupValues], optimum: float | None, colours: Mappi
     for group in groups:
         estimate = stats.mean_interval(group.sample)
         low, high = estimate.interval if np.isfinite(estimate.low) else (None, None)
-        levels.append(Level(group.algorithm, estimate.mean, low, high, colour=colours.get(group.algorithm, "")))
+        levels.append(Level(group.label, estimate.mean, low, high, colour=colours.get(group.label, "")))
     return levels if optimum is None else [*levels, Level("optimum", optimum)]
 
 
 def _find_colours(study: StudyValues) -> dict[str, str]:
     """Return the colours of algorithms by label, with and without varied parameters; those of variants differ."""
     colours: dict[str, str] = {}
-    for name in ("algorithm", "family"):
+    for name in ("label", "algorithm"):
         groups = {getattr(group, name): group for group in study.groups}
         counts = Counter(group.run.algorithm for group in groups.values())
         for label, group in groups.items():

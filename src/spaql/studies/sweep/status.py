@@ -21,7 +21,6 @@ from spaql.formatting import duration, with_values
 from spaql.runner.record import Failure
 from spaql.runner.store import STORE, Store
 
-STUDY = "study.json"
 FAILURES = 5  # shown by default
 _ACTIVE = ("starting", "running")  # states of a process that has not ended
 _RECENT = 5.0  # seconds
@@ -45,7 +44,7 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class Status:
-    """Progress of a study; without `study.json`, as in the folder of `spaql paper`, all runs in the store count."""
+    """Progress of a study; of one with several stages, of the stages that have begun."""
 
     total: int
     done: int
@@ -108,36 +107,28 @@ class Status:
 
 def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Status:
     """Read the progress of the study in a folder, with its last failures; a NothingYetError where it has not begun."""
-    path = Path(folder)
     now = time.time()
-    locked = is_locked(path / STORE)  # tested before reading: a process that ends in between has stored its progress
-    with open_store(path) as store, store.snapshot():
-        progress = store.progress or {}
-        kinds = store.count_failures()
+    # Tested before reading: a process that ends in between has stored its progress.
+    locked = is_locked(Path(folder) / STORE)
+    with open_store(folder) as store, store.snapshot():
+        progress, kinds = store.progress, store.count_failures()
         last = tuple(_failed_run(run_id, *failed) for run_id, failed in store.failures(failures).items())
-        done = None if "done" in progress and (path / STUDY).is_file() else len(store)
-    if progress and done is None and not progress["failed"]:  # earlier failures are not part of the study any more
-        kinds, last = {}, ()
-    if not (progress or done or kinds):
+    if progress is None:
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
+    if not progress["failed"]:  # earlier failures are not part of the study any more
+        kinds, last = {}, ()
     running = is_running(progress, locked, now)
     # A process that has just started has not replaced the progress of the one before.
-    current = {} if running and progress.get("state") not in _ACTIVE else progress
-    left = max(0, progress["total"] - progress["done"] - progress["failed"]) if progress else 0
-    if done is None:
-        total, done, failed = progress["total"], progress["done"], progress["failed"]
-    else:  # a study of several stages stores the progress of the current one only
-        failed = sum(kinds.values())
-        total = done + failed + left
-    seconds = progress["updated"] - progress["began"] if progress else 0.0
-    finished, remaining = progress.get("done_now"), current.get("seconds_left")
+    current = {} if running and progress["state"] not in _ACTIVE else progress
+    total, done, failed = (progress[name] for name in ("total", "done", "failed"))
+    seconds, remaining = progress["updated"] - progress["began"], current.get("seconds_left")
     return Status(
         total=total,
         done=done,
         failed=failed,
         running=current.get("running", 0) if running else 0,
-        state="running" if running else "stopped" if left else "finished",
-        rate=finished / seconds if finished and seconds > 0 and current else None,
+        state="running" if running else "stopped" if done + failed < total else "finished",
+        rate=progress["done_now"] / seconds if progress["done_now"] and seconds > 0 and current else None,
         seconds_left=max(0.0, remaining - (now - progress["updated"])) if running and remaining is not None else None,
         **{name: current.get(name) for name in ("engine", "workers", "host", "process")},
         kinds=kinds,
@@ -156,7 +147,7 @@ def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> 
     """Return whether a process performs runs, from the last progress, and whether the store was locked at a time."""
     if locked:
         return True
-    if progress.get("state") not in _ACTIVE or abs(now - progress["updated"]) >= _RECENT:
+    if progress["state"] not in _ACTIVE or abs(now - progress["updated"]) >= _RECENT:
         return False
     # On this computer nobody held the lock, but a process may have taken it since.
     return locked is None or progress["host"] != socket.gethostname() or bool(progress["updated"] >= now)

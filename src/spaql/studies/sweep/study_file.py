@@ -1,39 +1,29 @@
 """Study files: the tables and keys of a TOML file, checked by pydantic, with errors of one sentence.
 
-A study file says what to run and nothing about where it runs; docs/sweeps.md explains every key::
-
-    name = "how much bonus"
-    seeds = 20                        # agents of each group; or a list of seeds, which all groups then share
-    steps = 20_000                    # environment steps of each run; or iterations
-    [[problems]]
-    problem = "oil"                   # a built-in problem, a Gymnasium id, or "module:function"
-    grid = { sharpness = [1, 10] }    # one problem for every combination
-    [[algorithms]]
-    algorithm = "aql"                 # a registered algorithm or "module:Class"
-    parameters = { rollouts = 0 }     # shared by all variants
-    grid = { scaling = [0.1, 0.5] }   # one variant for every combination; also list, random and draws
-
-The seed of a run is a hash of the study's `seed` (0), of its problem and algorithm with all their arguments, and of its
-number, so that adding problems, values, draws or seeds changes no other run.  `seeding` replaces the problem and the
-algorithm in this hash by a text in which {problem} and {algorithm} stand for labels and {name} for a parameter.  With
-"{problem}", for example, all algorithms share their random numbers.
+A study file says what to run and nothing about where it runs; docs/sweeps.md explains every key.
 """
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
+from spaql.agents import resolve
 from spaql.errors import StudyError
 from spaql.partition.rng import LARGEST_SEED
+from spaql.problems import PROBLEMS
+from spaql.runner.run_spec import Run, problem_of
 
 MAX_RUNS = 10_000_000
 MAX_GROUPS = 200_000
@@ -88,7 +78,8 @@ Size = Annotated[int | None, _integer(1, 10**12)]
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    def _given(self, *names: str) -> dict[str, Any]:
+    def given(self, *names: str) -> dict[str, Any]:
+        """Return those of the keys that are given."""
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
@@ -99,10 +90,8 @@ class _Sized(_Table):
     episodes: Annotated[int | None, _integer(2, 10**8)] = None
     points: Annotated[int | None, _integer(0, 10_000)] = None
 
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """Return the sizes of runs that are given."""
-        return self._given(*_Sized.model_fields)
+
+SIZES = tuple(_Sized.model_fields)
 
 
 class ProblemTable(_Sized):
@@ -120,11 +109,29 @@ class ProblemTable(_Sized):
     @property
     def environment(self) -> dict[str, Any]:
         """Return the options for Gymnasium environments that are given."""
-        return self._given("bounds", "periodic", "horizon", "warm_up")
+        return self.given("bounds", "periodic", "horizon", "warm_up")
+
+    def runs(self) -> list[tuple[dict[str, Any], Run]]:
+        """Return the values of each combination of the grid, and a run with its problem but no algorithm yet."""
+        run = Run(self.problem, self.arguments, "random", {}, 0, 0, 0, environment=self.environment)
+        return [(varied, replace(run, arguments={**self.arguments, **varied})) for varied in combine(self.grid)]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        name = self.problem
         _check_names(1, arguments=self.arguments, grid=self.grid)
+        if name not in PROBLEMS and not any(mark in name for mark in "-:/"):
+            raise ValueError(
+                f"unknown problem {name!r}; choose a built-in problem ({', '.join(PROBLEMS)}), a Gymnasium id such as "
+                "Tank-v0, or module:function"
+            )
+        if name in PROBLEMS:
+            if self.environment:
+                raise ValueError(f"{', '.join(self.environment)} is for Gymnasium environments; {name} takes arguments")
+            known = inspect.signature(PROBLEMS[name]).parameters
+            check_known([*self.arguments, *self.grid], known, f"arguments of {name}")
+            for _, run in self.runs():
+                problem_of(run)
         return self
 
 
@@ -156,6 +163,14 @@ class Range(_Table):
         low, high = self.low or 0.0, self.high or 0.0
         return (int(low), int(high)) if self.whole else (low, high)
 
+    def contains(self, value: Any) -> bool:
+        """Return whether a value is one of the choices, or lies within the range."""
+        if self.choices is not None:
+            return value is not inspect.Parameter.empty and format_choice(value) in map(format_choice, self.choices)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return self.ends[0] <= value <= self.ends[1] and (not self.whole or value == int(value))
+
     def draw(self, random: np.random.Generator) -> Any:
         """Draw one value."""
         if self.choices is not None:
@@ -181,17 +196,19 @@ class AlgorithmTable(_Table):
     random: dict[str, Range] = {}
     draws: Annotated[int, _integer(0, MAX_RUNS)] = 0
 
-    @property
-    def listed(self) -> dict[str, Any]:
-        """Return the names in `list`."""
-        return {name: value for table in self.variants for name, value in table.items()}
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.draws and not self.random:
             raise ValueError("draws needs random, the ranges to draw from")
-        places = {"parameters": self.parameters, "grid": self.grid, "list": self.listed, "random": self.random}
+        listed = {name: value for table in self.variants for name, value in table.items()}
+        places = {"parameters": self.parameters, "grid": self.grid, "list": listed, "random": self.random}
         _check_names(len(self.variants) * max(1, self.draws), **places)
+        entry, names = resolve(self.algorithm), [name for place in places.values() for name in place]
+        unknown = [name for name in names if not entry.accepts(name)]
+        check_known(unknown, entry.parameters, f"parameters of {self.algorithm}", " (seeds are set by the study)")
+        for name in entry.required:
+            if name not in names:
+                raise ValueError(f"{self.algorithm} needs the parameter {name}; add it")
         return self
 
 
@@ -233,6 +250,23 @@ def _check_names(variants: int, **places: Mapping[str, Any]) -> None:
     for name, count in Counter(name for place in places.values() for name in place).items():
         if count > 1:
             raise ValueError(f"{name} is given twice; set it in one of {', '.join(places)}")
+
+
+def format_choice(choice: Any) -> str:
+    """Return a choice as text, for Optuna, tables and charts."""
+    return choice if isinstance(choice, str) else json.dumps(choice, default=str)
+
+
+def check_known(names: Iterable[str], known: Collection[str], place: str, aside: str = "") -> None:
+    """Raise a StudyError where a name is not known."""
+    for name in names:
+        if name not in known:
+            raise StudyError(f"{place}: unknown {name!r}; choose from {', '.join(known) or 'none'}{aside}")
+
+
+def combine(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every choice of one value for each name; the last name varies fastest."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def read_toml(path: Path) -> dict[str, Any]:

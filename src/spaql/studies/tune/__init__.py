@@ -2,7 +2,6 @@
 
 `spaql.tune` is the entry.  A tuning is a study (`spaql.studies.study`) whose stages are suggested by Optuna and raced.
 
-search_space   ranges of parameters and the budget, from a study file
 optuna_study   Optuna: suggestions, its file, importance of parameters
 racing         when a trial is behind the best
 trials         trials and the result of a tuning

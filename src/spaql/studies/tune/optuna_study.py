@@ -21,14 +21,15 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from spaql.errors import ParameterError, StoreError
 from spaql.runner.run_spec import seed_at
-from spaql.stats import Estimate
-from spaql.studies.sweep.study_file import Range
-from spaql.studies.tune.search_space import SearchSpace, format_choice
-from spaql.studies.tune.trials import FAILED, Trial
+from spaql.studies.sweep.study_file import Range, format_choice
+from spaql.studies.tune.trials import FAILED, TuningResult
+
+if TYPE_CHECKING:
+    from spaql.studies.tune.tuner import Tuning
 
 FILE = "optuna.sqlite"
 MIN_TRIALS = 10  # finished ones, for the importance of parameters
@@ -49,8 +50,8 @@ def check_optuna() -> None:
 class OptunaStudy:
     """The Optuna study of one tuning, with its file in the folder; use it in a `with` statement."""
 
-    def __init__(self, space: SearchSpace, folder: Path) -> None:
-        self._space, self._ranges = space, space.algorithm.random
+    def __init__(self, tuning: Tuning, folder: Path) -> None:
+        self._tuning, self._ranges = tuning, tuning.ranges
         self._path = folder / FILE
         self._storage: Any = None
         self._study: Any = None
@@ -63,7 +64,7 @@ class OptunaStudy:
             self._study = optuna.create_study(
                 storage=self._storage, study_name=_NAME, direction="maximize", load_if_exists=True
             )
-            if self._study.user_attrs.get(_KEY) != self._space.key:
+            if self._study.user_attrs.get(_KEY) != self._tuning.key:
                 self._rewrite([])
         return self
 
@@ -82,7 +83,7 @@ class OptunaStudy:
         with contextlib.closing(sqlite3.connect(":memory:")) as memory, contextlib.closing(self._connect()) as file:
             storage = _open_storage(lambda: memory)
             study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize")
-            study.set_user_attr(_KEY, self._space.key)
+            study.set_user_attr(_KEY, self._tuning.key)
             study.add_trials(frozen)
             storage.remove_session()
             memory.backup(file, progress=_raise_if_locked)
@@ -113,40 +114,36 @@ class OptunaStudy:
                 if trial.params.keys() == self._ranges.keys()
             }
 
-    def write_trials(self, trials: Sequence[Trial], values: Mapping[int, Estimate], *, last: bool = True) -> None:
-        """Store these trials in the file; later trials in it are kept.
+    def write_trials(self, result: TuningResult, *, last: bool = True) -> None:
+        """Store the trials of a result in the file; later trials in it are kept.
 
         Unless these are the `last` ones, a file that contradicts them and has later trials is not changed.
         """
         with self._translate_errors():
-            wanted = self._freeze(trials, values)
+            wanted = self._freeze(result)
             stored = self._study.get_trials(deepcopy=False)
             if all(_contents(one) == _contents(other) for one, other in zip(stored, wanted, strict=False)):
                 self._study.add_trials(wanted[len(stored) :])
             elif last or len(wanted) >= len(stored):
                 self._rewrite([*wanted, *stored[len(wanted) :]])
 
-    def suggest(
-        self, batch: int, count: int, trials: Sequence[Trial], values: Mapping[int, Estimate]
-    ) -> list[dict[str, Any]]:
-        """Suggest the values of a batch of trials, given these trials."""
+    def suggest(self, batch: int, count: int, result: TuningResult) -> list[dict[str, Any]]:
+        """Suggest the values of a batch of trials, given those of a result."""
         with _silence():
             import optuna
 
-            seed = seed_at(self._space.study.file.seed, "tune", batch) % _SEED_LIMIT
+            seed = seed_at(self._tuning.file.seed, "tune", batch) % _SEED_LIMIT
             sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
             study = optuna.create_study(direction="maximize", sampler=sampler)
-            study.add_trials(self._freeze(trials, values))
+            study.add_trials(self._freeze(result))
             return [self._to_values(study.ask(self._distributions()).params) for _ in range(count)]
 
-    def rank_parameters(
-        self, trials: Sequence[Trial], values: Mapping[int, Estimate]
-    ) -> tuple[dict[str, float] | None, str]:
+    def rank_parameters(self, result: TuningResult) -> tuple[dict[str, float] | None, str]:
         """Return the importance of each parameter, the largest first, and how it was computed, or why it was not."""
         with _silence():
             import optuna
 
-            complete = [trial for trial in self._freeze(trials, values) if trial.state.name == "COMPLETE"]
+            complete = [trial for trial in self._freeze(result) if trial.state.name == "COMPLETE"]
             if len(complete) < MIN_TRIALS:
                 return None, f"The importance of parameters is not known with fewer than {MIN_TRIALS} finished trials."
             study = optuna.create_study(direction="maximize")
@@ -163,13 +160,13 @@ class OptunaStudy:
             f"a hint only, as a tenth of {len(complete)} trials is few."
         )
 
-    def _freeze(self, trials: Sequence[Trial], values: Mapping[int, Estimate]) -> list[Any]:
+    def _freeze(self, result: TuningResult) -> list[Any]:
         """Return trials as Optuna stores them; the defaults only where they lie within the ranges."""
         import optuna
 
         frozen = []
-        for trial in trials:
-            tuned = trial.values or self._space.defaults
+        for trial in result.trials:
+            tuned = trial.values or self._tuning.defaults
             if tuned is None:
                 continue
             failed = trial.state == FAILED
@@ -177,7 +174,7 @@ class OptunaStudy:
             frozen.append(
                 optuna.trial.create_trial(
                     state=optuna.trial.TrialState.FAIL if failed else optuna.trial.TrialState.COMPLETE,
-                    value=None if failed else values[trial.number].mean,
+                    value=None if failed else result.values[trial.number].mean,
                     params={
                         name: tuned[name] if span.choices is None else format_choice(tuned[name])
                         for name, span in self._ranges.items()

@@ -6,18 +6,19 @@ the more so the more trials there are and the noisier they are.  The evaluation 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spaql.formatting import with_values
 from spaql.stats import Estimate, mean_interval, probability_of_improvement, welch
 from spaql.studies.tune.racing import Objective, Scores
-from spaql.studies.tune.search_space import SearchSpace
+
+if TYPE_CHECKING:
+    from spaql.studies.tune.tuner import Tuning
 
 COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
 _BIAS = {1: "significant", 0: "within noise", -1: "negative: tuning was unlucky"}
@@ -63,7 +64,7 @@ class Gain:
 class TuningResult:
     """The state of a tuning, at its end or before."""
 
-    space: SearchSpace
+    study: Tuning
     trials: Sequence[Trial]  # finished ones; the first is that of the default parameters
     evaluations: Mapping[str, Scores] = field(default_factory=dict)  # of "winner" and "default"; empty before the end
     error: str = ""  # why there are no evaluations at the end
@@ -78,23 +79,23 @@ class TuningResult:
     @property
     def complete(self) -> bool:
         """Whether all trials are finished and the winner is evaluated."""
-        return len(self.trials) > self.space.plan.trials and bool(self.evaluations)
+        return len(self.trials) > self.study.plan.trials and bool(self.evaluations)
 
     @cached_property
     def objective(self) -> Objective:
         """Return the value of scores on several problems."""
-        return Objective.from_defaults(self.default.scores or None, len(self.space.problems))
+        return Objective.from_defaults(self.default.scores or None, len(self.study.problems))
 
     @cached_property
     def values(self) -> dict[int, Estimate]:
         """Return the values of trials with their intervals by number, without failed trials."""
-        confidence = self.space.plan.confidence
+        confidence = self.study.plan.confidence
         return {trial.number: self.objective.value(trial.scores, confidence) for trial in self.trials if trial.scores}
 
     @cached_property
     def winner(self) -> Trial | None:
         """Return the trial with the best mean among those with all seeds; the earlier of equal ones."""
-        inside = self.space.defaults is not None
+        inside = self.study.defaults is not None
         complete = [trial for trial in self.trials if trial.state == COMPLETE and (inside or trial.number)]
         return max(complete, key=lambda trial: (self.values[trial.number].mean, -trial.number), default=None)
 
@@ -105,20 +106,20 @@ class TuningResult:
     @property
     def planned_runs(self) -> int:
         """Return the number of runs of these trials without racing."""
-        return len(self.trials) * self.space.plan.seeds * len(self.space.problems)
+        return len(self.trials) * self.study.plan.seeds * len(self.study.problems)
 
     @property
     def saved_runs(self) -> int:
         """Return the number of runs that racing saved."""
         stopped = (trial for trial in self.trials if trial.state == STOPPED)
-        return sum(self.space.plan.seeds - trial.seeds for trial in stopped) * len(self.space.problems)
+        return sum(self.study.plan.seeds - trial.seeds for trial in stopped) * len(self.study.problems)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the winner, fixed ones included."""
-        return {**self.space.algorithm.parameters, **({} if self.winner is None else self.winner.values)}
+        return {**self.study.fixed, **({} if self.winner is None else self.winner.values)}
 
-    @cached_property
+    @property
     def tuning_score(self) -> Estimate | None:
         """Return the winner's value in tuning; its interval ignores the selection."""
         return None if self.winner is None else self.values[self.winner.number]
@@ -128,100 +129,103 @@ class TuningResult:
         """Return the winner's value on evaluation seeds."""
         if not self.evaluations:
             return None
-        return self.objective.value(self.evaluations["winner"], self.space.plan.confidence)
+        return self.objective.value(self.evaluations["winner"], self.study.plan.confidence)
 
     @cached_property
     def bias(self) -> Estimate | None:
         """Return the winner's score in tuning minus its evaluation."""
         if self.winner is None or not self.evaluations:
             return None
-        return self.objective.difference(self.winner.scores, self.evaluations["winner"], self.space.plan.confidence)
+        return self.objective.difference(self.winner.scores, self.evaluations["winner"], self.study.plan.confidence)
 
     @cached_property
     def gains(self) -> list[Gain]:
         """Compare winner and defaults on each problem, and on all together where there are several."""
         if not self.evaluations:
             return []
-        confidence, problems = self.space.plan.confidence, self.space.problems
+        confidence, problems = self.study.plan.confidence, self.study.problems
         winner, default = self.evaluations["winner"], self.evaluations["default"]
+        chances = [probability_of_improvement(*pair, seed=0).mean for pair in zip(winner, default, strict=True)]
         gains = [
             Gain(
                 problem,
                 mean_interval(ours, confidence),
                 mean_interval(theirs, confidence),
                 Objective((0.0,), (1.0,)).difference([ours], [theirs], confidence),
-                _improvement([ours], [theirs]),
+                chance,
                 welch(ours, theirs).p_value,
             )
-            for problem, ours, theirs in zip(problems, winner, default, strict=True)
+            for problem, ours, theirs, chance in zip(problems, winner, default, chances, strict=True)
         ]
         if len(problems) > 1:
             first, second = (self.objective.value(scores, confidence) for scores in (winner, default))
             difference = self.objective.difference(winner, default, confidence)
-            gains.append(Gain("all problems", first, second, difference, _improvement(winner, default), None))
+            gains.append(Gain("all problems", first, second, difference, float(np.mean(chances)), None))
         return gains
 
     @property
     def unit(self) -> str:
         """Return the unit of values."""
-        return "mean score" if len(self.space.problems) == 1 else "standard deviations above the defaults"
+        return "mean score" if len(self.study.problems) == 1 else "standard deviations above the defaults"
 
     def summary(self) -> list[str]:
         """Return the result in a few sentences."""
-        plan = self.space.plan
+        plan = self.study.plan
         lines = [
             f"{len(self.trials) - 1} of {plan.trials} trials and the defaults are finished: {self.count(COMPLETE)} "
             f"with all {plan.seeds} seeds, {self.count(STOPPED)} stopped early, {self.count(FAILED)} failed. Racing "
             f"saved {self.saved_runs:,} of {self.planned_runs:,} runs."
         ]
-        if self.winner is None or self.tuning_score is None:
+        if self.winner is None:
             return [*lines, "No trial finished all its seeds without a failure, so there is no winner."]
-        values = with_values("", self.winner.values or self.space.defaults or {}).removeprefix(", ")
+        values = with_values("", self.winner.values or self.study.defaults or {}).removeprefix(", ")
         lines.append(f"The winner is {self.winner} ({values}): {self.tuning_score} in tuning ({self.unit}).")
         if self.error:
             return [*lines, self.error]
-        if self.evaluation is None or self.bias is None:
+        if self.bias is None:
             return [*lines, "It is not evaluated on other seeds yet; its score in tuning is biased upwards."]
         lines.append(
             f"On {plan.evaluation_seeds} other seeds its evaluation is {self.evaluation}: a selection bias of "
             f"{self.bias}, {_BIAS[_sign(self.bias)]}."
         )
-        return [*lines, self._summarize_gain(self.gains[-1])]
-
-    def _summarize_gain(self, gain: Gain) -> str:
         if self.winner is self.default:
-            return "No trial beat the default parameters: tuning did not help."
-        return (
+            return [*lines, "No trial beat the default parameters: tuning did not help."]
+        gain = self.gains[-1]
+        lines.append(
             f"The evaluation of the defaults on as many seeds is {gain.default}, a difference of {gain.difference}: "
             f"{_VERDICT[_sign(gain.difference)]}. The probability that an agent of the winner scores above "
             f"one of the defaults is {gain.probability_of_improvement:.0%}."
         )
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON; the same for the same study after any interruption."""
-        space = self.space
         return {
-            "name": space.study.name,
+            "name": self.study.name,
             "complete": self.complete,
             "summary": self.summary(),
-            "algorithm": space.algorithm.algorithm,
-            "fixed": space.algorithm.parameters,
-            "problems": space.problems,
+            "algorithm": self.study.algorithm,
+            "fixed": self.study.fixed,
+            "problems": self.study.problems,
             "unit": self.unit,
-            "plan": space.plan.model_dump(),
+            "plan": self.study.plan.model_dump(),
             "winner": None if self.winner is None else self.winner.number,
             "parameters": self.parameters,
             "tuning_score": _to_plain(self.tuning_score),
             "evaluation": _to_plain(self.evaluation),
             "selection_bias": _to_plain(self.bias),
-            "gains": [_to_plain(vars(gain)) for gain in self.gains],
-            "evaluation_scores": _to_plain(self.evaluations),
+            "gains": [{name: _to_plain(value) for name, value in vars(gain).items()} for gain in self.gains],
+            "evaluation_scores": {name: _to_plain(scores) for name, scores in self.evaluations.items()},
             "error": self.error,
             "runs": {"planned": self.planned_runs, "saved": self.saved_runs},
             "importance": self.importance,
             "importance_note": self.importance_note,
             "trials": [
-                _to_plain({**vars(trial), "seeds": trial.seeds, "value": self.values.get(trial.number)})
+                {
+                    **{name: _to_plain(value) for name, value in vars(trial).items()},
+                    "seeds": trial.seeds,
+                    "value": _to_plain(self.values.get(trial.number)),
+                }
                 for trial in self.trials
             ],
         }
@@ -232,20 +236,8 @@ def _sign(estimate: Estimate) -> int:
     return int(estimate.low > 0) - int(estimate.high < 0)
 
 
-def _improvement(ours: Scores, theirs: Scores) -> float:
-    """Return the probability that a run of ours scores above one of theirs (ties count half), on average."""
-    pairs = zip(ours, theirs, strict=True)
-    return float(np.mean([probability_of_improvement(mine, other, seed=0).mean for mine, other in pairs]))
-
-
 def _to_plain(value: Any) -> Any:
-    """Turn estimates and arrays into plain dictionaries and lists; None for numbers that are not finite."""
+    """Turn an estimate, or arrays of scores, into a dictionary or lists."""
     if isinstance(value, Estimate):
-        return {name: _to_plain(getattr(value, name)) for name in ("mean", "low", "high")}
-    if isinstance(value, Mapping):
-        return {name: _to_plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_to_plain(item) for item in value]
-    if isinstance(value, float):  # np.float64 included
-        return float(value) if math.isfinite(value) else None
-    return value
+        return {"mean": value.mean, "low": value.low, "high": value.high}
+    return [scores.tolist() for scores in value] if isinstance(value, tuple) else value

@@ -1,58 +1,63 @@
 """Tune: batches of trials race on any engine, and the winner is evaluated on other seeds.
 
+A tuning is a study file with one algorithm, ranges of its parameters in `random`, and a budget in ``[tune]``.  Trial 0
+is the default parameters with all seeds.  Then follow batches of `batch` trials.  All runs of a stage of a batch are
+performed together.  After each batch, and at the end, the report is written.
+
 Only finished runs, in the store, and trials, in Optuna's file, are remembered.  A call goes through the whole tuning
 from its first trial.  What is finished is there already, and since every decision is a function of the runs' numbers,
 it takes the same decisions on any engine and after any interruption.
 
-Trial 0 is the default parameters with all seeds.  Then follow batches of `batch` trials.  All runs of a stage of a
-batch are performed together.  After each batch, and at the end, the report is written.
+Agent k of a trial has the seed that a sweep would give it: a hash of the study's seed, of the problem, of the algorithm
+with all parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by
+suiting common seeds.  With ``seeding = "{problem}"`` trials share their seeds; intervals are then usually too wide.
+The evaluation seeds are derived from another study seed in the same way.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spaql.atomic_io import FIGURES, Content
+from spaql.agents import resolve
+from spaql.atomic_io import FIGURES
 from spaql.errors import SpaqlError, StudyError
-from spaql.studies.study import Group, Report, Results, Stage, Study, run_study
-from spaql.studies.sweep.execution import choose_engine
-from spaql.studies.sweep.groups import Sweep
+from spaql.runner.run_spec import seed_at
+from spaql.studies.study import Group, Report, Results, Stage
+from spaql.studies.sweep.study_file import format_choice
+from spaql.studies.sweep.sweep_study import Sweep, perform
 from spaql.studies.tune import racing, tuning_report
 from spaql.studies.tune.optuna_study import OptunaStudy, check_optuna
-from spaql.studies.tune.racing import Floats
-from spaql.studies.tune.search_space import SearchSpace
+from spaql.studies.tune.racing import Scores
 from spaql.studies.tune.trials import COMPLETE, FAILED, STOPPED, Trial, TuningResult
 
 
 def tune(
-    study: Sweep | Mapping[str, Any] | str | os.PathLike[str],
+    study: Mapping[str, Any] | str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
     trials: int | None = None,
-    retry_failed: bool = False,
-    progress_bar: bool | None = None,
-    **engine: Any,
+    **options: Any,
 ) -> TuningResult:
     """Search for good parameters of an algorithm, or resume that.
 
     Parameters
     ----------
     study
-        A study, the contents of a study file, or its path; see `spaql.studies.tune.search_space`.
+        The contents of a study file, or its path.
     folder
         Where runs and files are stored; created if it is missing.
     trials
         Number of trials besides the defaults; None for that of the study.
-    retry_failed, progress_bar
-        As for `spaql.sweep`.
-    **engine
-        Where to run: engine, workers, address and run_timeout of `spaql.sweep`; the result does not depend on them.
+    **options
+        engine, workers, address, run_timeout, retry_failed and progress_bar, as for `spaql.sweep`; the result does not
+        depend on the engine.
 
     Returns
     -------
@@ -60,19 +65,16 @@ def tune(
         `parameters` are those of the winner, `summary()` describes the result in sentences.
     """
     check_optuna()
-    space = SearchSpace.load(study, trials)
-    runs = [group.run for group in space.groups({})]
-    tuning = Tuning(space, Path(folder))
-    run_study(
-        tuning, folder, engine=choose_engine(runs, **engine), retry_failed=retry_failed, progress_bar=progress_bar
-    )
+    tuning = Tuning.load(study)
+    if trials is not None:
+        tuning = Tuning({**tuning.data, "tune": {**tuning.data.get("tune", {}), "trials": trials}}, tuning.name)
+    perform(tuning, folder, **options)
     return tuning.result
 
 
-class Tuning(Study):
+class Tuning(Sweep):
     """A tuning as a study: its stages are those of the race, batch by batch."""
 
-    keep_failures = True
     known_files = (
         *(f"{tuning_report.NAME}.{kind}" for kind in ("md", "json")),
         tuning_report.BEST,
@@ -80,130 +82,181 @@ class Tuning(Study):
         *(f"{FIGURES}/{name}.{kind}" for name in tuning_report.FIGURES for kind in ("png", "svg")),
     )
 
-    def __init__(self, space: SearchSpace, folder: Path) -> None:
-        self.space, self.folder = space, folder
-        self.trials: list[Trial] = []
-        self.files: Mapping[str, Content] = {}  # to be written before the next stage
-        self.evaluation_cost = _cost(space.evaluation_groups({}))
-        self.cost_left = (space.plan.trials + 1) * _cost(space.groups({})) + 2 * self.evaluation_cost
+    def __init__(self, data: Mapping[str, Any], name: str = "study") -> None:
+        super().__init__(data, name)
+        table = self.file.algorithms[0]
+        self.plan, self.ranges, self.fixed = self.file.tune, table.random, table.parameters
+        self.algorithm, self.problems = self.groups[0].run.algorithm, [group.problem for group in self.groups]
+        self._check()
+        self.result = TuningResult(self, ())
+        self.cost = {"trial": _cost(self.trial_groups({})), "evaluation": _cost(self.evaluation_groups({}))}
+
+    def _check(self) -> None:
+        table = self.file.algorithms[0]
+        if len(self.file.algorithms) > 1:
+            raise StudyError("algorithms: a tuning has one algorithm; remove the others, and tune them separately")
+        for key, value in (("grid", table.grid), ("list", table.variants != [{}]), ("draws", table.draws)):
+            if value:
+                raise StudyError(f"algorithms[1].{key}: not for tuning; give ranges of parameters in random")
+        if not self.ranges:
+            raise StudyError("algorithms[1]: no parameter to tune; give ranges of parameters in random")
+        for at, sized in enumerate([self.file, *self.file.problems]):
+            if sized.seeds is not None:
+                place = f"problems[{at}]" if at else "study"
+                raise StudyError(f"{place}: seeds is not for tuning; set seeds and evaluation_seeds in [tune]")
+        for name, span in self.ranges.items():
+            labels = [format_choice(choice) for choice in span.choices or ()]
+            if len(set(labels)) < len(labels):
+                raise StudyError(f"algorithms[1].random.{name}: two choices look the same")
+        # The lowest values together, the highest together, and every choice: raises where a range exceeds the allowed.
+        ends = {name: span.choices or list(span.ends) for name, span in self.ranges.items()}
+        for at in range(max(map(len, ends.values()))):
+            self.trial_groups({name: some[min(at, len(some) - 1)] for name, some in ends.items()})
+
+    @property
+    def defaults(self) -> dict[str, Any] | None:
+        """Return the default values of the tuned parameters; None where one lies outside its range."""
+        parameters = resolve(self.algorithm).parameters
+        defaults = {name: parameters[name].default for name in self.ranges}
+        return defaults if all(span.contains(defaults[name]) for name, span in self.ranges.items()) else None
+
+    @property
+    def key(self) -> str:
+        """Return a hash of everything that decides which trials there are and how they race, but their number."""
+        plan = [getattr(self.plan, name) for name in ("seeds", "first_seeds", "batch", "confidence", "metric")]
+        data = {name: value for name, value in self.data.items() if name not in ("name", "tune")}
+        return hashlib.sha256(json.dumps([data, plan], sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def trial_groups(self, values: Mapping[str, Any]) -> list[Group]:
+        """Return one group per problem with all seeds of a trial; without values that of the defaults."""
+        return self._groups(values, {"seeds": self.plan.seeds})
+
+    def evaluation_groups(self, values: Mapping[str, Any]) -> list[Group]:
+        """Return one group per problem that evaluates parameters on seeds and episodes that no trial uses."""
+        changes: dict[str, Any] = {"seeds": self.plan.evaluation_seeds, "seed": seed_at(self.file.seed, "fresh")}
+        if self.plan.evaluation_episodes is not None:
+            changes["episodes"] = self.plan.evaluation_episodes
+            changes["problems"] = [_without(table, "episodes") for table in self.data["problems"]]
+        return self._groups(values, changes)
+
+    def _groups(self, values: Mapping[str, Any], changes: Mapping[str, Any]) -> list[Group]:
+        table = {**_without(self.data["algorithms"][0], "random"), "parameters": {**self.fixed, **values}}
+        return list(Sweep({**_without(self.data, "tune", "baseline"), **changes, "algorithms": [table]}).groups)
 
     def stages(self, results: Results) -> Iterator[Stage]:
         """Yield the defaults, the stages of each batch, and the evaluation of the winner."""
-        plan = self.space.plan
-        with OptunaStudy(self.space, self.folder) as optuna:
+        plan = self.plan
+        with OptunaStudy(self, results.store.path.parent) as optuna:
             known = optuna.read_trials()
-            defaults = self.space.groups({})
-            yield self._stage(defaults)
-            self.trials.append(self._make_default_trial(defaults, results))
+            defaults = self.trial_groups({})
+            yield Stage(defaults, self._cost_of(plan.trials))
+            self._add([self._make_default_trial(defaults, results)])
             for batch, first in enumerate(range(1, plan.trials + 1, plan.batch), 1):
                 numbers = range(first, min(first + plan.batch, plan.trials + 1))
                 if all(number in known for number in numbers):
                     values = [known[number] for number in numbers]
                 else:
-                    now = TuningResult(self.space, self.trials)
-                    values = optuna.suggest(batch, len(numbers), now.trials, now.values)
+                    values = optuna.suggest(batch, len(numbers), self.result)
                 stored = len(results)
-                self.trials += yield from self._race(batch, dict(zip(numbers, values, strict=True)), results)
+                self._add((yield from self._race(batch, dict(zip(numbers, values, strict=True)), results)))
                 if len(results) > stored:  # otherwise it was written before, or will be at the end
                     self._save(optuna)
+                    files = tuning_report.make_report(self.result).contents(figures=False)
+                    yield Stage((), self._cost_of(plan.trials - numbers[-1]), files)
             evaluations, error = yield from self._evaluate(results)
-            self._save(optuna, evaluations=evaluations, error=error)
+            self.result = replace(self.result, evaluations=evaluations, error=error)
+            self._save(optuna, last=True)
 
     def report(self, results: Results) -> Report:
         """Report the result."""
         return tuning_report.make_report(self.result)
 
-    def _save(self, optuna: OptunaStudy, **evaluation: Any) -> None:
-        """Keep the result so far; it is the last one with an evaluation."""
-        plain = TuningResult(self.space, tuple(self.trials))
-        shares, note = optuna.rank_parameters(plain.trials, plain.values)
-        self.result = replace(plain, importance=shares, importance_note=note, **evaluation)
-        optuna.write_trials(plain.trials, plain.values, last=bool(evaluation))
-        if not evaluation:
-            self.files = tuning_report.make_report(self.result).contents(figures=False)
+    def _add(self, trials: Sequence[Trial]) -> None:
+        self.result = TuningResult(self, (*self.result.trials, *trials))
 
-    def _stage(self, groups: Sequence[Group]) -> Stage:
-        self.cost_left -= _cost(groups)
-        files, self.files = self.files, {}
-        return Stage(groups, self.cost_left, files)
+    def _save(self, optuna: OptunaStudy, *, last: bool = False) -> None:
+        shares, note = optuna.rank_parameters(self.result)
+        self.result = replace(self.result, importance=shares, importance_note=note)
+        optuna.write_trials(self.result, last=last)
+
+    def _cost_of(self, trials: int) -> int:
+        """Return the cost of so many trials, at most, and of the evaluation."""
+        return trials * self.cost["trial"] + 2 * self.cost["evaluation"]
 
     def _make_default_trial(self, groups: Sequence[Group], results: Results) -> Trial:
         scores, error = self._read_scores(groups, results)
-        if scores is None and len(groups) > 1:
+        if not scores and len(groups) > 1:
             raise StudyError(
                 f"tune: the default parameters failed ({error}), and trials on several problems are scaled by them; "
                 "fix that, or set other values in parameters"
             )
-        return Trial(0, {}, FAILED if scores is None else COMPLETE, scores or (), error)
+        return Trial(0, {}, COMPLETE if scores else FAILED, scores, error)
 
     def _race(
         self, batch: int, values: Mapping[int, Mapping[str, Any]], results: Results
     ) -> Generator[Stage, None, list[Trial]]:
         """Race a batch of trials, stage by stage."""
-        plan = self.space.plan
-        objective = TuningResult(self.space, self.trials).objective
-        first = 0 if self.space.defaults is not None else 1  # defaults outside the ranges do not take part
-        finished = {trial.number: trial.scores for trial in self.trials[first:] if trial.state == COMPLETE}
+        plan, result = self.plan, self.result
+        first = 0 if self.defaults is not None else 1  # defaults outside the ranges do not take part
+        finished = {trial.number: trial.scores for trial in result.trials[first:] if trial.state == COMPLETE}
         sizes = racing.stage_sizes(plan.first_seeds, plan.seeds)
         level = racing.look_level(plan.confidence, len(sizes) - 1, batch * plan.batch)
         over: dict[int, Trial] = {}
         groups: dict[int, list[Group]] = {}
         for number in values:
             try:
-                groups[number] = self.space.groups(values[number])
+                groups[number] = self.trial_groups(values[number])
             except SpaqlError as error:  # values that contradict each other
                 over[number] = Trial(number, values[number], FAILED, (), str(error))
-        done = 0
-        for seeds in sizes:
-            yield self._stage(
-                [replace(group, seeds=group.seeds[done:seeds]) for trial in groups.values() for group in trial]
-            )
-            done = seeds
-            scores: dict[int, tuple[Floats, ...]] = {}
+        for done, seeds in zip((0, *sizes), sizes, strict=False):
+            racers = [group for trial in groups.values() for group in trial]
+            later = sum(group.run.cost * (plan.seeds - seeds) for group in racers)
+            runs = [replace(group, seeds=group.seeds[done:seeds]) for group in racers]
+            yield Stage(runs, later + self._cost_of(plan.trials - max(values)))
+            scores: dict[int, Scores] = {}
             for number, trial in groups.items():
-                read, note = self._read_scores([group.first(seeds) for group in trial], results)
-                if read is None:
+                scores[number], note = self._read_scores([group.first(seeds) for group in trial], results)
+                if not scores[number]:
                     over[number] = Trial(number, values[number], FAILED, (), note)
-                else:
-                    scores[number] = read
+                    del scores[number]
             if seeds == plan.seeds:
                 over |= {number: Trial(number, values[number], COMPLETE, scores[number]) for number in scores}
             else:
-                for number, best in racing.find_behind(scores, finished, objective, level).items():
+                for number, best in racing.find_behind(scores, finished, result.objective, level).items():
                     note = f"behind {f'trial {best}' if best else 'the defaults'} after {seeds} seeds"
                     over[number] = Trial(number, values[number], STOPPED, scores[number], note)
-            for number in [number for number in groups if number in over]:
-                self.cost_left -= sum(group.run.cost * (plan.seeds - seeds) for group in groups.pop(number))
+            groups = {number: trial for number, trial in groups.items() if number not in over}
         return [over[number] for number in values]
 
-    def _evaluate(self, results: Results) -> Generator[Stage, None, tuple[Mapping[str, Sequence[Floats]], str]]:
+    def _evaluate(self, results: Results) -> Generator[Stage, None, tuple[Mapping[str, Scores], str]]:
         """Evaluate the winner and the defaults on other seeds; return their scores, or what failed."""
-        winner = TuningResult(self.space, self.trials).winner
+        winner = self.result.winner
         if winner is None:
             return {}, ""
-        if not winner.number:  # both are the same runs
-            self.cost_left -= self.evaluation_cost
-        groups = {"winner": self.space.evaluation_groups(winner.values), "default": self.space.evaluation_groups({})}
-        yield self._stage([group for some in groups.values() for group in some])
+        groups = {"winner": self.evaluation_groups(winner.values), "default": self.evaluation_groups({})}
+        yield Stage([group for some in groups.values() for group in some])
         evaluations = {}
         for name, some in groups.items():
-            scores, error = self._read_scores(some, results)
-            if scores is None:
+            evaluations[name], error = self._read_scores(some, results)
+            if error:
                 return {}, f"The {name} failed on an evaluation seed, so it has no evaluation: {error}."
-            evaluations[name] = scores
         return evaluations, ""
 
-    def _read_scores(self, groups: Sequence[Group], results: Results) -> tuple[tuple[Floats, ...] | None, str]:
-        """Return the scores by problem; None, and why, where a run has none."""
-        metric = self.space.plan.metric
+    def _read_scores(self, groups: Sequence[Group], results: Results) -> tuple[Scores, str]:
+        """Return the scores by problem; none, and why, where a run has none."""
+        metric = self.plan.metric
         scores = tuple(results.values(group, metric) for group in groups)
         for group, values in zip(groups, scores, strict=True):
-            for seed in np.array(group.seeds, object)[np.isnan(values)]:
-                failure = results.failure(group)
+            if np.isnan(values).any():
+                failure, seed = results.failure(group), group.seeds[int(np.isnan(values).argmax())]
                 if failure is not None:
-                    return None, f"{failure[0]}: {failure[1].message}"
-                return None, f"{group.run.with_seed(seed)}: no {metric}, perhaps because its budget is too small"
+                    return (), f"{failure[0]}: {failure[1].message}"
+                return (), f"{group.run.with_seed(seed)}: no {metric}, perhaps because its budget is too small"
         return scores, ""
+
+
+def _without(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in keys}
 
 
 def _cost(groups: Sequence[Group]) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from spaql.formatting import Bold, Table
 from spaql.stats import Estimate
 from spaql.studies.study import Report, Sheet
-from spaql.studies.tune.search_space import format_choice
+from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.tune.trials import COMPLETE, FAILED, STOPPED, Trial, TuningResult
 from spaql.viz.charts import Chart, Level, Series
 from spaql.viz.style import GREY, INK, PALETTE
@@ -23,13 +23,13 @@ _COLOURS = {_ALL: PALETTE[0], _EARLY: GREY, "best so far": INK, "defaults": PALE
 
 def make_report(result: TuningResult) -> Report:
     """Make the report of a finished or unfinished tuning."""
-    space = result.space
+    study = result.study
     figures = (_score_chart(result), _history_chart(result), _importance_chart(result), _parameter_sheet(result))
-    best = {"algorithm": space.algorithm.algorithm, "parameters": result.parameters, "complete": result.complete}
+    best = {"algorithm": study.algorithm, "parameters": result.parameters, "complete": result.complete}
     return Report(
         NAME,
-        f"Tuning: {space.study.name}",
-        f"{space.algorithm.algorithm} on {', '.join(space.problems)}",
+        f"Tuning: {study.name}",
+        f"{study.algorithm} on {', '.join(study.problems)}",
         result.summary(),
         [_score_table(result), *_gain_tables(result), _trial_table(result)],
         _describe_method(result) + ("" if result.importance else f" {result.importance_note}"),
@@ -43,7 +43,7 @@ def _score_chart(result: TuningResult) -> Chart | None:
     """Chart winner and defaults, in tuning and on evaluation seeds."""
     if result.winner is None or not result.evaluations:
         return None
-    confidence, series = result.space.plan.confidence, []
+    confidence, series = result.study.plan.confidence, []
     for name, trial, key in (("winner", result.winner, "winner"), ("defaults", result.default, "default")):
         estimates = {"evaluation": result.objective.value(result.evaluations[key], confidence)}
         if trial.number in result.values:
@@ -65,7 +65,7 @@ def _history_chart(result: TuningResult) -> Chart | None:
         series.append(_trial_points(result, label, [trial for trial in result.trials if trial.state == state]))
     drawn = tuple(one for one in series if len(one.x))
     failed = result.count(FAILED)
-    note = f"Means over seeds with {result.space.plan.confidence:.0%} intervals; trial 0 is the defaults."
+    note = f"Means over seeds with {result.study.plan.confidence:.0%} intervals; trial 0 is the defaults."
     note += f" Failed trials without a point: {failed}." if failed else ""
     return Chart("Trials", "trial", result.unit, drawn, _default_level(result), note=note) if drawn else None
 
@@ -83,7 +83,7 @@ def _parameter_sheet(result: TuningResult) -> Sheet | None:
     """Chart the values of trials over each parameter."""
     charts = []
     tuned = [trial for trial in result.trials if trial.number and trial.state != FAILED]
-    for name, span in result.space.algorithm.random.items():
+    for name, span in result.study.ranges.items():
         groups = {label: [t for t in tuned if t.state == s and t is not result.winner] for label, s in _STATES.items()}
         groups["winner"] = [trial for trial in tuned if trial is result.winner]
         series = tuple(_trial_points(result, label, trials, name) for label, trials in groups.items() if trials)
@@ -99,7 +99,7 @@ def _trial_points(result: TuningResult, label: str, trials: Sequence[Trial], par
     """Make points of trials over their numbers, or over a parameter."""
     x: list[Any] = [float(trial.number) for trial in trials]
     if parameter is not None:
-        convert = float if result.space.algorithm.random[parameter].choices is None else format_choice
+        convert = float if result.study.ranges[parameter].choices is None else format_choice
         x = [convert(trial.values[parameter]) for trial in trials]
     return _points(label, x, [result.values[trial.number] for trial in trials])
 
@@ -115,7 +115,7 @@ def _default_level(result: TuningResult) -> tuple[Level, ...]:
 
 
 def _score_table(result: TuningResult) -> Table:
-    plan = result.space.plan
+    plan = result.study.plan
     rows: list[list[str]] = []
     if result.winner is not None:
         cells = (result.tuning_score, result.evaluation or "not yet", result.bias or "")
@@ -141,9 +141,9 @@ def _gain_tables(result: TuningResult) -> list[Table]:
 
 
 def _trial_table(result: TuningResult) -> Table:
-    names, rows = list(result.space.algorithm.random), []
+    names, rows = list(result.study.ranges), []
     for trial in result.trials:
-        values = trial.values or result.space.defaults or dict.fromkeys(names, "default")
+        values = trial.values or result.study.defaults or dict.fromkeys(names, "default")
         shown = [f"{v:.4g}" if isinstance(v, float) else format_choice(v) for v in (values[name] for name in names)]
         state = f"{trial.state}: {trial.note}" if trial.note else trial.state
         cells = [*shown, str(trial.seeds), str(result.values.get(trial.number, "")), state]
@@ -153,7 +153,7 @@ def _trial_table(result: TuningResult) -> Table:
 
 
 def _describe_method(result: TuningResult) -> str:
-    plan = result.space.plan
+    plan = result.study.plan
     several = (
         " The value of a trial is the mean over problems of its score minus the mean of the defaults, divided by their "
         "standard deviation in tuning."
@@ -165,5 +165,5 @@ def _describe_method(result: TuningResult) -> str:
         f"trial is stopped with a probability of at most {1 - plan.confidence:.0%}, over all stages and opponents, as "
         f"far as means are normal. The winner has the best mean among trials with all {plan.seeds} seeds; it and the "
         f"defaults were then evaluated by {plan.evaluation_seeds} agents on each problem, with seeds that no trial "
-        "used." + (several if len(result.space.problems) > 1 else "")
+        "used." + (several if len(result.study.problems) > 1 else "")
     )

@@ -1,0 +1,303 @@
+"""A study from a study file: every problem with every variant of its algorithms, run on any engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import string
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import gymnasium
+import numpy as np
+
+from spaql.agents import resolve
+from spaql.errors import SpaqlError, StudyError
+from spaql.formatting import with_values
+from spaql.problems.ambulance import HEURISTICS
+from spaql.runner.engines import Engine, make_engine
+from spaql.runner.execute import make_agent
+from spaql.runner.run_many import Tally
+from spaql.runner.run_spec import Run, canonical, seed_at, seeds_at
+from spaql.studies.study import Group, Outcome, Results, Stage, Study, missing_runs, run_study
+from spaql.studies.sweep.study_file import (
+    MAX_GROUPS,
+    MAX_RUNS,
+    SIZES,
+    AlgorithmTable,
+    StudyFile,
+    check_known,
+    combine,
+    read_toml,
+    validate,
+)
+
+
+def sweep(
+    study: Mapping[str, Any] | str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    run_timeout: float | None = None,
+    retry_failed: bool = False,
+    progress_bar: bool | None = None,
+) -> Tally:
+    """Perform all runs of a study that its folder does not have yet; the same call resumes it.
+
+    Parameters
+    ----------
+    study
+        The contents of a study file, or its path; see `spaql.studies.sweep.study_file`.
+    folder
+        Where runs are stored; created if it is missing.
+    engine
+        "threads", "processes" or "dask"; None for threads where all problems and algorithms are built
+        in, and processes otherwise.  Results do not depend on it.
+    workers
+        Number of parallel runs; None for one per processor, or for all workers of a cluster.
+    address
+        Address of a Dask scheduler; None starts a cluster on this machine if the engine is dask.
+    run_timeout
+        Seconds after which a run is stopped and recorded as failed; None for no limit.
+    retry_failed
+        Whether to perform runs again that failed before.
+    progress_bar
+        Whether to show progress; None shows it on a terminal.
+
+    Returns
+    -------
+    Tally
+        Numbers of all, finished and failed runs.
+
+    Examples
+    --------
+    >>> import tempfile, spaql
+    >>> study = {
+    ...     "seeds": 3, "iterations": 20, "episodes": 10,
+    ...     "problems": [{"problem": "oil"}],
+    ...     "algorithms": [{"algorithm": "aql", "grid": {"scaling": [0.1, 0.5]}}],
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spaql.sweep(study, folder)
+    Tally(total=6, done=6, failed=0)
+    """
+    loaded = Sweep.load(study)
+    for table in loaded.file.algorithms:
+        if table.random and not table.draws:
+            raise StudyError(f"algorithms: random of {table.algorithm} needs draws, the number of variants to draw")
+    where: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "run_timeout": run_timeout}
+    return perform(loaded, folder, retry_failed=retry_failed, progress_bar=progress_bar, **where).tally
+
+
+class Sweep(Study):
+    """A study from the contents of a study file, with one stage and no report: its folder can be read at any moment."""
+
+    keep_failures = True
+
+    def __init__(self, data: Mapping[str, Any], name: str = "study") -> None:
+        self.data, self.file = data, validate(data)  # as plain Python values, and checked and with defaults
+        self.name = self.file.name or name
+        self.baseline = self.file.baseline
+        self.groups = tuple(_make_groups(self.file))  # rows of its table
+
+    @classmethod
+    def load(cls, study: Mapping[str, Any] | str | os.PathLike[str]) -> Self:
+        """Make a study from the contents of a study file, or its path; a StudyError names the first mistake."""
+        if isinstance(study, Mapping):
+            return cls(study)
+        data = read_toml(Path(study))
+        try:
+            return cls(data, Path(study).stem)
+        except SpaqlError as error:
+            raise StudyError(f"study file {os.fspath(study)!r}: {error}") from error
+
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """Yield all groups."""
+        yield Stage(self.groups)
+
+    @property
+    def runs(self) -> list[Run]:
+        """Return all runs, the most expensive first."""
+        return missing_runs(self.groups, ())
+
+
+def perform(
+    study: Sweep,
+    folder: str | os.PathLike[str],
+    *,
+    engine: str | None = None,
+    run_timeout: float | None = None,
+    retry_failed: bool = False,
+    progress_bar: bool | None = None,
+    **options: Any,
+) -> Outcome:
+    """Run a study on the engine of `sweep`; raise what is wrong with engine or problems before anything is run."""
+
+    def make(runs: Sequence[Run]) -> Engine:
+        return make_engine(engine, runs, timeout=run_timeout, **options)
+
+    runs = [group.run for group in study.groups]
+    if make(runs).name != "dask":  # its workers may have modules that are missing here
+        _check_problems(runs)
+    return run_study(study, folder, engine=make, retry_failed=retry_failed, progress_bar=progress_bar)
+
+
+def _check_problems(runs: Iterable[Run]) -> None:
+    """Check problems that are not built in, without importing the user's modules into this process."""
+    for name in {run.problem for run in runs if not run.compiled}:
+        module = name.rpartition(":")[0]
+        advice = f"there is no module {module!r}; start in its folder, put that on PYTHONPATH, or install it"
+        try:
+            exists = importlib.util.find_spec(module) is not None if module else bool(gymnasium.spec(name))
+        except (ImportError, ValueError):
+            exists = False
+        except gymnasium.error.Error as error:
+            exists, advice = False, f"Gymnasium has no such environment ({error})"
+        if not exists:
+            raise StudyError(f"problem {name!r}: {advice}")
+
+
+class _Problem(NamedTuple):
+    label: str
+    run: Run  # with all but the algorithm
+    sizes: Mapping[str, Any]
+
+
+class _Variant(NamedTuple):
+    label: str
+    algorithm: str
+    parameters: Mapping[str, Any]
+    varied: Mapping[str, Any]
+    colour: str
+
+
+def _make_groups(file: StudyFile) -> Iterator[Group]:
+    problems = list(_make_problems(file))
+    families = [list(_make_variants(table, file.seed)) for table in file.algorithms]
+    variants = [variant for family in families for variant in family]
+    labels = [with_values(variant.label, variant.varied) for variant in variants]
+    _check_unique([family[0].label for family in families], "algorithms")
+    _check_unique(labels, "algorithms")
+    _check_unique([problem.label for problem in problems], "problems")
+    counts = [problem.sizes["seeds"] for problem in problems]
+    agents = max(len(seeds) if isinstance(seeds, list) else seeds for seeds in counts)
+    groups = len(problems) * len(variants)
+    for number, most, noun in ((groups, MAX_GROUPS, "groups"), (groups * agents, MAX_RUNS, "runs")):
+        if number > most:
+            raise StudyError(f"study: more than {most:,} {noun}; leave some out")
+    check_baseline(file.baseline, labels)
+    _check_seeding(file)
+    for problem in problems:
+        tried: set[str] = set()
+        for variant in variants:
+            group = _make_group(file, problem, variant)
+            if variant.label not in tried or problem is problems[0]:
+                _try(group.run, f"problem {group.problem!r} with algorithm {group.label!r}")
+                tried.add(variant.label)
+            yield group
+
+
+def _make_problems(file: StudyFile) -> Iterator[_Problem]:
+    for at, table in enumerate(file.problems, 1):
+        sizes = {"seeds": 10, "episodes": 100, "points": 0, **file.given(*SIZES)}
+        if table.steps is not None or table.iterations is not None:  # replaces that of the whole study
+            sizes = {size: value for size, value in sizes.items() if size not in ("steps", "iterations")}
+        sizes |= table.given(*SIZES)
+        if ("steps" in sizes) == ("iterations" in sizes):
+            raise StudyError(f"problems[{at}]: set either steps or iterations, here or for the whole study")
+        for varied, run in table.runs():
+            label = with_values(table.label or table.problem, varied)
+            yield _Problem(label, replace(run, episodes=sizes["episodes"]), sizes)
+
+
+def _make_variants(table: AlgorithmTable, seed: int) -> Iterator[_Variant]:
+    """Make one variant for each combination of grid, list and draws."""
+    entry, algorithm, label = resolve(table.algorithm), table.algorithm, table.label or table.algorithm
+    if not entry.built_in and ":" in algorithm:
+        label = table.label or entry.label
+    elif not entry.built_in:  # workers know no name that this process registered
+        with suppress(SpaqlError):  # a class that its module does not have by its name
+            algorithm = resolve(entry.path).name
+    draws: list[dict[str, Any]] = [
+        {
+            name: span.draw(np.random.default_rng(seed_at(seed, "draw", label, name, number)))
+            for name, span in table.random.items()
+        }
+        for number in range(table.draws)
+    ]
+    for listed, combination, drawn in itertools.product(table.variants, combine(table.grid), draws or [{}]):
+        varied = {**combination, **listed, **drawn}
+        colour = table.colour or entry.colour or ""
+        yield _Variant(label, algorithm, {**table.parameters, **varied}, varied, colour)
+
+
+def _make_group(file: StudyFile, problem: _Problem, variant: _Variant) -> Group:
+    length = _find_length(variant.algorithm, problem.sizes)
+    run = replace(problem.run, algorithm=variant.algorithm, parameters=variant.parameters, **length)
+    seeds = problem.sizes["seeds"]
+    if not isinstance(seeds, list):
+        place = canonical([run.problem, run.arguments, run.environment, run.algorithm, run.parameters])
+        if file.seeding is not None:
+            values = {name: f"{v:g}" if isinstance(v, float) else v for name, v in run.parameters.items()}
+            values = {"problem": problem.label, "algorithm": variant.label} | values
+            place = file.seeding.format_map(defaultdict(str, values))
+        seeds = seeds_at(seeds, file.seed, place)
+    return Group(problem.label, variant.label, run, seeds, variant.varied, variant.colour)
+
+
+def _find_length(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how long a run is and how often it is evaluated during training, as `Run` takes it."""
+    learns = ":" in algorithm or resolve(algorithm).learns
+    points = sizes["points"] if learns else 0
+    if "steps" in sizes:
+        steps = sizes["steps"]
+        budgets = tuple(sorted({max(1, steps * (at + 1) // points) for at in range(points)})) or (steps,)
+        return {"budgets": budgets}
+    moments = {"moments": points, "moment_episodes": sizes["episodes"]} if points else {}
+    return {"iterations": sizes["iterations"] if learns else 0, **moments}
+
+
+def _try(run: Run, place: str) -> None:
+    """Make the agent of a run; on a built-in problem where that would make a user's environment."""
+    if not run.compiled:
+        if run.algorithm in HEURISTICS:
+            raise StudyError(f"{place}: this heuristic needs the ambulance problem; remove one of the two")
+        if ":" in run.algorithm or resolve(run.algorithm).required:  # depend on the problem
+            return
+        run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
+    try:
+        make_agent(run)
+    except (SpaqlError, TypeError) as error:
+        raise StudyError(f"{place}: {error}") from error
+
+
+def _check_seeding(file: StudyFile) -> None:
+    seeding = file.seeding or ""
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(seeding) if name is not None]
+        seeding.format(**dict.fromkeys(names, ""))
+    except (ValueError, KeyError, IndexError, AttributeError) as error:
+        raise StudyError(f"seeding: {seeding!r} is not a valid template: {error}") from error
+    parameters = {name for table in file.algorithms for name in resolve(table.algorithm).parameters}
+    check_known(names, sorted({"problem", "algorithm", *parameters}), "seeding")
+
+
+def _check_unique(labels: Sequence[str], place: str) -> None:
+    for label, count in Counter(labels).items():
+        if count > 1:
+            raise StudyError(f"{place}: two have the label {label!r}; give each its own label")
+
+
+def check_baseline(baseline: str | None, labels: Sequence[str]) -> None:
+    """Raise a StudyError where a baseline is given that is not one of the labels of algorithms."""
+    if baseline is not None and baseline not in labels:
+        more = f" and {len(labels) - 12:,} more" if len(labels) > 12 else ""
+        known = ", ".join(map(repr, labels[:12])) + more
+        raise StudyError(f"baseline: {baseline!r} is not an algorithm; choose from {known}")
