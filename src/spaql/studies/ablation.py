@@ -15,12 +15,11 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
-from spaql.studies.paper.printed import SCALINGS
+from spaql.studies.paper.printed import QUICK_SCALINGS, SCALINGS
 from spaql.studies.study import Report, Results, Sheet, make_series
 from spaql.studies.variants import (
     AQL,
     LONGER,
-    QUICK_SCALINGS,
     SPAQL,
     TESSERA,
     Column,

@@ -12,11 +12,10 @@ from typing import Any
 
 from spaql._version import __version__
 from spaql.formatting import Table
-from spaql.studies.paper.printed import SCALINGS
+from spaql.studies.paper.printed import QUICK_SCALINGS, SCALINGS
 from spaql.studies.study import Report, Results
 from spaql.studies.variants import (
     AQL,
-    QUICK_SCALINGS,
     RANDOM,
     RANDOM_STEPS,
     SPAQL,

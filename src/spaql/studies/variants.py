@@ -37,7 +37,6 @@ SEED_WORDS = {
     RANDOM_PROBLEM: "wild",
 }
 RANDOM_STEPS = 25_000  # budget of random problems
-QUICK_SCALINGS = (0.1, 0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
