@@ -120,7 +120,7 @@ METRICS += ["value_low", "value_high"]
 def test_agents_that_are_repeated_are_the_same_agents(small):
     for again in small.chosen_groups:
         if again.problem != plans.LONG:
-            first = small.plan.study(_setting(small, again.problem), again.algorithm, again.run.parameters["scaling"])
+            first = small.plan.study(_setting(small, again.problem), again.algorithm, again.varied["scaling"])
             assert first.ids != again.ids
             for metric in METRICS:
                 np.testing.assert_array_equal(small.values(first, metric), small.values(again, metric))

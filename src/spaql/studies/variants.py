@@ -214,7 +214,8 @@ class VariantStudy(Study):
 
     def stages(self, results: Results) -> Iterator[Stage]:
         """All runs at once."""
-        yield Stage([group for wanted in self.wanted for group in self.groups(*wanted)])
+        groups = [group for wanted in self.wanted for group in self.groups(*wanted)]
+        yield Stage(list({group.run.kind: group for group in groups}.values()))  # columns may share problems
 
     def groups(self, variant: Variant, columns: Iterable[Column], part: float = 1.0) -> list[Group]:
         """All groups that score a variant with this part of the budget."""

@@ -153,7 +153,7 @@ class Plan:
     ) -> Group:
         run = self._run(setting, algorithm, scaling=scaling, rollouts=rollouts)
         place = self.seed, role, setting.id, algorithm, scaling, rollouts
-        return Group(setting.id, algorithm, run, seeds_at(agents[setting.problem], *place))
+        return Group(setting.id, algorithm, run, seeds_at(agents[setting.problem], *place), {"scaling": scaling})
 
     def _run(self, setting: Setting, algorithm: str, **parameters: Any) -> Run:
         return Run(setting.problem, setting.arguments, algorithm, parameters, 0, setting.iterations, self.episodes)
