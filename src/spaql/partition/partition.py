@@ -56,17 +56,7 @@ class Cells:
 
 
 class Partition:
-    """One forest of partitions, grown as needed.
-
-    Parameters
-    ----------
-    states, actions
-        The spaces.
-    initial
-        Q of every cell at the start (the paper's H).
-    steps
-        Number of partitions in the forest.
-    """
+    """One forest of `steps` partitions, grown as needed; `initial` is the Q of every cell at the start."""
 
     def __init__(self, states: Box, actions: Actions, *, initial: float, steps: int = 1) -> None:
         if states.dimensions + actions.dimensions > MAX_DIMENSIONS:
@@ -116,9 +106,6 @@ class Partition:
     def __len__(self) -> int:
         """Number of cells (the paper's arms), over all time steps."""
         return int(self.forest.used[1])
-
-    def __deepcopy__(self, memo: object) -> Partition:
-        return self.copy()
 
     def copy(self) -> Partition:
         """Return an independent copy."""
