@@ -63,6 +63,7 @@ class Agent:
     plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
     needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
+    _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
@@ -74,7 +75,7 @@ class Agent:
         else:
             self.problem = problem.for_agent()
         self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)  # see `spaql.agents.rollouts`
-        self._rows = make_records(0, ROW)
+        self._rows = make_records(0, self._row)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -169,7 +170,7 @@ class Agent:
 
     @property
     def history(self) -> NDArray[np.void]:
-        """One row per iteration, read-only; the columns are those of `spaql.agents.rollouts.ROW`."""
+        """One row per iteration, read-only; the columns are those of `spaql.agents.rollouts.ROW` that the agent has."""
         rows = self._rows[: self.iterations]
         rows.flags.writeable = False
         return rows
@@ -178,11 +179,11 @@ class Agent:
         """Return memory for the next rows of `history`, of which `_counts[FINISHED]` says how many are filled."""
         first = self.iterations
         if len(self._rows) < first + count:
-            more = make_records(first + max(count, first), ROW)
+            more = make_records(first + max(count, first), self._row)
             more[:first] = self._rows[:first]
             self._rows = more
         rows = self._rows[first : first + count]
-        rows[:] = make_records(1, ROW)  # an iteration that failed may have left something
+        rows[:] = make_records(1, self._row)  # an iteration that failed may have left something
         return rows
 
     @property

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from spaql.agents.base import UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
-from spaql.agents.rollouts import FINISHED, TRAINING
+from spaql.agents.rollouts import FINISHED, ROW, TRAINING
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
 from spaql.gym.problem import OPTIONS
@@ -46,6 +46,7 @@ class ForeignAgent(Agent):
     """An object with `learn` and `predict` as an agent; `wrap` makes a subclass for each foreign class."""
 
     plays_middle = True
+    _row = np.dtype([(name, ROW[name]) for name in ("score", "best", "training_steps", "selection_steps")])
     cls: ClassVar[type[Any]]  #: the foreign class
     name: ClassVar[str]  #: its name in the registry
     _keywords: ClassVar[dict[str, inspect.Parameter]]  # of its constructor, without the environment
