@@ -15,14 +15,14 @@ from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.status import is_locked, read_status
 from spaql.studies.sweep.sweep_study import Sweep
-from spaql.studies.sweep.terminal import watch
+from spaql.studies.sweep.sweep_report import watch
 from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_with, make_progress, make_record, write_study
 
 
 def test_status_of_a_study_that_is_over(whole):
     now = read_status(whole)
     assert (now.total, now.done, now.failed, now.running, now.state) == (48, 48, 0, 0, "finished")
-    assert now.complete
+    assert now.done == now.total
     assert now.rate == pytest.approx(4.8, rel=0.1)
     assert now.lines() == ["48 of 48 runs finished"]
 
@@ -170,7 +170,7 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
     watch(folder, out := Terminal())
     assert out.getvalue().count("\n") == 4
     assert "... and 11 more lines" in out.getvalue()
-    assert now.complete
+    assert now.done == now.total
     assert len(waits) == 8
 
 
@@ -195,10 +195,10 @@ def test_it_can_be_read_while_it_is_written(tmp_path):
 
 
 def test_watching_ends_by_ctrl_c(part, monkeypatch):
-    from spaql.studies.sweep import terminal
+    from spaql.studies.sweep import sweep_report
 
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(terminal, "watch", interrupted)
+    monkeypatch.setattr(sweep_report, "watch", interrupted)
     assert main(["sweep", "watch", str(part)]) == 0

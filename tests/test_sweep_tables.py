@@ -215,7 +215,7 @@ def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
     monkeypatch.setattr(Sweep, "runs", property(lambda study: asked.append(1) or runs(study)))
     study = fill_folder(tmp_path, 60, 12)
     assert len(asked) == 1
-    assert read_status(tmp_path).complete
+    assert read_status(tmp_path).state == "finished"
     rows = compare(read_values(tmp_path)).rows
     assert [row.n for row in rows] == [5] * 12
     assert len(study.runs) == 60

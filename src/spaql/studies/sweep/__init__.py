@@ -8,7 +8,6 @@ status         progress of a folder
 group_values   values of finished runs, by group
 comparison_table  the table: intervals, and comparison with a baseline
 score_charts   learning curves and means
-terminal       all of it in a terminal, while the study runs
-sweep_report   the page and the figures
+sweep_report   the page, the figures, and a view in a terminal
 dataset        all runs in one CSV or Parquet file
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -130,23 +131,20 @@ class Comparison:
         return formatting.Table(header, rows, self.name, self.note, left=2, sections=True)
 
     def format(self, form: str = "text") -> str:
-        """Return the table in one of `FORMATS`, with a final line break."""
+        """Return the table in one of `FORMATS`, with a final line break; CSV and JSON have every digit."""
+        rows = [asdict(row) for row in self.rows]
         if form == "text":
-            return self.table.text() + "\n"
+            return f"{self.table.text()}\n\n{textwrap.fill(self.note, 120)}\n"
         if form == "markdown":
             return f"{self.table.markdown()}\n\n{self.note}\n"
         if form == "csv":
-            return formatting.Table.of_records([asdict(row) for row in self.rows]).csv()
+            return formatting.Table.of_records(rows).csv()
         if form == "latex":
             return "% Needs \\usepackage{booktabs}\n" + self.table.tex()
         if form == "json":
-            return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+            about = {"name": self.name, "metric": self.metric, "baseline": self.baseline}
+            return json.dumps({**about, "rows": rows, "note": self.note}, indent=1, allow_nan=False) + "\n"
         raise StudyError(f"format: {form!r} is not one of {', '.join(FORMATS)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, ready for JSON."""
-        rows = [asdict(row) for row in self.rows]
-        return {"name": self.name, "metric": self.metric, "baseline": self.baseline, "rows": rows, "note": self.note}
 
 
 def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = False) -> Comparison:

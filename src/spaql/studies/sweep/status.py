@@ -61,15 +61,15 @@ class Status:
     failures: tuple[FailedRun, ...] = ()  # the last ones
 
     @property
-    def complete(self) -> bool:
-        """Whether all runs are finished."""
-        return self.done == self.total
-
-    @property
     def counts(self) -> str:
         """Return the numbers of runs as text."""
         failed = f", {self.failed:,} failed" if self.failed else ""
         return f"{self.done:,} of {self.total:,} runs finished{failed}"
+
+    @property
+    def failure_counts(self) -> str:
+        """Return the numbers of failures as text."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items())
 
     @property
     def sentence(self) -> str:
@@ -90,12 +90,8 @@ class Status:
         if not self.kinds:
             return [self.sentence]
         more = sum(self.kinds.values()) - len(self.failures)
-        return [
-            self.sentence,
-            "failures: " + ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items()),
-            *(f"  {failure}" for failure in self.failures),
-            *([f"  and {more:,} earlier ones"] if more > 0 else []),
-        ]
+        failures = [f"  {failure}" for failure in self.failures] + ([f"  and {more:,} earlier ones"] if more else [])
+        return [self.sentence, f"failures: {self.failure_counts}", *failures]
 
     def bar(self) -> str:
         """Return a progress bar: finished, failed and missing runs."""
@@ -117,20 +113,19 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
     if not progress["failed"]:  # earlier failures are not part of the study any more
         kinds, last = {}, ()
+    counts = {name: progress[name] for name in ("total", "done", "failed")}
     running = is_running(progress, locked, now)
-    # A process that has just started has not replaced the progress of the one before.
-    current = {} if running and progress["state"] not in _ACTIVE else progress
-    total, done, failed = (progress[name] for name in ("total", "done", "failed"))
-    seconds, remaining = progress["updated"] - progress["began"], current.get("seconds_left")
+    if running and progress["state"] not in _ACTIVE:  # just started: the progress is that of the process before
+        return Status(**counts, running=0, state="running", kinds=kinds, failures=last)
+    seconds, left = progress["updated"] - progress["began"], progress["seconds_left"] if running else None
+    missing = counts["total"] > counts["done"] + counts["failed"]
     return Status(
-        total=total,
-        done=done,
-        failed=failed,
-        running=current.get("running", 0) if running else 0,
-        state="running" if running else "stopped" if done + failed < total else "finished",
-        rate=progress["done_now"] / seconds if progress["done_now"] and seconds > 0 and current else None,
-        seconds_left=max(0.0, remaining - (now - progress["updated"])) if running and remaining is not None else None,
-        **{name: current.get(name) for name in ("engine", "workers", "host", "process")},
+        **counts,
+        running=progress["running"] if running else 0,
+        state="running" if running else "stopped" if missing else "finished",
+        rate=progress["done_now"] / seconds if progress["done_now"] and seconds > 0 else None,
+        seconds_left=None if left is None else max(0.0, left - (now - progress["updated"])),
+        **{name: progress[name] for name in ("engine", "workers", "host", "process")},
         kinds=kinds,
         failures=last,
     )
