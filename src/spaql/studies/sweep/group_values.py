@@ -114,14 +114,14 @@ def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:
 
 
 def _distinguish(groups: Sequence[Group]) -> list[Group]:
-    """Add to groups with the same labels the parameters and sizes in which they differ."""
+    """Add to groups with the same labels what else they differ in; those of one problem stand together."""
     traits = [{**group.run.parameters, **{size: getattr(group.run, size) for size in _SIZES}} for group in groups]
     texts: dict[tuple[str, str, str], set[str]] = defaultdict(set)  # values of each trait of each pair of labels
     for group, some in zip(groups, traits, strict=True):
         for name, value in some.items():
             texts[group.problem, group.label, name].add(json.dumps(value, sort_keys=True))
-    return [
-        replace(group, varied={**group.varied, **differing}) if differing else group
-        for group, some in zip(groups, traits, strict=True)
-        for differing in [{n: v for n, v in some.items() if len(texts[group.problem, group.label, n]) > 1}]
-    ]
+    by_problem: dict[str, list[Group]] = defaultdict(list)
+    for group, some in zip(groups, traits, strict=True):
+        others = {name: value for name, value in some.items() if len(texts[group.problem, group.label, name]) > 1}
+        by_problem[group.problem].append(replace(group, varied={**group.varied, **others}) if others else group)
+    return [group for some in by_problem.values() for group in some]

@@ -33,7 +33,7 @@ from spaql.studies.study import Group, Report, Results, Stage
 from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.sweep.sweep_study import Sweep, perform
 from spaql.studies.tune import racing, tuning_report
-from spaql.studies.tune.optuna_study import OptunaStudy, check_optuna
+from spaql.studies.tune.optuna_study import OptunaStudy, load_optuna
 from spaql.studies.tune.racing import Scores
 from spaql.studies.tune.trials import COMPLETE, FAILED, STOPPED, Trial, TuningResult
 
@@ -64,8 +64,8 @@ def tune(
     TuningResult
         `parameters` are those of the winner, `summary()` describes the result in sentences.
     """
-    check_optuna()
-    tuning = Tuning.load(study)
+    with load_optuna():  # before anything is written
+        tuning = Tuning.load(study)
     if trials is not None:
         tuning = Tuning({**tuning.data, "tune": {**tuning.data.get("tune", {}), "trials": trials}}, tuning.name)
     perform(tuning, folder, **options)
