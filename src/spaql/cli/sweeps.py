@@ -101,7 +101,7 @@ def _perform(function: Callable[..., Any], options: argparse.Namespace, kept: st
 
 def _sweep(options: argparse.Namespace) -> int:
     from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.group_values import read_values
+    from spaql.studies.sweep.study_folder import read_values
     from spaql.studies.sweep.sweep_study import sweep
 
     tally = _perform(sweep, options)
@@ -141,14 +141,14 @@ def _say_failed(what: str, folder: str) -> None:
 
 def _read(options: argparse.Namespace) -> int:
     """Perform a command that reads a folder."""
-    from spaql.studies.sweep import dataset, status, sweep_report
-    from spaql.studies.sweep.group_values import read_values
+    from spaql.studies.sweep import dataset, sweep_report
+    from spaql.studies.sweep.study_folder import FAILURES, read_status, read_values
     from spaql.validation import check_number, check_whole
 
     folder = options.folder
     if options.verb == "status":
-        number = status.FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
-        now = status.read_status(folder, number)
+        number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
+        now = read_status(folder, number)
         print(json.dumps(asdict(now), indent=1) if options.json else "\n".join(now.lines()))
         return 0
     if options.verb == "watch":
@@ -177,7 +177,7 @@ def _table(options: argparse.Namespace) -> int:
     from spaql.atomic_io import write_file
     from spaql.errors import ParameterError
     from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.group_values import read_values
+    from spaql.studies.sweep.study_folder import read_values
 
     if options.json and options.format not in (None, "json"):
         raise ParameterError(f"--json: it contradicts --format {options.format}; give one of the two")

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from spaql.errors import StudyError
 from spaql.problems import Problem
 from spaql.runner.run_spec import problem_of
 from spaql.runner.summary import known_optimum
-from spaql.studies.sweep.group_values import GroupValues, StudyValues
+from spaql.studies.sweep.study_folder import GroupValues, StudyValues
 from spaql.studies.sweep.sweep_study import check_baseline
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")

@@ -18,9 +18,9 @@ from typing import Any
 
 from spaql.atomic_io import write_file
 from spaql.errors import OutputError
+from spaql.runner.store import STORE, Store
 from spaql.studies.study import Group
-from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.status import open_store
+from spaql.studies.sweep.study_folder import read_values
 
 FORMATS = ("csv", "parquet")
 _FIRST = dict.fromkeys(("id", "problem", "problem_label", "algorithm", "algorithm_label"), "string")
@@ -50,7 +50,7 @@ def export_runs(
         shared = _describe(group)
         for run_id, seed in zip(group.ids, group.seeds, strict=True):
             settings.setdefault(run_id, {**shared, "id": run_id, "seed": seed})  # several labels: the first
-    with open_store(folder) as store, store.snapshot():
+    with Store.open_readonly(Path(folder) / STORE) as store, store.snapshot():
         numbers = {row.id: {**row.scalars, "seconds": row.seconds, "status": "done"} for row in store.rows()}
         failures = {run_id: {**asdict(failed), "status": "failed"} for run_id, (_, failed) in store.failures().items()}
     rows = [settings[run_id] | columns for run_id, columns in (numbers | failures).items() if run_id in settings]

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from spaql import stats
 from spaql.errors import StudyError
-from spaql.runner.store import Store
+from spaql.runner.store import STORE, Store
 from spaql.studies.study import Sheet
 from spaql.studies.sweep.comparison_table import compute_optima
-from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues
-from spaql.studies.sweep.status import open_store
+from spaql.studies.sweep.study_folder import METRIC, GroupValues, StudyValues
 from spaql.viz.charts import Chart, Level, Series
 
 MAX_LINES = 8
@@ -64,7 +63,7 @@ class _Charts:
 
     def _score_sheet(self) -> Sheet:
         charts, shown, omitted = [], 0, 0
-        with open_store(self.study.folder) as store:
+        with Store.open_readonly(self.study.folder / STORE) as store:
             for problem, groups in self.problems.items():
                 chosen = _best_groups(groups, self.baseline, MAX_LINES)
                 curves = _read_curves(store, chosen) if self.study.metric == METRIC else {}
@@ -114,8 +113,8 @@ class _Charts:
         levels = []
         for group in flat:
             mean = stats.mean_interval(group.sample)
-            ends = mean.interval if np.isfinite(mean.low) else (None, None)
-            levels.append(Level(group.label, mean.mean, *ends, colour=self.colours.get(group.label, "")))
+            low, high = mean.interval if np.isfinite(mean.low) else (None, None)
+            levels.append(Level(group.label, mean.mean, low, high, colour=self.colours.get(group.label, "")))
         levels += [Level("optimum", self.optima[problem])] if problem in self.optima else []
         return Chart(problem, x_label, self.study.metric, tuple(series), tuple(levels), scale)
 

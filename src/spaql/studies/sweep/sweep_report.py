@@ -15,9 +15,8 @@ from spaql.errors import NothingYetError, OutputError
 from spaql.formatting import Table
 from spaql.studies.study import Report
 from spaql.studies.sweep.comparison_table import compare
-from spaql.studies.sweep.group_values import METRIC, StudyValues, read_values
 from spaql.studies.sweep.score_charts import make_sheets
-from spaql.studies.sweep.status import Status, read_status
+from spaql.studies.sweep.study_folder import METRIC, Status, StudyValues, read_status, read_values
 
 _MAX_FAILURES = 50
 _METHOD = (
@@ -40,7 +39,8 @@ def write_report(
     study, status = read_values(folder, metric), read_status(folder, _MAX_FAILURES)
     tables = [compare(study, baseline=baseline).table]
     if status.failures:
-        rows = [[f"{run.algorithm} on {run.problem}", str(run.seed), run.kind, run.message] for run in status.failures]
+        form = "{algorithm} on {problem}".format_map
+        rows = [[form(run), str(run["seed"]), run["kind"], run["message"]] for run in status.failures]
         total = sum(status.kinds.values())
         note = f"The last {len(rows)} of {total:,}." if total > len(rows) else ""
         caption = f"Failed runs: {status.failure_counts}"

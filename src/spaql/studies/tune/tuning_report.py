@@ -56,12 +56,12 @@ def _history_chart(result: TuningResult) -> Chart | None:
     for trial in result.trials:
         values = [*best.values()][-1:] + ([result.values[trial.number].mean] if trial.state == COMPLETE else [])
         best |= {float(trial.number): max(values)} if values else {}
-    series = (Series("best so far", list(best), list(best.values()), colour=INK),) if best else ()
+    series = [Series("best so far", list(best), list(best.values()), colour=INK)] if best else []
     series += _trial_points(result, {number: float(number) for number in result.values})
     failed = result.count(FAILED)
     note = f"Means over seeds with {result.study.plan.confidence:.0%} intervals; trial 0 is the defaults."
     note += f" Failed trials without a point: {failed}." if failed else ""
-    return Chart("Trials", "trial", result.unit, series, _default_level(result), note=note) if series else None
+    return Chart("Trials", "trial", result.unit, tuple(series), _default_level(result), note=note) if series else None
 
 
 def _importance_chart(result: TuningResult) -> Chart | None:
@@ -90,8 +90,11 @@ def _trial_points(result: TuningResult, x: Mapping[int, Any], winner: Trial | No
     for number in x:
         state = "all seeds" if result.trials[number].state == COMPLETE else "stopped early"
         groups["winner" if result.trials[number] is winner else state].append(number)
-    drawn = {label: numbers for label, numbers in groups.items() if numbers}
-    return tuple(_points(label, [x[n] for n in some], [result.values[n] for n in some]) for label, some in drawn.items())
+    return tuple(
+        _points(label, [x[number] for number in some], [result.values[number] for number in some])
+        for label, some in groups.items()
+        if some
+    )
 
 
 def _points(label: str, x: Sequence[Any], estimates: Sequence[Estimate]) -> Series:
