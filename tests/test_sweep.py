@@ -308,7 +308,7 @@ def test_a_wrong_engine_or_folder_is_told_before_anything_is_written(tmp_path, c
         assert sentence in capsys.readouterr().err
     assert not out.exists()
     assert main(["sweep", str(tmp_path / "none.toml"), "--out", str(out)]) == 2
-    assert "does not exist" in capsys.readouterr().err
+    assert "cannot be read: No such file or directory; check its name" in capsys.readouterr().err
 
 
 def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):

@@ -141,51 +141,42 @@ def _say_failed(what: str, folder: str) -> None:
 
 def _read(options: argparse.Namespace) -> int:
     """Perform a command that reads a folder."""
+    from spaql.atomic_io import write_file
+    from spaql.errors import ParameterError
     from spaql.studies.sweep import dataset, sweep_report
+    from spaql.studies.sweep.comparison_table import compare
     from spaql.studies.sweep.study_folder import FAILURES, read_status, read_values
     from spaql.validation import check_number, check_whole
 
-    folder = options.folder
+    folder, files = options.folder, []
     if options.verb == "status":
         number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
-        now = read_status(folder, number)
-        print(json.dumps(asdict(now), indent=1) if options.json else "\n".join(now.lines()))
-        return 0
-    if options.verb == "watch":
+        status = read_status(folder, number)
+        print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
+    elif options.verb == "watch":
         check_number(options.every, "--every", least=0.0, above=True)
         try:
             sweep_report.watch(folder, sys.stdout, every=options.every, once=options.once, metric=options.metric)
         except KeyboardInterrupt:
             print()
-        return 0
-    if options.verb == "table":
-        return _table(options)
-    if options.verb == "plot":
+    elif options.verb == "table":
+        if options.json and options.format not in (None, "json"):
+            raise ParameterError(f"--json: it contradicts --format {options.format}; give one of the two")
+        comparison = compare(read_values(folder, options.metric), baseline=options.baseline)
+        text = comparison.format("json" if options.json else options.format or "text")
+        if options.out is None:
+            print(text, end="")
+        else:
+            write_file(Path(options.out), text)
+            print_files([options.out])
+    elif options.verb == "plot":
         files = sweep_report.write_figures(read_values(folder, options.metric), options.out, options.baseline)
     elif options.verb == "export":
         files = [dataset.export_runs(folder, options.to, options.out)]
     else:
         files = [sweep_report.write_report(folder, options.out, metric=options.metric, baseline=options.baseline)]
-    if options.json:
+    if files and options.json:
         print(json.dumps({"files": list(map(str, files))}))
     else:
         print_files(files)
-    return 0
-
-
-def _table(options: argparse.Namespace) -> int:
-    from spaql.atomic_io import write_file
-    from spaql.errors import ParameterError
-    from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.study_folder import read_values
-
-    if options.json and options.format not in (None, "json"):
-        raise ParameterError(f"--json: it contradicts --format {options.format}; give one of the two")
-    comparison = compare(read_values(options.folder, options.metric), baseline=options.baseline)
-    text = comparison.format("json" if options.json else options.format or "text")
-    if options.out is None:
-        print(text, end="")
-    else:
-        write_file(Path(options.out), text)
-        print(f"wrote {options.out}")
     return 0

@@ -7,6 +7,7 @@ one problem.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import textwrap
@@ -219,11 +220,9 @@ def compute_optima(study: StudyValues) -> dict[str, float]:
             labels[problem].append(label)
             order[problem] = problem.horizon, json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
     optima: dict[str, float] = {}
-    steps = 0
-    for problem in sorted(order, key=order.__getitem__)[:_MAX_SOLVED]:
-        steps += problem.horizon
-        if steps > _MAX_STEPS:
-            break
+    shortest = sorted(order, key=order.__getitem__)[:_MAX_SOLVED]
+    quick = np.cumsum([problem.horizon for problem in shortest]) <= _MAX_STEPS
+    for problem in itertools.compress(shortest, quick):
         optimum = known_optimum(problem, _TOLERANCE)
         if optimum is not None:
             optima |= dict.fromkeys(labels[problem], optimum.value)

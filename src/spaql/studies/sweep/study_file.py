@@ -267,14 +267,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a StudyError says what is wrong with it."""
     try:
         return tomllib.loads(path.read_bytes().decode())
-    except FileNotFoundError:
-        raise StudyError(f"study file {str(path)!r} does not exist; check its name") from None
-    except UnicodeDecodeError:
-        raise StudyError(f"study file {str(path)!r} is not valid UTF-8; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"study file {str(path)!r} is not valid TOML: {error}") from error
+    except ValueError as error:
+        raise StudyError(f"study file {str(path)!r} is not valid TOML in UTF-8: {error}") from error
     except OSError as error:
-        raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}") from error
+        raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}; check its name") from error
 
 
 def validate(data: Mapping[str, Any]) -> StudyFile:
@@ -292,31 +288,29 @@ _EXAMPLES: dict[Any, str] = {
     **dict.fromkeys(("label", "name", "problem", "algorithm"), "expected a string of one line"),
 }
 _WORDS = {  # of pydantic, and ours
-    "Input should be ": "expected ",
-    "expected less": "expected a number less",
+    "Input should be": "expected",
     "expected greater": "expected a number greater",
-    " or instance of TuneTable": "",
-    " or instance of Range": "",
+    "expected less": "expected a number less",
     "a valid integer": "an integer",
     "a valid boolean": "true or false",
-    "a valid ": "a ",
-    "dictionary": "table",
+    "a valid dictionary": "a table",
+    "a valid": "a",
 }
 
 
 def _describe(error: ValidationError) -> str:
     """Turn the first of pydantic's errors into a sentence: where, what, what to do."""
     mistake = error.errors()[0]
-    place, kind, context = mistake["loc"], mistake["type"], mistake.get("ctx", {})
+    place, kind = mistake["loc"], mistake["type"]
     if kind == "value_error":
-        return f"{_format_place(place)}: {context['error']}"
+        return f"{_format_place(place)}: {mistake['ctx']['error']}"
     if kind == "missing":
         return f"{_format_place(place[:-1])}: {place[-1]} is missing; add it"
     if kind == "extra_forbidden":
         table = next((_TABLES[part] for part in reversed(place[:-1]) if part in _TABLES), StudyFile)
         known = ", ".join(field.alias or name for name, field in table.model_fields.items())
         return f"{_format_place(place[:-1])}: unknown key {place[-1]!r}; choose from {known}"
-    sentence = _EXAMPLES.get(place[-1], mistake["msg"])
+    sentence = _EXAMPLES.get(place[-1]) or mistake["msg"].partition(" or instance of")[0]
     for theirs, ours in _WORDS.items():
         sentence = sentence.replace(theirs, ours)
     return f"{_format_place(place)}: {sentence}, got {mistake['input']!r:.80}"

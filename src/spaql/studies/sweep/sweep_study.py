@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -153,15 +154,15 @@ def _check_problems(runs: Iterable[Run]) -> None:
     """Check problems that are not built in, without importing the user's modules into this process."""
     for name in {run.problem for run in runs if not run.compiled}:
         module = name.rpartition(":")[0]
-        advice = f"there is no module {module!r}; start in its folder, put that on PYTHONPATH, or install it"
         try:
-            exists = importlib.util.find_spec(module) is not None if module else bool(gymnasium.spec(name))
+            known = importlib.util.find_spec(module) if module else gymnasium.spec(name)
         except (ImportError, ValueError):
-            exists = False
+            known = None
         except gymnasium.error.Error as error:
-            exists, advice = False, f"Gymnasium has no such environment ({error})"
-        if not exists:
-            raise StudyError(f"problem {name!r}: {advice}")
+            raise StudyError(f"problem {name!r}: Gymnasium has no such environment ({error})") from None
+        if known is None:
+            advice = "start in its folder, put that on PYTHONPATH, or install it"
+            raise StudyError(f"problem {name!r}: there is no module {module!r}; {advice}")
 
 
 def _make_groups(file: StudyFile) -> Iterator[Group]:
@@ -217,11 +218,9 @@ def _make_variants(table: AlgorithmTable, seed: int) -> Iterator[Group]:
     elif not entry.built_in:  # workers know no name that this process registered
         with suppress(SpaqlError):  # a class that its module does not have by its name
             algorithm = resolve(entry.path).name
+    place = partial(seed_at, seed, "draw", label)
     draws: list[dict[str, Any]] = [
-        {
-            name: span.draw(np.random.default_rng(seed_at(seed, "draw", label, name, number)))
-            for name, span in table.random.items()
-        }
+        {name: span.draw(np.random.default_rng(place(name, number))) for name, span in table.random.items()}
         for number in range(table.draws)
     ]
     for listed, combination, drawn in itertools.product(table.variants, combine(table.grid), draws or [{}]):

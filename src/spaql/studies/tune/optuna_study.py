@@ -105,15 +105,6 @@ class OptunaStudy:
             storage.engine.dispose()
         self._study = optuna.load_study(study_name=_STUDY["study_name"], storage=self._storage)
 
-    def read_trials(self) -> dict[int, dict[str, Any]]:
-        """Return the values of the trials in the file by number."""
-        with self._open_file():
-            return {
-                int(trial.user_attrs["trial"]): self._to_values(trial.params)
-                for trial in self._study.get_trials(deepcopy=False)
-                if trial.params.keys() == self._tuning.ranges.keys()
-            }
-
     def write_trials(self, result: TuningResult, *, last: bool = True) -> None:
         """Store the trials of a result in the file; later trials in it are kept.
 
@@ -126,14 +117,22 @@ class OptunaStudy:
             elif last or len(wanted) >= len(stored):
                 self._rewrite(optuna, [*wanted, *stored[len(wanted) :]])
 
-    def suggest(self, batch: int, count: int, result: TuningResult) -> list[dict[str, Any]]:
-        """Suggest the values of a batch of trials, given those of a result."""
+    def suggest(self, batch: int, numbers: Sequence[int], result: TuningResult) -> dict[int, dict[str, Any]]:
+        """Return the values of a batch of trials by number: from the file, or suggested after those of a result."""
+        with self._open_file():
+            known = {
+                int(trial.user_attrs["trial"]): self._to_values(trial.params)
+                for trial in self._study.get_trials(deepcopy=False)
+                if trial.params.keys() == self._tuning.ranges.keys()
+            }
+        if known.keys() >= set(numbers):
+            return {number: known[number] for number in numbers}
         with load_optuna() as optuna:
             seed = seed_at(self._tuning.file.seed, "tune", batch) % _SEED_LIMIT
             sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
             study = optuna.create_study(sampler=sampler, **_STUDY)
             study.add_trials(self._freeze(optuna, result))
-            return [self._to_values(study.ask(self._make_distributions(optuna)).params) for _ in range(count)]
+            return {n: self._to_values(study.ask(self._make_distributions(optuna)).params) for n in numbers}
 
     def rank_parameters(self, result: TuningResult) -> tuple[dict[str, float] | None, str]:
         """Return the importance of each parameter, the largest first, and how it was computed, or why it was not."""
