@@ -132,19 +132,19 @@ class Comparison:
 
     def format(self, form: str = "text") -> str:
         """Return the table in one of `FORMATS`, with a final line break; CSV and JSON have every digit."""
-        rows = [asdict(row) for row in self.rows]
+        if form not in FORMATS:
+            raise StudyError(f"format: {form!r} is not one of {', '.join(FORMATS)}")
         if form == "text":
             return f"{self.table.text()}\n\n{textwrap.fill(self.note, 120)}\n"
         if form == "markdown":
             return f"{self.table.markdown()}\n\n{self.note}\n"
-        if form == "csv":
-            return formatting.Table.of_records(rows).csv()
         if form == "latex":
             return "% Needs \\usepackage{booktabs}\n" + self.table.tex()
-        if form == "json":
-            about = {"name": self.name, "metric": self.metric, "baseline": self.baseline}
-            return json.dumps({**about, "rows": rows, "note": self.note}, indent=1, allow_nan=False) + "\n"
-        raise StudyError(f"format: {form!r} is not one of {', '.join(FORMATS)}")
+        rows = [asdict(row) for row in self.rows]
+        if form == "csv":
+            return formatting.Table.of_records(rows).csv()
+        about = {"name": self.name, "metric": self.metric, "baseline": self.baseline}
+        return json.dumps({**about, "rows": rows, "note": self.note}, indent=1, allow_nan=False) + "\n"
 
 
 def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = False) -> Comparison:
