@@ -224,25 +224,25 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
         raise _ask_for_environment(about, where, "whose spaces are not in the file")
     found = None if env is None else calls.find_environment(env)
     with nullcontext() if found else _reading(where):
-        opened, make, module = found or _find_described(about, where)
-        difference = compare_spaces(about["names"], about["actions"], opened)
+        found = found or _find_described(about, where)
+        difference = compare_spaces(about["names"], about["actions"], found.made)
         if difference:
             raise ParameterError(f"env: {where} {difference}")
         ranges = {name: ends for name, *ends in zip(about["names"], about["low"], about["high"], strict=True)}
         options = {name: about[name] for name in ("periodic", "horizon")}
-        problem = GymnasiumProblem(opened, bounds=ranges, seed=seed, make=make, **options)
+        problem = GymnasiumProblem(found, bounds=ranges, seed=seed, **options)
     if env is None:
         problem.recipe = {name: about[name] for name in _RECIPE if name in about}
-    problem.module, problem.warm_up_steps = module, about["warm_up_steps"]
+    problem.warm_up_steps = about["warm_up_steps"]
     with _reading(where):
         problem.go_on(about["progress"])
     return problem
 
 
-def _find_described(about: Mapping[str, Any], where: str) -> tuple[Any, Any, str]:
-    """Return what stands for the environment of a file, how to make that, and the module that registers its id."""
+def _find_described(about: Mapping[str, Any], where: str) -> calls.Found:
+    """Return what stands for the environment of a file, and how to make that."""
     described = calls.Described(about["name"], *(space_from_json(about[name]) for name in _SPACES))
-    return described, partial(_make_described, about, where), str(about["id"] or "").rpartition(":")[0]
+    return calls.Found(described, partial(_make_described, about, where), str(about["id"] or "").rpartition(":")[0])
 
 
 def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:

@@ -146,22 +146,12 @@ class Part:
 
 
 class Observations:
-    """The rows of an observation space.
-
-    Attributes
-    ----------
-    names
-        Of the numbers in a row.
-    low, high
-        Their bounds as the space declares them, `[d]`; infinite where it declares none.
-    whole
-        Which are whole numbers, `[d]`; their bounds are half a step farther out.
-    """
+    """The rows of an observation space; their bounds `low` and `high` [d] are infinite where it declares none."""
 
     def __init__(self, space: Any) -> None:
         self.space = space
         self.parts: list[Part] = []
-        self.names: list[str] = []
+        self.names: list[str] = []  # of the numbers in a row
         ends: list[Floats] = []  # [3, size] of each part: low, high, whole
         for path, inner in _leaves(space):
             if not isinstance(inner, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -185,7 +175,7 @@ class Observations:
                 f"{MOST_OBSERVED}; wrap the environment so that it shows the few that matter (no images)"
             )
         self.low, self.high, whole = np.concatenate(ends, axis=1)
-        self.whole: NDArray[np.bool_] = whole.astype(bool)
+        self.whole: NDArray[np.bool_] = whole.astype(bool)  # their bounds are half a step farther out
 
     def __len__(self) -> int:
         return len(self.names)
@@ -257,17 +247,11 @@ class Observations:
 
 
 class Moves:
-    """The actions of an action space, for a partition.
-
-    Attributes
-    ----------
-    actions
-        `Discrete`, or a `Box` in the environment's own units; an integer n there is the interval [n - 0.5, n + 0.5).
-    """
+    """The actions of an action space, for a partition."""
 
     def __init__(self, space: Any) -> None:
         self.space = space
-        self.actions: Actions
+        self.actions: Actions  # in the environment's own units; an integer n in a `Box` is [n - 0.5, n + 0.5)
         self._table: Any = None  # [n, ...] discrete actions, by their number
         self._whole = False
         counted = _counted(space)
