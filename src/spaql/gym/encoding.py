@@ -118,13 +118,16 @@ class Part:
     def filler(self, row: Floats) -> Callable[[Any], None]:
         """Return a function that writes its value into its places of a row `[d]`; called at every step."""
         shape, place = self.shape, row[self.places].reshape(self.shape)
+        size = place.size if len(shape) == 1 else 0
 
         def fill(value: Any) -> None:
-            given = getattr(value, "shape", None)
             try:
-                if given is None:
-                    given = () if isinstance(value, int | float) else np.shape(value)
-                if given == shape:
+                if size > 1:  # quicker; the assignment refuses rows of rows
+                    fits = len(value) == size
+                else:
+                    given = () if isinstance(value, int | float) else getattr(value, "shape", None)
+                    fits = shape == (np.shape(value) if given is None else given)
+                if fits:
                     place[...] = value
                     return
             except (TypeError, ValueError):

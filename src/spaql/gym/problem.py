@@ -120,9 +120,6 @@ class GymnasiumProblem(Playable):
         self.horizon = check_whole(horizon, "horizon", 1, base.LONGEST)
         self.arguments = {"environment": self.name, "horizon": self.horizon}
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self._set_ranges(bounds, periodic, warm_up)
-
-    def _set_ranges(self, bounds: Mapping[Any, Any] | None, periodic: Any, warm_up: int) -> None:
         several = isinstance(periodic, Iterable) and not isinstance(periodic, str)
         self.periodic = [self._place(name, "periodic") for name in (periodic if several else [periodic])]
         low, high, known = self._declare_ranges(bounds)
@@ -143,13 +140,6 @@ class GymnasiumProblem(Playable):
                 )
             self._env = made
         return self._env
-
-    @property
-    def world(self) -> World:  # type: ignore[override]
-        """The compiled functions around the environment."""
-        if self._world is None:
-            self._world = self._connected()
-        return self._world
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
@@ -245,20 +235,23 @@ class GymnasiumProblem(Playable):
         self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
         self._next_seed: int | None = calls.draw_seed(self._seeds)
 
-    def _connected(self) -> World:
-        """Make the callback into Python, and the compiled functions around it."""
-        states, actions = self.states.dimensions, self.actions.dimensions
-        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
-        rounds = tuple(d in self.periodic for d in range(states))
-        self._moves = bridge(states, actions, isinstance(self.actions, Discrete), rounds)
-        address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
-        ends = [self.states.low, self.states.high - self.states.low]
-        if isinstance(self.actions, Box):
-            ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
-        constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
-        advance, begin = (getattr(move, "address", move) for move in self._moves)
-        return World(advance, begin, constants, self.max_copies)
+    @property
+    def world(self) -> World:  # type: ignore[override]
+        """The callback into Python, and the compiled functions around it."""
+        if self._world is None:
+            states, actions = self.states.dimensions, self.actions.dimensions
+            self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
+            rounds = tuple(d in self.periodic for d in range(states))
+            self._moves = bridge(states, actions, isinstance(self.actions, Discrete), rounds)
+            address = ctypes.cast(self._callback, ctypes.c_void_p).value
+            places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
+            ends = [self.states.low, self.states.high - self.states.low]
+            if isinstance(self.actions, Box):
+                ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
+            constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
+            advance, begin = (getattr(move, "address", move) for move in self._moves)
+            self._world = World(advance, begin, constants, self.max_copies)
+        return self._world
 
     def _move(self) -> Callable[[int], int]:
         """Return the function that compiled code calls for a step or a reset, and that returns a status."""
