@@ -180,9 +180,6 @@ class Observations:
         self.low, self.high, whole = np.concatenate(ends, axis=1)
         self.whole: NDArray[np.bool_] = whole.astype(bool)  # their bounds are half a step farther out
 
-    def __len__(self) -> int:
-        return len(self.names)
-
     def called(self, at: int) -> str:
         """Return the name of a number for messages, or "number i of the observation" where it has none."""
         path = next(part.path for part in self.parts if at < part.places.stop)
