@@ -20,7 +20,7 @@ from spaql.errors import StudyError
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import Sheet
 from spaql.studies.sweep.comparison_table import compute_optima
-from spaql.studies.sweep.study_folder import METRIC, GroupValues, StudyValues
+from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues
 from spaql.viz.charts import Chart, Level, Series
 
 MAX_LINES = 8

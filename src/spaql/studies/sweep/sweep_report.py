@@ -15,8 +15,9 @@ from spaql.errors import NothingYetError, OutputError
 from spaql.formatting import Table
 from spaql.studies.study import Report
 from spaql.studies.sweep.comparison_table import compare
+from spaql.studies.sweep.group_values import METRIC, StudyValues, read_values
 from spaql.studies.sweep.score_charts import make_sheets
-from spaql.studies.sweep.study_folder import METRIC, Status, StudyValues, read_status, read_values
+from spaql.studies.sweep.status import read_status
 
 _MAX_FAILURES = 50
 _METHOD = (
@@ -86,8 +87,8 @@ def watch(
     once: bool = False,
     metric: str = METRIC,
     pause: Callable[[float], object] = time.sleep,
-) -> Status | None:
-    """Show status, means and last failures until a study is finished, and return the last status; None without one.
+) -> None:
+    """Show status, means and last failures until a study is finished.
 
     The folder need not exist yet.  There is a view `every` few seconds, or less often where one takes more than half of
     that; `once` shows one view only, and `pause` waits for a number of seconds.  In a terminal each view overwrites the
@@ -95,14 +96,14 @@ def watch(
     """
     out.write(_CLEAR if out.isatty() else "")
     while True:
-        start = time.monotonic()
-        status = None
+        start, finished = time.monotonic(), False
         try:
             status = read_status(folder)
             values = read_values(folder, metric)
             table = compare(values, brief=True).table.text().splitlines()
             lines = [status.sentence, status.bar(), "", values.name, *table]
             lines += ["", *status.lines()[1:]] if status.kinds else []
+            finished = status.state == "finished"
         except NothingYetError:
             lines = [f"waiting for the first run in {str(folder)!r}; start spaql sweep STUDY.toml --out {folder}"]
         if out.isatty():
@@ -113,7 +114,7 @@ def watch(
         else:
             out.write("\n".join([*lines, "", ""]))
         out.flush()
-        if once or (status is not None and status.state == "finished"):
-            return status
+        if once or finished:
+            return
         took = time.monotonic() - start
         pause(max(every - took, took, 0.05))

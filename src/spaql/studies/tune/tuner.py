@@ -1,17 +1,13 @@
 """Tune: batches of trials race on any engine, and the winner is evaluated on other seeds.
 
 A tuning is a study file with one algorithm, ranges of its parameters in `random`, and a budget in ``[tune]``.  Trial 0
-is the default parameters with all seeds.  Then follow batches of `batch` trials.  All runs of a stage of a batch are
-performed together.  After each batch, and at the end, the report is written.
+is the default parameters with all seeds; then follow batches of trials.  A call goes through the whole tuning from its
+first trial.  Finished runs are in the store, and since every decision is a function of their numbers, it is the same on
+any engine and after any interruption.
 
-Only finished runs, in the store, and trials, in Optuna's file, are remembered.  A call goes through the whole tuning
-from its first trial.  What is finished is there already, and since every decision is a function of the runs' numbers,
-it takes the same decisions on any engine and after any interruption.
-
-Agent k of a trial has the seed that a sweep would give it: a hash of the study's seed, of the problem, of the algorithm
-with all parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by
-suiting common seeds.  With ``seeding = "{problem}"`` trials share their seeds; intervals are then usually too wide.
-The evaluation seeds are derived from another study seed in the same way.
+Agent k of a trial has the seed that a sweep would give it, a hash of the study's seed, of problem, algorithm and all
+parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by suiting
+common seeds.  The evaluation seeds are derived from another study seed in the same way.
 """
 
 from __future__ import annotations
