@@ -22,9 +22,8 @@ from spaql.studies.study import Group, Stage, Study, run_study
 from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.score_charts import make_sheets
 from spaql.studies.sweep.status import read_status
-from spaql.studies.sweep.sweep_report import write_figures, write_report
+from spaql.studies.sweep.sweep_report import make_sheets, write_figures, write_report
 from spaql.studies.sweep.sweep_study import Sweep
 from spaql.viz.html import Section, render_page
 from sweeps_for_tests import NASTY, STUDY_DATA, fill, make_record, read_csv, write_study

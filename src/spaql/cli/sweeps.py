@@ -120,8 +120,8 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from spaql.studies.tune.trials import FAILED
     from spaql.studies.tune.tuner import tune
+    from spaql.studies.tune.tuning_result import FAILED
 
     result = _perform(tune, options, ", its report.html shows the finished batches", trials=options.trials)
     if result is None:
