@@ -83,14 +83,7 @@ class Curve:
 class Control(Study):
     """Tessera and the algorithms of the literature on classic control.
 
-    Parameters
-    ----------
-    seed
-        Of the study.
-    agents, episodes, variants, tasks
-        Number of agents of each variant on each task, and of evaluation episodes.
-    sb3_agents
-        Number of agents of DQN, PPO and SAC of Stable-Baselines3; 0 leaves them out.
+    There are `sb3_agents` of DQN, PPO and SAC of Stable-Baselines3 on each task, and `agents` of each other variant.
     """
 
     def __init__(

@@ -52,9 +52,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, without the chart."""
-        names = {"id": self.id, "title": self.title, "sentence": self.sentence}
         numbers = {"value": self.estimate.mean, "low": self.estimate.low, "high": self.estimate.high}
-        return {**names, **numbers, "unit": self.unit, "meaning": self.meaning, "number": self.number}
+        words = {"id": self.id, "title": self.title, "sentence": self.sentence}
+        return words | numbers | {"unit": self.unit, "meaning": self.meaning, "number": self.number}
 
 
 def around(mean: float, half_width: float) -> Estimate:
@@ -456,7 +456,7 @@ def long_episodes(measured: Measurements) -> Finding | None:
     series = []
     for name in COMPARED:
         curves = measured.curves(setting, name)
-        bands = [mean_interval(measured.percent(setting) * values) for values in curves["evaluation"].T]
+        bands = mean_interval(measured.percent(setting) * curves["evaluation"])
         series.append(make_series(_label(name), curves["moment"].tolist(), bands, algorithm=name))
     chart = Chart(
         f"Evaluation over training, H = {setting.horizon}",
