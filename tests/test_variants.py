@@ -27,6 +27,7 @@ from spaql.studies.variants import (
     paper_columns,
     random_columns,
     shares_of,
+    standing,
 )
 
 pytestmark = pytest.mark.compiled_only
@@ -137,14 +138,14 @@ def test_standing_is_welchs_on_one_problem_and_paired_on_several():
         a, b = random.normal(0, 1, 12), random.normal(shift, 2, 9)
         test = welch(a, b)
         expected = 0 if test.p_value >= 0.05 else int(np.sign(test.difference))
-        assert score_of(a, seeds="a").standing(score_of(b, seeds="b")) == expected
+        assert standing(score_of(a, seeds="a").minus(score_of(b, seeds="b"))) == expected
         assert score_of(a, seeds="a").minus(score_of(a + 0.1, seeds="a")).high == pytest.approx(-0.1)  # paired
     # Every problem a little better: no difference of means, but a clear one of pairs.
     base = [np.array([level, level]) for level in np.linspace(0, 1, 20)]
     better = [each + 0.01 + 0.001 * random.random() for each in base]
-    assert score_of(*better).standing(score_of(*base)) == 1
-    assert score_of(*base).standing(score_of(*better)) == -1
-    assert score_of(*base).standing(score_of(*base)) == 0
+    assert standing(score_of(*better).minus(score_of(*base))) == 1
+    assert standing(score_of(*base).minus(score_of(*better))) == -1
+    assert standing(score_of(*base).minus(score_of(*base))) == 0
 
 
 def test_what_nine_of_ten_reach():

@@ -15,21 +15,10 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
+from spaql.studies import variants
 from spaql.studies.paper.printed import QUICK_SCALINGS
 from spaql.studies.study import Report, Results, Sheet, make_series
-from spaql.studies.variants import (
-    AQL,
-    LONGER,
-    SPAQL,
-    TESSERA,
-    Column,
-    Size,
-    Variant,
-    VariantStudy,
-    interval,
-    paper_columns,
-    random_columns,
-)
+from spaql.studies.variants import AQL, LONGER, SPAQL, TESSERA, Column, Size, Variant, VariantStudy
 from spaql.viz.charts import Chart, Level
 
 PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}
@@ -53,8 +42,8 @@ class Ablation(VariantStudy):
     """Tessera, Tessera without each mechanism, SPAQL and AQL."""
 
     def __init__(self, seed: int = 0, size: Size = FULL) -> None:
-        self.paper = paper_columns(size)
-        self.random = random_columns(1, size)
+        self.paper = variants.paper_columns(size)
+        self.random = variants.random_columns(1, size)
         self.columns = [*self.paper, *self.random]
         wanted: list[tuple[Variant, list[Column], float]] = [
             *((variant, self.paper, part) for part in PARTS for variant in (TESSERA, *RIVALS)),
@@ -120,12 +109,9 @@ class Ablation(VariantStudy):
         rows = []
         for variant, (name, effect) in zip(DISABLED, MECHANISMS.items(), strict=True):
             pairs = [(self.of(variant, column), self.of(TESSERA, column)) for column in self.columns]
-            standings = [score.standing(whole) for score, whole in pairs]
-            losses = {
-                column.label: -score.minus(whole).mean
-                for column, (score, whole), standing in zip(self.columns, pairs, standings, strict=True)
-                if standing == -1
-            }
+            differences = {c.label: score.minus(whole) for c, (score, whole) in zip(self.columns, pairs, strict=True)}
+            standings = [variants.standing(difference) for difference in differences.values()]
+            losses = {label: -lost.mean for label, lost in differences.items() if variants.standing(lost) == -1}
             worst = max(losses, key=lambda label: losses[label], default="")
             ratio = np.exp(np.mean([np.log(score.cells.mean / whole.cells.mean) for score, whole in pairs]))
             behind, ahead = f"{standings.count(-1)} of {len(pairs)}", str(standings.count(1))
@@ -139,7 +125,7 @@ class Ablation(VariantStudy):
         ours = {column.name: self.of(TESSERA, column) for column in self.paper}
         lowest = min(ours, key=lambda name: ours[name].share.mean)
         standings = [
-            self.of(TESSERA, column, part).standing(self.of(rival, column, part))
+            variants.standing(self.of(TESSERA, column, part).minus(self.of(rival, column, part)))
             for column in self.paper
             for part in PARTS
             for rival in RIVALS
@@ -164,9 +150,9 @@ class Ablation(VariantStudy):
                 "agent": name,
                 "problem": column,
                 "budget": part,
-                **interval("share", score.share),
-                **interval("minus_tessera", score.minus(self.scores[TESSERA.name, column, part])),
-                **interval("cells", score.cells),
+                **variants.interval("share", score.share),
+                **variants.interval("minus_tessera", score.minus(self.scores[TESSERA.name, column, part])),
+                **variants.interval("cells", score.cells),
                 "steps": score.steps,
                 "scalings": score.scalings,
             }

@@ -11,20 +11,10 @@ from dataclasses import replace
 
 from spaql._version import __version__
 from spaql.formatting import Table
+from spaql.studies import variants
 from spaql.studies.paper.printed import QUICK_SCALINGS
 from spaql.studies.study import Report, Results
-from spaql.studies.variants import (
-    AQL,
-    RANDOM,
-    RANDOM_STEPS,
-    SPAQL,
-    TESSERA,
-    Size,
-    Variant,
-    VariantStudy,
-    interval,
-    random_columns,
-)
+from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA, Size, Variant, VariantStudy
 
 CHOSEN_ON, REPORTED_ON = 1, 2
 CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
@@ -57,12 +47,12 @@ TUNED_NOTE = (
 class Families(VariantStudy):
     """Variants on random problems of one family."""
 
-    def __init__(self, name: str, family: int, variants: Sequence[Variant], seed: int, size: Size) -> None:
-        self.name, self.family, self.variants = name, family, variants
-        kinds = random_columns(family, size)
+    def __init__(self, name: str, family: int, compared: Sequence[Variant], seed: int, size: Size) -> None:
+        self.name, self.family, self.compared = name, family, compared
+        kinds = variants.random_columns(family, size)
         everything = [arguments for kind in kinds for arguments in kind.arguments]
         self.columns = [replace(kinds[0], name="all", label="all kinds", arguments=everything), *kinds]
-        super().__init__(seed, size, [(variant, self.columns, 1.0) for variant in variants])
+        super().__init__(seed, size, [(variant, self.columns, 1.0) for variant in compared])
 
     def report(self, results: Results) -> Report:
         """One table."""
@@ -73,19 +63,19 @@ class Families(VariantStudy):
             self.name,
             f"Random problems of family {self.family}, {purpose}; seed {self.seed}; spaql {__version__}",
             tables=[self._table()],
-            note=note + (TUNED_NOTE.format(scalings=len(self.size.scalings)) if AQL in self.variants else ""),
+            note=note + (TUNED_NOTE.format(scalings=len(self.size.scalings)) if AQL in self.compared else ""),
             data={
                 "spaql": __version__,
                 "seed": self.seed,
                 "family": self.family,
                 "problems": self.size.problems,
                 "agents": self.size.agents,
-                "budget": RANDOM_STEPS,
+                "budget": variants.RANDOM_STEPS,
                 "rows": [
                     {
                         "agent": agent,
                         "problems": column,
-                        **interval("share", score.share),
+                        **variants.interval("share", score.share),
                         "worst_decile": score.reached_by(0.9),
                         "worst": score.reached_by(1.0),
                         "cells": score.cells.mean if score.has_cells else None,
@@ -98,7 +88,7 @@ class Families(VariantStudy):
 
     def _table(self) -> Table:
         rows = []
-        for variant in self.variants:
+        for variant in self.compared:
             first, *others = (self.percent(variant, column, 1) for column in self.columns)
             score = self.of(variant, self.columns[0])
             cells = f"{score.cells.mean:.0f}" if score.has_cells else ""

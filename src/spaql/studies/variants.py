@@ -170,19 +170,14 @@ class Score:
             return combination([self.shares[0], other.shares[0]], [1.0, -1.0])
         return mean_interval(_units(self.shares) - _units(other.shares))
 
-    def standing(self, other: Score) -> int:
-        """1 where this is ahead of the other at the 5% level, -1 where it is behind, else 0."""
-        return standing(self.minus(other))
-
     def reached_by(self, agents: float) -> float:
         """The share of the optimum that this fraction of the agents reaches or exceeds."""
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
 
 
-def interval(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+def interval(name: str, estimate: Estimate) -> dict[str, float]:
     """An estimate as fields of a record."""
-    low, high = (None, None) if estimate is None else estimate.interval
-    return {name: None if estimate is None else estimate.mean, f"{name}_low": low, f"{name}_high": high}
+    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def standing(difference: Estimate) -> int:
@@ -246,7 +241,7 @@ class VariantStudy(Study):
 
     def mark(self, variant: Variant, column: Column, part: float = 1.0) -> str:
         """A sign behind a number: minus where the variant is behind Tessera, plus where it is ahead, else a blank."""
-        return {1: "+", 0: " ", -1: "-"}[self.of(variant, column, part).standing(self.of(TESSERA, column, part))]
+        return {1: "+", 0: " ", -1: "-"}[standing(self.of(variant, column, part).minus(self.of(TESSERA, column, part)))]
 
     def percent(self, variant: Variant, column: Column, digits: int) -> str:
         """The mean share in percent, half of its interval, and the mark."""
