@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from spaql.errors import NothingYetError, StudyError
 from spaql.runner.run_spec import from_specification
+from spaql.runner.store import STORE, Store
 from spaql.studies.study import STUDY, Group
-from spaql.studies.sweep.status import open_store
 
 METRIC = "evaluation"
 _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
@@ -32,13 +32,8 @@ class GroupValues(Group):
     """A group and the values of its finished runs."""
 
     finished: Sequence[str] = ()  # ids, in the order of the seeds
-    values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # [n], NaN without such a number
+    sample: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of those runs that have a finite value
     failed: int = 0
-
-    @cached_property
-    def sample(self) -> NDArray[np.float64]:
-        """Return the values without NaN."""
-        return self.values[np.isfinite(self.values)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +68,7 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
     path = Path(folder)
     values: dict[str, float] = {}  # by id
     names: set[str] = set()
-    with open_store(path) as store, store.snapshot():
+    with Store.open_readonly(path / STORE) as store, store.snapshot():
         name, baseline, groups = _read_study(path)
         for row in store.rows():
             value: Any = row.seconds if metric == "seconds" else row.scalars.get(metric)
@@ -86,8 +81,9 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
     def select(group: Group) -> GroupValues:
         ids = [run_id for run_id in group.ids if run_id in values]
         failed = sum(run_id in failures for run_id in group.ids) if failures else 0
+        sample = np.array([values[run_id] for run_id in ids], np.float64)
         fields = group.problem, group.algorithm, group.run, group.seeds, group.varied, group.colour
-        return GroupValues(*fields, ids, np.array([values[run_id] for run_id in ids], np.float64), failed)
+        return GroupValues(*fields, ids, sample[np.isfinite(sample)], failed)
 
     return StudyValues(path, name or path.resolve().name, metric, baseline, tuple(map(select, groups)))
 
@@ -114,14 +110,14 @@ def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:
 
 
 def _distinguish(groups: Sequence[Group]) -> list[Group]:
-    """Add to groups with the same labels the parameters and sizes in which they differ."""
+    """Add to groups with the same labels what else they differ in; those of one problem stand together."""
     traits = [{**group.run.parameters, **{size: getattr(group.run, size) for size in _SIZES}} for group in groups]
     texts: dict[tuple[str, str, str], set[str]] = defaultdict(set)  # values of each trait of each pair of labels
     for group, some in zip(groups, traits, strict=True):
         for name, value in some.items():
             texts[group.problem, group.label, name].add(json.dumps(value, sort_keys=True))
-    return [
-        replace(group, varied={**group.varied, **differing}) if differing else group
-        for group, some in zip(groups, traits, strict=True)
-        for differing in [{n: v for n, v in some.items() if len(texts[group.problem, group.label, n]) > 1}]
-    ]
+    by_problem: dict[str, list[Group]] = defaultdict(list)
+    for group, some in zip(groups, traits, strict=True):
+        others = {name: value for name, value in some.items() if len(texts[group.problem, group.label, name]) > 1}
+        by_problem[group.problem].append(replace(group, varied={**group.varied, **others}) if others else group)
+    return [group for some in by_problem.values() for group in some]

@@ -1,4 +1,4 @@
-"""Progress of a study, read from its folder at any moment.
+"""Progress of a study, read from its folder at any moment; imports little, so that it answers at once.
 
 The process that performs the runs stores its progress a few times a second (`spaql.runner.run_many`).  Whether it still
 runs is known from the lock of the store, which the operating system releases when the process ends.  Where the lock
@@ -11,35 +11,18 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spaql.errors import NothingYetError
 from spaql.formatting import duration, with_values
-from spaql.runner.record import Failure
 from spaql.runner.store import STORE, Store
 
 FAILURES = 5  # shown by default
 _ACTIVE = ("starting", "running")  # states of a process that has not ended
 _RECENT = 5.0  # seconds
-
-
-@dataclass(frozen=True)
-class FailedRun:
-    """A run that failed."""
-
-    id: str
-    problem: str
-    algorithm: str
-    seed: int
-    kind: str
-    message: str
-    attempts: int
-
-    def __str__(self) -> str:
-        return f"{self.algorithm} on {self.problem}, seed {self.seed}: {self.kind}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -58,18 +41,18 @@ class Status:
     host: str | None = None
     process: int | None = None
     kinds: Mapping[str, int] = field(default_factory=dict)  # number of failures by kind
-    failures: tuple[FailedRun, ...] = ()  # the last ones
-
-    @property
-    def complete(self) -> bool:
-        """Whether all runs are finished."""
-        return self.done == self.total
+    failures: Sequence[Mapping[str, Any]] = ()  # the last ones: id, problem, algorithm, seed, kind, message, attempts
 
     @property
     def counts(self) -> str:
         """Return the numbers of runs as text."""
         failed = f", {self.failed:,} failed" if self.failed else ""
         return f"{self.done:,} of {self.total:,} runs finished{failed}"
+
+    @property
+    def failure_counts(self) -> str:
+        """Return the numbers of failures as text."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items())
 
     @property
     def sentence(self) -> str:
@@ -90,12 +73,9 @@ class Status:
         if not self.kinds:
             return [self.sentence]
         more = sum(self.kinds.values()) - len(self.failures)
-        return [
-            self.sentence,
-            "failures: " + ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items()),
-            *(f"  {failure}" for failure in self.failures),
-            *([f"  and {more:,} earlier ones"] if more > 0 else []),
-        ]
+        form = "  {algorithm} on {problem}, seed {seed}: {kind}: {message}".format_map
+        failures = [*map(form, self.failures), *([f"  and {more:,} earlier ones"] if more else [])]
+        return [self.sentence, f"failures: {self.failure_counts}", *failures]
 
     def bar(self) -> str:
         """Return a progress bar: finished, failed and missing runs."""
@@ -110,37 +90,33 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
     now = time.time()
     # Tested before reading: a process that ends in between has stored its progress.
     locked = is_locked(Path(folder) / STORE)
-    with open_store(folder) as store, store.snapshot():
-        progress, kinds = store.progress, store.count_failures()
-        last = tuple(_failed_run(run_id, *failed) for run_id, failed in store.failures(failures).items())
+    with Store.open_readonly(Path(folder) / STORE) as store, store.snapshot():
+        progress, kinds, last = store.progress, store.count_failures(), []
+        for run_id, (specification, failure) in store.failures(failures).items():
+            run = json.loads(specification)
+            names = {"problem": with_values(run["problem"], run["arguments"])}
+            names["algorithm"] = with_values(run["algorithm"], run["parameters"])
+            last.append({"id": run_id, **names, "seed": run["seed"], **asdict(failure)})
     if progress is None:
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
     if not progress["failed"]:  # earlier failures are not part of the study any more
-        kinds, last = {}, ()
+        kinds, last = {}, []
+    counts = {name: progress[name] for name in ("total", "done", "failed")}
     running = is_running(progress, locked, now)
-    # A process that has just started has not replaced the progress of the one before.
-    current = {} if running and progress["state"] not in _ACTIVE else progress
-    total, done, failed = (progress[name] for name in ("total", "done", "failed"))
-    seconds, remaining = progress["updated"] - progress["began"], current.get("seconds_left")
+    if running and progress["state"] not in _ACTIVE:  # just started: the progress is that of the process before
+        return Status(**counts, running=0, state="running", kinds=kinds, failures=last)
+    seconds, left = progress["updated"] - progress["began"], progress["seconds_left"] if running else None
+    missing = counts["total"] > counts["done"] + counts["failed"]
     return Status(
-        total=total,
-        done=done,
-        failed=failed,
-        running=current.get("running", 0) if running else 0,
-        state="running" if running else "stopped" if done + failed < total else "finished",
-        rate=progress["done_now"] / seconds if progress["done_now"] and seconds > 0 and current else None,
-        seconds_left=max(0.0, remaining - (now - progress["updated"])) if running and remaining is not None else None,
-        **{name: current.get(name) for name in ("engine", "workers", "host", "process")},
+        **counts,
+        running=progress["running"] if running else 0,
+        state="running" if running else "stopped" if missing else "finished",
+        rate=progress["done_now"] / seconds if progress["done_now"] and seconds > 0 else None,
+        seconds_left=None if left is None else max(0.0, left - (now - progress["updated"])),
+        **{name: progress[name] for name in ("engine", "workers", "host", "process")},
         kinds=kinds,
         failures=last,
     )
-
-
-def open_store(folder: str | os.PathLike[str]) -> Store:
-    """Open the store of a folder for reading."""
-    if not (Path(folder) / STORE).is_file():
-        raise NothingYetError(f"{str(folder)!r} has no runs; give the folder of spaql sweep --out")
-    return Store.open_readonly(Path(folder) / STORE)
 
 
 def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> bool:
@@ -175,10 +151,3 @@ def is_locked(store: Path) -> bool | None:
     finally:
         os.close(descriptor)
     return False
-
-
-def _failed_run(run_id: str, specification: str, failure: Failure) -> FailedRun:
-    run = json.loads(specification)
-    problem = with_values(run["problem"], run["arguments"])
-    algorithm = with_values(run["algorithm"], run["parameters"])
-    return FailedRun(run_id, problem, algorithm, run["seed"], **asdict(failure))
