@@ -106,7 +106,7 @@ def play_baseline(baseline, frame, row, random):
 
 @kernel(inline=True)
 def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Play `count` episodes of a baseline, or where it is None greedy ones of a forest (algorithm 1, ROLLOUT).
+    """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
 
     With `centre` the middle of cells is played, else a draw inside.
     """
@@ -123,7 +123,7 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
             for i in range(alive):
                 if baseline is not None:
                     play_baseline(baseline, frame, i, agent_random)
-                else:
+                if forest is not None:  # no else: Numba prunes by the type of the argument
                     cell = find_best(forest, h if forest.grid.shape[0] > 1 else 0, frame.points, i)
                     if centre:
                         take_centre(forest, cell, frame.actions, i)
