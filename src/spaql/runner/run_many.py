@@ -60,15 +60,10 @@ def run_many(
     """Perform the runs that the store does not have.
 
     Ctrl-C, or an error of the engine or the store, stops it: finished runs are stored, and the exception is raised.
+    The engine is started here, and closed at the end.
 
     Parameters
     ----------
-    runs
-        What to perform, each at most once; submitted in this order.
-    store
-        Where results go.
-    engine
-        Where runs are performed; started here, and closed at the end.
     retry_failed
         Whether runs that the store has as failures are tried again.
     before

@@ -162,16 +162,11 @@ class Dask(Engine):
         self._most = workers
         self.orders: dict[str, Any] = {"code": code_version(), "paths": [os.getcwd()], "algorithms": list(algorithms)}
         self.orders |= {"timeout": timeout, "isolated": isolated}
-        self._threads = 0
+        self.workers = 1
         self._seen: float | None = 0.0  # when there were workers; None where the user knows that there are none
         self._lost: float | None = None  # since when the scheduler is gone
         self._client: Client | None = None
         self._exit = contextlib.ExitStack()  # what to close
-
-    @property
-    def workers(self) -> int:
-        """Threads of all workers when they were last counted."""
-        return max(1, min(self._threads, self._most or self._threads))
 
     def report(self, sentence: str) -> None:
         """Tell the user what happens to the cluster; called from the thread that collects."""
@@ -241,7 +236,7 @@ class Dask(Engine):
         """Take a count of workers, or a chunk with its answer."""
         if isinstance(event, Mapping):
             self._set_workers(event)
-            if self._threads:
+            if event:
                 self._seen = time.monotonic()
             elif self._seen is not None and time.monotonic() - self._seen > _ALONE:
                 self.report(f"waits for workers at {self._address}")
@@ -268,8 +263,9 @@ class Dask(Engine):
 
         Where only some may be used, no chunk waits at the others: they would begin it.
         """
-        self._threads = sum(threads.values())
-        self.window = Dask.window if self._threads <= self.workers else 1
+        count = sum(threads.values())
+        self.workers = max(1, min(count, self._most or count))
+        self.window = Dask.window if count <= self.workers else 1
         self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
     def _judge(self, chunk: Sequence[Run], answer: Any) -> list[Result]:
