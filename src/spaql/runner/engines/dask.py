@@ -28,7 +28,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -176,9 +176,10 @@ class Dask(Engine):
         """Connect, or start a cluster."""
         try:
             from distributed import LocalCluster
+            from distributed.utils import silence_logging_cmgr
         except ImportError:
             raise EngineError("dask: it is not installed; add it with: pip install 'spaql[dask]'") from None
-        self._exit.enter_context(_silence())
+        self._exit.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what it logs about connections
         try:
             if self._address is None:
                 cluster = LocalCluster(
@@ -331,7 +332,7 @@ class Dask(Engine):
         """Send a chunk and wait for its answer."""
         answer: Any = Lost()
         try:
-            future = client.submit(work, self.orders, [run.specification for run in chunk], pure=False)
+            future = client.submit(work, self.orders, [run.portable for run in chunk], pure=False)
             answer = await future.exception()
             # A scheduler that is gone leaves futures that are cancelled, not results.
             if future.status == "finished":
@@ -365,18 +366,3 @@ def _call_in_thread(function: Callable[[], object]) -> threading.Thread:
 def _describe(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if isinstance(error, OSError) and text else describe(error)
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Silence what Dask and asyncio log about connections."""
-    from distributed.utils import silence_logging_cmgr
-
-    logger = logging.getLogger("asyncio")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        with silence_logging_cmgr(logging.CRITICAL + 1):
-            yield
-    finally:
-        logger.setLevel(level)

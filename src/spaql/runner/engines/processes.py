@@ -87,7 +87,7 @@ class Child:
     def give(self, chunk: Sequence[Run]) -> None:
         """Let it perform a chunk after those that it has."""
         self.chunks.append(list(chunk))
-        self._send([run.specification for run in chunk])
+        self._send([run.portable for run in chunk])
 
     def take(self, body: bytes | None) -> list[Outcome]:
         """Return the outcomes that a frame reports; None is the end of the process."""
