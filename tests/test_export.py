@@ -23,7 +23,8 @@ from spaql import export as exporting
 from spaql.cli import main
 from spaql.errors import NotTrainedError, OutputError, ParameterError
 from spaql.export import compiler, to_c, to_json
-from spaql.export.policy import make_identifier, to_comment
+from spaql.export.policy import to_comment
+from spaql.export.to_c import make_identifier
 from test_tree import Weather
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -16,6 +16,7 @@ from spaql.agents import training
 from spaql.errors import ParameterError
 from spaql.partition.partition import Cells, Partition
 from spaql.problems.base import Playable
+from spaql.problems.labels import make_labels
 from spaql.validation import check_whole
 
 if TYPE_CHECKING:
@@ -210,21 +211,20 @@ class Readable:
         """
         from spaql.export import export
 
-        return export(self.to_policy(names=names, actions=actions), path, name=name).path
+        return export(self.to_policy(names=names, actions=actions), path, name=name)
 
     def to_policy(self, *, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Policy:
         """Return what `export` writes: the decision tree, its labels and where it comes from."""
         from spaql.agents.registry import name_of
-        from spaql.export.policy import make_policy
+        from spaql.export.policy import Policy
 
-        return make_policy(
+        return Policy(
             self.problem,
             self.tree(),
+            make_labels(self.problem, names, actions),
             algorithm=name_of(self),  # type: ignore[arg-type]
             origin=self._origin(),
             time_variant=self.time_variant,
-            names=names,
-            actions=actions,
         )
 
     def _time(self, step: Any) -> int | None:

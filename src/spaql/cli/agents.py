@@ -141,8 +141,10 @@ def _write_page(options: argparse.Namespace, agents: list[Any]) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from spaql.export import export
+    from spaql.export.compiler import measure
 
-    sizes = export(_load(options).to_policy(), options.file, name=options.name).measure()
+    policy = _load(options).to_policy()
+    sizes = measure(policy, export(policy, options.file, name=options.name))
     if options.json:
         print_json(sizes)
         return 0

@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from spaql._version import __version__
 from spaql.export.policy import Node, Policy
-
-FORMAT = "spaql-policy"
-VERSION = 1
 
 
 def make_document(policy: Policy) -> str:
@@ -23,18 +21,15 @@ def make_document(policy: Policy) -> str:
 def to_dict(policy: Policy) -> dict[str, Any]:
     """Return the contents of the file."""
     columns = zip(*policy.nodes, strict=True) if policy.nodes else ([],) * len(Node._fields)
-    names = policy.labels.actions
-    if policy.discrete is not None:
-        names = [names[number] for number in policy.discrete]
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "spaql": policy.version,
+        "format": "spaql-policy",
+        "version": 1,
+        "spaql": __version__,
         "algorithm": policy.algorithm,
-        "problem": policy.problem,
+        "problem": policy.problem.name,
         "learned": policy.origin,
         "observation": [one._asdict() for one in policy.observation],
-        "action": {"type": policy.tree.actions.dtype.name, "shape": list(policy.shape), "names": names},
+        "action": {"type": policy.tree.actions.dtype.name, "shape": list(policy.shape), "names": policy.action_names},
         "timed": policy.time_variant,
         "roots": policy.roots,
         "nodes": {name: list(column) for name, column in zip(Node._fields, columns, strict=True)},

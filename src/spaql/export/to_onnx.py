@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spaql._version import __version__
 from spaql.errors import ParameterError
 from spaql.export.policy import Policy, describe
 
@@ -67,7 +68,7 @@ def make_model(policy: Policy) -> bytes:
     model = helper.make_model(
         graph,
         producer_name="spaql",
-        producer_version=policy.version,
+        producer_version=__version__,
         ir_version=_IR,
         opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)],
     )
