@@ -19,8 +19,7 @@ from spaql.cli.options import (
     add_length,
     add_output,
     add_signature,
-    print_files,
-    print_json,
+    print_result,
     read_signature,
     say,
 )
@@ -70,8 +69,7 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     train.add_argument("--checkpoint-every", type=int, metavar="STEPS", help="save the agent in DIR every n steps")
     add_common(train)
     if make is not None:
-        keywords = inspect.signature(make).parameters
-        add_signature(train, "problem", dict(keywords), make)
+        add_signature(train, "problem", inspect.signature(make).parameters, make)
     if name is not None and name not in PROBLEMS:
         _add_environment(train)
     choice = Parser(prog=train.prog, add_help=False)
@@ -95,13 +93,8 @@ def _find_maker(name: str | None) -> Callable[..., Any] | None:
 
 def _add_environment(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("environment")
-    group.add_argument(
-        "--bounds",
-        nargs=3,
-        action="append",
-        metavar=("NAME", "LOW", "HIGH"),
-        help="range of an observed number, by its name or place; repeat it for several",
-    )
+    text = "range of an observed number, by its name or place; repeat it for several"
+    group.add_argument("--bounds", nargs=3, action="append", metavar=("NAME", "LOW", "HIGH"), help=text)
     group.add_argument("--periodic", action="append", metavar="NAME", help="a periodic observed number, as an angle is")
     group.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges from (1000)")
     if "--horizon" not in parser._option_string_actions:
@@ -174,14 +167,6 @@ def _train(options: argparse.Namespace) -> int:
     return _learn(options, agent, run, _find_length(run), folder)
 
 
-def _is_longer(length: dict[str, int], before: dict[str, int], agent: Any) -> bool:
-    """Whether a length of training exceeds another one; in other units, whether it exceeds what the agent has done."""
-    [(name, total)] = length.items()
-    if name in before:
-        return total > before[name]
-    return bool(total > (agent.iterations if name == "iterations" else agent.num_timesteps))
-
-
 def _resume(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
@@ -190,28 +175,26 @@ def _resume(options: argparse.Namespace) -> int:
     from spaql.validation import check_whole
 
     folder = TrainDir.read(options.resume)
-    run = folder.run
+    run, started = folder.run, _find_length(folder.run)
     if options.timesteps is not None:
         run = replace(run, iterations=0, budgets=(check_whole(options.timesteps, "--timesteps", 1),))
     elif options.iterations is not None:
         run = replace(run, iterations=check_whole(options.iterations, "--iterations", 1), budgets=())
     agent: Any = folder.load_agent() or make_agent(run)
-    length = _find_length(run)
-    if _is_longer(length, _find_length(folder.run), agent):
+    [(name, total)] = _find_length(run).items()
+    by_steps = name == "total_timesteps"
+    done = agent.num_timesteps if by_steps else agent.iterations
+    if total > started.get(name, done):  # longer than as started; in other units, than what the agent has done
         folder = replace(folder, run=run)
     if not agent.iterations:
         if not options.quiet and not agent.can_save:
             say("agents of this class cannot be saved; training starts again")
-        return _learn(options, agent, run, length, folder)
-    [(name, total)] = length.items()
-    done, least, unit = agent.iterations, 1, "iterations"
-    if name == "total_timesteps":
-        done, least, unit = agent.num_timesteps, agent.steps_per_iteration, "steps"
-    remaining = total - done
+        return _learn(options, agent, run, {name: total}, folder)
+    is_over = total - done < (agent.steps_per_iteration if by_steps else 1)
     if not options.quiet:
-        start = "continues after" if remaining >= least else "nothing left to learn, evaluating only: it has done"
-        say(f"{start} {done:,} of {total:,} {unit}")
-    return _learn(options, agent, run, {name: remaining} if remaining >= least else {}, folder)
+        start = "nothing left to learn, evaluating only: it has done" if is_over else "continues after"
+        say(f"{start} {done:,} of {total:,} {'steps' if by_steps else 'iterations'}")
+    return _learn(options, agent, run, {} if is_over else {name: total - done}, folder)
 
 
 def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, int], folder: Any) -> int:
@@ -244,12 +227,8 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
         written = [*atomic_io.write_files(folder.folder, summary.summary_files(result), known), *saved]
         if not stopped:
             folder.finish(agent)
-    if options.json:
-        print_json(result.to_dict() | {"files": [str(path) for path in written]})
-    else:
-        print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
-        print(summary.summary_table([result]).text())
-        for text in [str(diagnosis) for diagnosis in result.diagnosis] or ["no problem found"]:
-            print(f"diagnosis: {text}")
-        print_files(written)
+    head = f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}"
+    findings = [f"diagnosis: {diagnosis}" for diagnosis in result.diagnosis] or ["diagnosis: no problem found"]
+    lines = [head, "", summary.summary_table([result]).text(), *findings, *(f"wrote {path}" for path in written)]
+    print_result(options, result.to_dict() | {"files": [str(path) for path in written]}, "\n".join(lines))
     return 130 if stopped else 0

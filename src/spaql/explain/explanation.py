@@ -177,7 +177,7 @@ def explain(
     relevant = _find_relevant(partition, step or 0, point)
     cells = _make_cells(problem, partition, labels, relevant)
     line = _Line(problem, tree, labels, step or 0, numbers[0], point)
-    low, high = _find_box(partition, relevant[0])
+    low, high = (side[partition.forest.cells["node"][relevant[0]]] for side in partition.node_boxes())
     observed = tuple(line.describe(d, low[d], high[d]) for d in range(len(point)))
     bonus = None if scaling is None else scaling / float(np.sqrt(max(cells[0].visits, 1)))
     others = tuple(cells[1 : runners_up + 1])
@@ -210,21 +210,6 @@ def _make_cells(problem: Playable, partition: Partition, labels: Labels, numbers
     actions = [problem.decode(middles[k : k + 1], True) for k in range(len(numbers))]
     columns = actions, texts, map(tuple, low), map(tuple, high), q, visits, depth, [q[0] - each for each in q]
     return [Cell(*row) for row in zip(*columns, strict=True)]
-
-
-def _find_box(partition: Partition, cell: int) -> tuple[Floats, Floats]:
-    """Return the state box of a cell in the unit cube."""
-    nodes, links = partition.forest.nodes, partition.forest.links
-    low, high = np.zeros(partition.states.dimensions), np.ones(partition.states.dimensions)
-    node = int(partition.forest.cells["node"][cell])
-    while (parent := int(links["parent"][node])) != NONE:
-        dim, cut = int(nodes["dim"][parent]), float(nodes["cut"][parent])
-        if node == nodes["child"][parent]:
-            high[dim] = min(high[dim], cut)
-        else:
-            low[dim] = max(low[dim], cut)
-        node = parent
-    return low, high
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from spaql.explain.decision_list import DecisionList, make_decision_list, sort_b
 from spaql.formatting import Table, numerals
 from spaql.partition.jit import kernel
 from spaql.partition.kernels import NONE
-from spaql.partition.partition import Partition
+from spaql.partition.partition import Partition, group_by_level
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
@@ -185,18 +185,21 @@ class Rules(Sequence[Rule]):
 
     def _format_rules(self) -> Iterator[tuple[str, Rule]]:
         """Yield the conditions of every rule as text, and the rule."""
-        borders = [_format_borders(self._tree, d, *self._limits) for d in range(len(self.names))]
+        low, high = self._limits
+        texts = [_format_limits(self._tree, d, bool(self.problem.whole[d]), low, high) for d in range(len(self.names))]
         for place, rule in enumerate(self):
-            texts = []
+            conditions = []
             for d in self._find_bounded(place):
-                low, high = (float(side[place, d]) for side in self._limits)
-                if self.problem.whole[d]:
-                    ends = self._tree.to_integers(d, np.array([low, high]))
-                    first, after = (int(end) if np.isfinite(end) else None for end in ends)
-                    texts.append(_format_integers(self.names[d], first, after))
+                name, below, first, last = self.names[d], "<=" if self.problem.whole[d] else "<", *texts[d][place]
+                if low[place, d] > high[place, d]:
+                    conditions.append(f"({name} >= {first} or {name} {below} {last})")
+                elif first == last:
+                    conditions.append(f"{name} = {first}")
+                elif first and last:
+                    conditions.append(f"{first} <= {name} {below} {last}")
                 else:
-                    texts.append(_format_interval(self.names[d], borders[d].get(low), borders[d].get(high), low > high))
-            yield " and ".join(texts), rule
+                    conditions.append(f"{name} >= {first}" if first else f"{name} {below} {last}")
+            yield " and ".join(conditions), rule
 
 
 def make_rules(
@@ -234,28 +237,35 @@ def match_rows(rows, low, high, rules):
         rules[row] = rule
 
 
+def spread_visits(partition: Partition, weights: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Spread the weight of each cell `[cells]` evenly over its states.
+
+    Returns the weight per volume of the unit cube at each node of the state tree, of all cells that are relevant there,
+    and the time step of each node, `[nodes]`.
+    """
+    low, high = partition.node_boxes()
+    cells, parents = partition.forest.cells[: len(partition)], partition.forest.links["parent"]
+    density: Floats = np.bincount(cells["node"], weights, len(low)) / np.prod(high - low, axis=1)
+    steps = np.arange(len(low))
+    for here in group_by_level(partition.forest.nodes["level"][: len(low)])[1:]:
+        density[here] += density[parents[here]]
+        steps[here] = steps[parents[here]]
+    return density, steps
+
+
 def count_visits(partition: Partition, step: int, inherits: bool) -> tuple[Floats, Floats]:
     """Return centres of the leaves of the state tree (unit cube) `[n, states]`, and about how often each was visited.
 
-    The visits of a cell are spread evenly over its states.  With `inherits`, visits that children got from their parent
-    are shared out among them first.
+    With `inherits`, visits that children got from their parent are shared out among them.
     """
-    nodes, cells = partition.forest.nodes[: partition.forest.used[0]], partition.forest.cells[: len(partition)]
+    cells = partition.forest.cells[: len(partition)]
     weights = cells["visits"].astype(float)
     if inherits:
         weights += _correct_inherited(int(cells["depth"].max()), partition.max_growth(1)[1])[cells["depth"]]
-    here = cells["root"] == step
-    mass: Floats = np.bincount(cells["node"][here], np.maximum(weights[here], 0.0), len(nodes)).astype(float)
-    child, belongs = nodes["child"].astype(np.int64), np.zeros(len(nodes), np.bool_)
-    belongs[step] = True
-    for level in range(int(nodes["level"].max()) + 1):
-        inner = np.flatnonzero((nodes["level"] == level) & (child != NONE))
-        for side in range(2):
-            mass[child[inner] + side] += 0.5 * mass[inner]
-            belongs[child[inner] + side] = belongs[inner]
-    leaves = np.flatnonzero(belongs & (child == NONE))
-    low, high = partition.node_boxes()
-    return 0.5 * (low[leaves] + high[leaves]), mass[leaves]
+    density, steps = spread_visits(partition, np.maximum(weights, 0.0))
+    leaves = np.flatnonzero((partition.forest.nodes["child"][: len(steps)] == NONE) & (steps == step))
+    low, high = (side[leaves] for side in partition.node_boxes())
+    return 0.5 * (low + high), density[leaves] * np.prod(high - low, axis=1)
 
 
 def _correct_inherited(deepest: int, parts: int) -> Floats:
@@ -301,30 +311,18 @@ def _to_json(limits: Floats) -> list[float | None]:
     return [float(limit) if np.isfinite(limit) else None for limit in limits]
 
 
-def _format_borders(tree: Tree, d: int, low: Floats, high: Floats) -> dict[float, str]:
-    """Return the text of all limits of a number."""
-    cuts = np.unique(np.concatenate([low[:, d], high[:, d]]))
-    cuts = cuts[np.isfinite(cuts)]
-    return dict(zip(cuts.tolist(), numerals(tree.to_units(d, cuts).tolist()), strict=True))
-
-
-def _format_interval(name: str, low: str | None, high: str | None, wraps: bool) -> str:
-    if wraps:
-        return f"({name} >= {low} or {name} < {high})"
-    if low is None:
-        return f"{name} < {high}"
-    return f"{name} >= {low}" if high is None else f"{low} <= {name} < {high}"
-
-
-def _format_integers(name: str, first: int | None, after: int | None) -> str:
-    """Return an interval of integers from `first` to the one before `after`."""
-    if first is None:
-        return f"{name} <= {after - 1}" if after is not None else name
-    if after is None:
-        return f"{name} >= {first}"
-    if first >= after:
-        return f"({name} >= {first} or {name} <= {after - 1})"
-    return f"{name} = {first}" if after == first + 1 else f"{first} <= {name} <= {after - 1}"
+def _format_limits(tree: Tree, d: int, whole: bool, low: Floats, high: Floats) -> list[list[str]]:
+    """Return the text of both limits of a number in every rule, empty for none; of integers the first and the last."""
+    limits = np.stack([low[:, d], high[:, d]], axis=1)
+    finite = np.isfinite(limits)
+    texts = np.full(limits.shape, "", object)
+    if whole:
+        texts[finite] = [f"{end:.0f}" for end in (tree.to_integers(d, limits.ravel()).reshape(-1, 2) - [0, 1])[finite]]
+    else:
+        cuts, places = np.unique(limits[finite], return_inverse=True)
+        texts[finite] = np.array(numerals(tree.to_units(d, cuts).tolist()), object)[places]
+    rows: list[list[str]] = texts.tolist()
+    return rows
 
 
 def _format_share(share: float | None) -> str:
