@@ -9,7 +9,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.spaces import Discrete
 from spaql.viz.figures import save
-from spaql.viz.policy_view import BINS, LAYERS, PolicyView
+from spaql.viz.policy_plot import BINS, LAYERS, PolicyView
 
 AGENTS = {
     "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2000),

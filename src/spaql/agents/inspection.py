@@ -18,7 +18,7 @@ from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
 from spaql.errors import ParameterError, SpaqlError
 from spaql.viz.inspector import Episode, Subject, render_inspector
-from spaql.viz.policy_view import PolicyView
+from spaql.viz.policy_plot import PolicyView
 from spaql.viz.recording import play
 
 _MOST_STEPS = 2000  # of the episode

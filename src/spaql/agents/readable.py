@@ -84,7 +84,7 @@ class Readable:
     ) -> Figure:
         """Draw the policy over two observed dimensions; where there is only one, over states and actions.
 
-        The views are those of `spaql show`; see `spaql.viz.policy_view`.
+        The views are those of `spaql show`; see `spaql.viz.policy_plot`.
 
         Parameters
         ----------
@@ -110,11 +110,10 @@ class Readable:
         'position'
         """
         from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
-        from spaql.viz.policy_plot import plot_policy
 
         agent: Any = self
         view = view_policy(agent, "plot", names, actions)
-        return plot_policy(view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
+        return view.plot(dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
 
     def explain(
         self,
@@ -173,13 +172,12 @@ class Readable:
         >>> rules[-1].conditions  # the last rule fits always
         ()
         """
-        from spaql.explain.rules import make_rules
+        from spaql.explain.rules import Rules
 
-        tree, at = self.tree(), self._time(step)
+        tree, at, labels = self.tree(), self._time(step), make_labels(self.problem, names, actions)
         inherits = "scaling" in self.get_params()  # the published agents, who split as published
-        called = {"names": names, "actions": actions}
         with training.announce_compilation("rules", None):
-            return make_rules(self.problem, self._policy(), tree, step=at, inherits=inherits, **called)
+            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=inherits)
 
     def export(
         self,

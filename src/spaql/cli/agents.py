@@ -98,16 +98,16 @@ def _show(options: argparse.Namespace) -> None:
         raise ParameterError(f"show: {most}, got {len(options.agent)}")
     if options.record is not None and options.out is not None:
         raise ParameterError("--out: it names the page, and with --record there is none; use --record FILE")
-    agents = [load(path, env=options.env) for path in options.agent]
+    agents, page = [load(path, env=options.env) for path in options.agent], inspection.page_beside(*options.agent)
     for agent in agents:
         counts = f"{agent.iterations:,} iterations, {agent.training_steps:,} training steps"
         print(f"{agent!r}\n{counts}, {len(agent.cells()):,} cells")
     if options.record is not None:
-        target = options.record or recording.recording_beside(options.agent[0])
-        path, total, steps = recording.record(agents[0], target, seed=options.seed)
+        path = Path(options.record) if options.record else page.with_name("episode.gif")
+        total, steps = recording.record(agents[0], path, seed=options.seed)
         print(f"an episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
         return
-    path = inspection.write_page(agents, options.out or inspection.page_beside(*options.agent), seed=options.seed)
+    path = inspection.write_page(agents, options.out or page, seed=options.seed)
     print(f"wrote {path}")
     if not options.no_open and sys.stdout.isatty():
         import webbrowser

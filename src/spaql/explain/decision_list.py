@@ -4,8 +4,7 @@ The leaves of a tree are boxes, often many for one choice.  A list of boxes in o
 may be an exception to a later one.  Finding the fewest is hard.  Here lists are built from the last box back: all
 leaves start with one choice, and each new box overwrites the choice of the leaves inside it.  A box is worth the leaves
 that it sets right, less a penalty for each that it sets wrong, which a later box must correct.  It starts as one wrong
-leaf, and its sides move outwards as long as that makes it worth more.  Several such lists are built; boxes that are not
-needed are dropped, and the shortest list wins.
+leaf, and its sides move outwards as long as that makes it worth more.  The shortest of several such lists wins.
 
 Everything is in the unit cube.  A box may wrap around along a periodic dimension: its high is then above 1.
 """
@@ -23,8 +22,14 @@ from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 
 MOST = 1_000  # leaves that are searched together; larger trees are cut into subtrees
-_MANY = 3_000  # boxes up to which they are sorted, and leaves up to which several lists are tried
-TRIES = (16, 4)
+_SORTED = 3_000  # boxes up to which they are sorted by weight
+# Effort for trees of up to so many leaves: wrong leaves tried for each box, number of defaults tried, and penalties.
+_EFFORTS = (
+    (500, 32, 3, (1.0, 2.0)),
+    (3_000, 16, 3, (1.0, 2.0)),
+    (20_000, 16, 1, (1.0, 2.0)),
+    (np.inf, 4, 1, (1.0,)),
+)
 _PARTLY = -2  # the choice of a leaf that was overwritten in part only
 _APART, _ACROSS, _INSIDE = range(3)
 
@@ -63,22 +68,21 @@ def make_decision_list(tree: Tree, step: int, whole: NDArray[np.bool_]) -> Decis
     """Find a short list of boxes that decides as a tree does at a time step.
 
     `whole` [states] marks integer dimensions; leaves without any integer may get any choice.  Above 1,000 leaves the
-    lists of subtrees are joined, so that the result is longer than necessary.
+    lists of subtrees are joined, each with a box for its default, so that the result is longer than necessary.
     """
     low, high, target = tree.leaves(step)
     kept = _has_integers(tree, low, high, whole)
-    parts = []
+    lists: list[DecisionList] = []
     for part in _cut_into_parts(tree, step):
         first, last, here = low[part].min(axis=0), high[part].max(axis=0), kept[part]
         wraps = (last - first == 1.0) & np.isin(np.arange(len(first)), tree.periodic)
-        scratch = np.empty_like(target[part][here]), *np.empty((3, here.sum()))
-        leaves = Leaves(low[part][here], high[part][here], target[part][here], first, last, wraps, *scratch)
-        if len(leaves.target):
-            parts.append((leaves, _search(leaves, few=len(target) > _MANY)))
-    ends = [DecisionList(leaves.first[None], leaves.last[None], np.array([part.default]), 0) for leaves, part in parts]
-    lists = [piece for (_, part), end in zip(parts, ends, strict=True) for piece in (part, end)][:-1]
-    columns = (np.concatenate([getattr(piece, name) for piece in lists]) for name in ("low", "high", "choices"))
-    return DecisionList(*columns, parts[-1][1].default)
+        corners, choices = (low[part][here], high[part][here]), target[part][here]
+        if len(choices):
+            scratch = np.empty_like(choices), *np.empty((3, len(choices)))
+            found = _find_shortest(Leaves(*corners, choices, first, last, wraps, *scratch), len(target))
+            lists += [found, DecisionList(first[None], last[None], np.array([found.default]), found.default)]
+    low, high, choices = (np.concatenate(column) for column in list(zip(*lists[:-1], strict=True))[:3])
+    return DecisionList(low, high, choices, lists[-1].default)
 
 
 def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
@@ -87,7 +91,7 @@ def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
     Two boxes keep their order where they overlap and differ in choice.  Very long lists stay as they are.
     """
     count = len(boxes.choices)
-    if count > _MANY:
+    if count > _SORTED:
         return boxes
     before = np.zeros((count, count), np.bool_)  # [first, second] whether this order must stay
     for rule in range(count):
@@ -132,17 +136,16 @@ def _cut_into_parts(tree: Tree, step: int) -> Iterator[slice]:
             waiting += [int(tree.children[at, 1]), int(tree.children[at, 0])]
 
 
-def _search(leaves: Leaves, few: bool) -> DecisionList:
-    """Return the shortest of a few lists, with one of the commonest choices as default."""
+def _find_shortest(leaves: Leaves, size: int) -> DecisionList:
+    """Return the shortest of a few lists, with one of the commonest choices as default, for a tree of this size."""
     lists = []
-    for default in np.argsort(-np.bincount(leaves.target), kind="stable")[: 1 if few else 3]:
-        for penalty in (1.0,) if few else (1.0, 2.0):
+    tries, defaults, penalties = next(effort for most, *effort in _EFFORTS if size <= most)
+    for default in np.argsort(-np.bincount(leaves.target), kind="stable")[:defaults]:
+        for penalty in penalties:
             leaves.current[:] = default
             low, high, choices = np.empty_like(leaves.low), np.empty_like(leaves.low), np.empty_like(leaves.target)
-            first = search(leaves, penalty, TRIES[few], low, high, choices)
-            low, high, choices, kept = low[first:], high[first:], choices[first:], np.ones(len(choices) - first, bool)
-            drop_redundant(leaves, low, high, choices, default, kept)
-            lists.append(DecisionList(low[kept], high[kept], choices[kept], int(default)))
+            first = search(leaves, penalty, tries, low, high, choices)
+            lists.append(DecisionList(low[first:], high[first:], choices[first:], int(default)))
     return _tighten(leaves, min(lists, key=lambda each: (len(each.choices), each.conditions)))
 
 
@@ -288,31 +291,6 @@ def search(e, penalty, tries, lows, highs, choices):
                 e.current[k] = choices[place]
             elif relation == _ACROSS and e.current[k] != choices[place]:
                 e.current[k] = _PARTLY
-
-
-@kernel()
-def is_right(e, leaf, lows, highs, choices, default, kept):
-    """Return whether the kept boxes decide a leaf as the tree does."""
-    for rule in range(choices.shape[0]):
-        if kept[rule]:
-            relation = relate(e, leaf, lows[rule], highs[rule], -1)
-            if relation != _APART and choices[rule] != e.target[leaf]:
-                return False
-            if relation == _INSIDE:
-                return True
-    return default == e.target[leaf]
-
-
-@kernel()
-def drop_redundant(e, lows, highs, choices, default, kept):
-    """Clear `kept` [boxes] for every box without which all leaves are decided as before, the last first."""
-    for rule in range(choices.shape[0] - 1, -1, -1):
-        kept[rule] = False
-        for leaf in range(e.target.shape[0]):
-            touched = relate(e, leaf, lows[rule], highs[rule], -1) != _APART
-            if touched and not is_right(e, leaf, lows, highs, choices, default, kept):
-                kept[rule] = True
-                break
 
 
 @kernel()

@@ -8,6 +8,7 @@ statement about a border holds for the last double before it and for the first b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -99,7 +100,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        plain: dict[str, Any] = _to_plain(asdict(self))
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=lambda array: array.tolist()))
         return plain
 
     def __str__(self) -> str:
@@ -132,15 +133,6 @@ class Explanation:
             rows.append([one.name, value, f"{low} to {high}", *changes])
         header = ["number", "value", "cell", "changes going down", "changes going up"]
         return f"All else equal:\n{Table(header, rows, left=5).text()}"
-
-
-def _to_plain(value: Any) -> Any:
-    """Return arrays and tuples as lists."""
-    if isinstance(value, dict):
-        return {name: _to_plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_plain(inner) for inner in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def make_observation(problem: Playable, numbers: Sequence[float]) -> Any:

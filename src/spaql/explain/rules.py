@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from spaql.explain.decision_list import DecisionList, make_decision_list, sort_by_weight
 from spaql.formatting import Table, numerals
-from spaql.partition.jit import kernel
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, group_by_level
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
-from spaql.problems.labels import Labels, label_actions, make_labels
+from spaql.problems.labels import Labels, label_actions
 
 
 class Condition(NamedTuple):
@@ -69,20 +68,19 @@ class Rules(Sequence[Rule]):
         labels: Labels,
         *,
         step: int | None = None,
-        cells: int = 0,
-        visits: tuple[Floats, Floats] | None = None,
+        partition: Partition | None = None,
+        inherits: bool = False,  # whether the children of a cell start with all its visits, as in the paper
     ) -> None:
-        self.problem = problem
-        self.step = step
-        self.cells = cells
-        self.leaves = len(tree.leaves(step or 0)[0])
-        self.names = tuple(labels.states)
-        self._tree = tree
+        self.problem, self.step, self.names, self._tree = problem, step, tuple(labels.states), tree
+        self.leaves, self.cells = len(tree.leaves(step or 0)[0]), 0
         boxes = make_decision_list(tree, step or 0, problem.whole)
         shares: list[float | None] = [None] * (len(boxes.choices) + 1)
-        if visits is not None and visits[1].sum() > 0.0:
-            boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
-            shares = _share_visits(boxes, *visits).tolist()
+        if partition is not None:
+            self.cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
+            visits = count_visits(partition, step or 0, inherits)
+            if visits[1].sum() > 0.0:
+                boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
+                shares = _share_visits(boxes, *visits).tolist()
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
         self._exact = _make_exact(tree, self._limits)
@@ -163,9 +161,7 @@ class Rules(Sequence[Rule]):
         """Return the first rule that matches each row of observed numbers `[n, states]`."""
         values, periodic = np.array(numbers), list(self._tree.periodic)
         values[:, periodic] = self._tree.states.project(numbers, periodic)[:, periodic]
-        rules = np.empty(len(values), np.int64)
-        match_rows(values, *self._exact, rules)
-        return rules
+        return _match_rows(values, *self._exact)
 
     def _find_bounded(self, place: int) -> list[int]:
         """Return the observed numbers that a rule has conditions on."""
@@ -200,41 +196,6 @@ class Rules(Sequence[Rule]):
                 else:
                     conditions.append(f"{name} >= {first}" if first else f"{name} {below} {last}")
             yield " and ".join(conditions), rule
-
-
-def make_rules(
-    problem: Playable,
-    partition: Partition,
-    tree: Tree,
-    *,
-    step: int | None,
-    inherits: bool,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
-) -> Rules:
-    """Make the rules of a partition's policy; see `Agent.rules`.
-
-    `inherits` says that the children of a cell start with all its visits, as in the paper.
-    """
-    cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
-    visits = count_visits(partition, step or 0, inherits)
-    return Rules(problem, tree, make_labels(problem, names, actions), step=step, cells=cells, visits=visits)
-
-
-@kernel()
-def match_rows(rows, low, high, rules):
-    """Fill `rules` [n] with the first rule that matches each row [n, states]; `low` and `high` are [rules, states]."""
-    for row in range(rows.shape[0]):
-        rule, matches = -1, False
-        while not matches:
-            rule += 1
-            matches = True
-            for d in range(rows.shape[1]):
-                above, below = rows[row, d] >= low[rule, d], rows[row, d] < high[rule, d]
-                if not (above and below) and not (low[rule, d] > high[rule, d] and (above or below)):
-                    matches = False
-                    break
-        rules[row] = rule
 
 
 def spread_visits(partition: Partition, weights: Floats) -> tuple[Floats, NDArray[np.int64]]:
@@ -283,9 +244,19 @@ def _correct_inherited(deepest: int, parts: int) -> Floats:
 
 def _share_visits(boxes: DecisionList, centres: Floats, weights: Floats) -> Floats:
     """Return the share of the weight that each box decides, and last the default, `[boxes + 1]`."""
-    rules = np.empty(len(centres), np.int64)
-    match_rows(centres, *_make_limits(boxes), rules)
+    rules = _match_rows(centres, *_make_limits(boxes))
     return np.bincount(rules, weights / weights.sum(), len(boxes.choices) + 1).astype(float)
+
+
+def _match_rows(rows: Floats, low: Floats, high: Floats) -> NDArray[np.int64]:
+    """Return the first rule that matches each row `[n, states]`; `low` and `high` are [rules, states]."""
+    rules, left = np.empty(len(rows), np.int64), np.arange(len(rows))
+    for rule in range(len(low)):
+        above, below = rows[left] >= low[rule], rows[left] < high[rule]
+        matches = np.where(low[rule] > high[rule], above | below, above & below).all(axis=1)
+        rules[left[matches]] = rule
+        left = left[~matches]
+    return rules
 
 
 def _make_limits(boxes: DecisionList) -> tuple[Floats, Floats]:

@@ -13,8 +13,8 @@ from spaql.export.policy import Node, Policy
 
 
 def make_document(policy: Policy) -> str:
-    """Return the text of a .json file."""
-    lines = [f"  {json.dumps(key)}: {_format(value)}" for key, value in to_dict(policy).items()]
+    """Return the text of a .json file, a line for each part."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in to_dict(policy).items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -35,13 +35,3 @@ def to_dict(policy: Policy) -> dict[str, Any]:
         "nodes": {name: list(column) for name, column in zip(Node._fields, columns, strict=True)},
         "actions": policy.tree.actions.tolist(),
     }
-
-
-def _format(value: Any) -> str:
-    """Return JSON on one line, or with one part on each."""
-    if isinstance(value, dict):
-        rows = [f"    {json.dumps(key)}: {json.dumps(part, allow_nan=False)}" for key, part in value.items()]
-        return "{\n" + ",\n".join(rows) + "\n  }"
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(f"    {json.dumps(part, allow_nan=False)}" for part in value) + "\n  ]"
-    return json.dumps(value, allow_nan=False)

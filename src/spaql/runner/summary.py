@@ -26,8 +26,7 @@ from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
 from spaql.problems.optimum import Optimum, optimum
 from spaql.viz import figures
-from spaql.viz.learning_curves import make_learning_chart
-from spaql.viz.policy_plot import plot_cells
+from spaql.viz.charts import make_learning_chart
 
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
@@ -204,7 +203,7 @@ def draw_partition(summary: Summary, step: int = 0) -> Figure:
     if summary.optimum is not None:
         lines = {"optimal action": (states[:, 0], summary.optimum.policy(states[:, 0], step=step))}
     which = f", time step {step + 1}" if agent.time_variant else ""
-    return plot_cells(
+    return figures.cells(
         np.hstack([cells.state_low, cells.action_low]),
         np.hstack([cells.state_high, cells.action_high]),
         cells.q,

@@ -97,28 +97,8 @@ def render_page(
 ) -> str:
     """Return a page of sections as one HTML document, to be written as UTF-8.
 
-    Parameters
-    ----------
-    title, subtitle
-        Heading of the page, and the line below it.
-    sections
-        Its content.
-    data
-        More for the scripts to read, ready for JSON.
-    scripts, styles
-        Names of files in ``assets``, for a page that draws by itself; charts are then not drawn.
-
-    Raises
-    ------
-    ValueError
-        When a chart cannot be drawn, or a number is not finite.
-
-    Examples
-    --------
-    >>> from spaql.viz.html import Section, render_page
-    >>> page = render_page("Oil", [Section("In short", ["It works."])])
-    >>> "<p>It works.</p>" in page
-    True
+    `data` is more for the scripts to read, ready for JSON.  `scripts` and `styles` name files in ``assets`` for a page
+    that draws by itself; charts are then not drawn.
     """
     cases = [case for section in sections for case in section.cases]
     charts = [chart for section in _flatten(sections) for chart in section.charts]
@@ -151,10 +131,7 @@ def _flatten(sections: Iterable[Section]) -> Iterator[Section]:
 
 def _case_data(case: Case, looks: Mapping[str, Look]) -> dict[str, Any]:
     charts = {unit: [to_plotly(chart, looks) for chart in charts] for unit, charts in case.charts.items()}
-    growth = [
-        vars(part) | {"iterations": list(part.iterations), "frames": [frame.to_dict() for frame in part.frames]}
-        for part in case.growth
-    ]
+    growth = [vars(part) | {"frames": [frame.to_dict() for frame in part.frames]} for part in case.growth]
     return vars(case) | {"charts": charts, "growth": growth}
 
 
@@ -178,8 +155,8 @@ def _read(name: str) -> str:
 def _plotly() -> str:
     """Read plotly.js beside the package without running it: importing plotly takes longer than the whole page."""
     spec = importlib.util.find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("a page with charts needs the package plotly, for the plotly.js in it", name="plotly")
+    assert spec is not None
+    assert spec.origin is not None
     return to_script(Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text("utf-8"))
 
 

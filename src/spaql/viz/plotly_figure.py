@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spaql.viz.charts import Chart, Level, Trace, categories_of, look_key, place, to_plain
+from spaql.viz.charts import Chart, Level, Trace, look_key, place, to_plain
 from spaql.viz.style import Look
 
 _DASHED = "5px,3px"
@@ -140,7 +140,7 @@ def _x_axis(chart: Chart) -> dict[str, Any]:
         "showgrid": log,
         "hoverformat": ",.6~r",
     }
-    names = categories_of(chart)
+    names = chart.categories
     if names:
         axis |= {"tickvals": list(range(len(names))), "ticktext": [_plain(name) for name in names]}
         axis["range"] = [-0.6, len(names) - 0.4]
