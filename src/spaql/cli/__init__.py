@@ -1,11 +1,5 @@
 """The command line: parse strings, call the library, print.
 
-    train       train, and resume a run
-    agents      evaluate, show, export, explain, rules
-    studies     demo, paper, ablation, families, control, bench
-    sweeps      sweep, tune
-    options     parts that commands share
-
 Results go to stdout, progress and messages to stderr.  The exit code is 0 on success, 2 with one sentence on bad input,
 130 after Ctrl-C.  An ignored SIGINT stays ignored, as for any Unix program: a script's background job survives the
 Ctrl-C that stops the script.

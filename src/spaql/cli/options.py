@@ -41,13 +41,6 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def add_length(parser: argparse.ArgumentParser, steps: str = "", iterations: str = "") -> None:
-    """Add `--timesteps` or `--iterations`, with a note to each."""
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--timesteps", type=int, help=f"environment steps, training and selection together {steps}")
-    length.add_argument("--iterations", type=int, help=f"training iterations {iterations}")
-
-
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add the options that select where runs execute."""
     parser.add_argument(

@@ -13,16 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from spaql.cli.options import (
-    Parser,
-    add_common,
-    add_length,
-    add_output,
-    add_signature,
-    print_result,
-    read_signature,
-    say,
-)
+from spaql.cli.options import Parser, add_common, add_output, add_signature, print_result, read_signature, say
 from spaql.errors import ParameterError
 
 _TIMESTEPS = 100_000  # to train for, where the problem has no usual number of iterations
@@ -40,11 +31,18 @@ def add(commands: Any, words: list[str]) -> None:
     if words[1:2] and words[1].partition("=")[0] == "--resume":
         train.prog += " --resume"
         train.add_argument("--resume", metavar="DIR", required=True, help="folder of a run")
-        add_length(train, "in all (as started)", "in all (as started)")
+        _add_length(train, "in all (as started)", "in all (as started)")
         add_output(train)
         train.set_defaults(run=_resume)
     else:
         _add_options(train, words[1:])
+
+
+def _add_length(parser: argparse.ArgumentParser, steps: str, iterations: str) -> None:
+    """Add `--timesteps` or `--iterations`, with a note to each."""
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--timesteps", type=int, help=f"environment steps, training and selection together {steps}")
+    length.add_argument("--iterations", type=int, help=f"training iterations {iterations}")
 
 
 def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
@@ -56,13 +54,9 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     usual = getattr(make, "iterations", None)
     problems = f"{', '.join(PROBLEMS)}, a Gymnasium id such as CartPole-v1 or package:Name-v0, or module:function"
     train.add_argument("problem", metavar="problem", help=f"{problems}; it comes first, and its options are shown then")
-    train.add_argument(
-        "--algorithm",
-        default="tessera",
-        metavar="NAME",
-        help=f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)",
-    )
-    add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")
+    known = f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)"
+    train.add_argument("--algorithm", default="tessera", metavar="NAME", help=known)
+    _add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")
     episodes = 10_000 if usual else 1_000 if name in PROBLEMS else 100
     train.add_argument("--episodes", type=int, default=episodes, help="evaluation episodes (%(default)s)")
     train.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and figures there")

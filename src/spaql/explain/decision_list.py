@@ -24,7 +24,7 @@ from spaql.partition.tree import Tree
 MOST = 1_000  # leaves that are searched together; larger trees are cut into subtrees
 _SORTED = 3_000  # boxes up to which they are sorted by weight
 # Effort for trees of up to so many leaves: wrong leaves tried for each box, number of defaults tried, and penalties.
-_EFFORTS = (
+_EFFORTS: tuple[tuple[float, int, int, tuple[float, ...]], ...] = (
     (500, 32, 3, (1.0, 2.0)),
     (3_000, 16, 3, (1.0, 2.0)),
     (20_000, 16, 1, (1.0, 2.0)),
@@ -139,7 +139,7 @@ def _cut_into_parts(tree: Tree, step: int) -> Iterator[slice]:
 def _find_shortest(leaves: Leaves, size: int) -> DecisionList:
     """Return the shortest of a few lists, with one of the commonest choices as default, for a tree of this size."""
     lists = []
-    tries, defaults, penalties = next(effort for most, *effort in _EFFORTS if size <= most)
+    _, tries, defaults, penalties = next(effort for effort in _EFFORTS if size <= effort[0])
     for default in np.argsort(-np.bincount(leaves.target), kind="stable")[:defaults]:
         for penalty in penalties:
             leaves.current[:] = default

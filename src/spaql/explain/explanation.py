@@ -104,26 +104,21 @@ class Explanation:
         return plain
 
     def __str__(self) -> str:
-        values = numerals([one.value for one in self.observation])
-        state = ", ".join(f"{one.name} {value}" for one, value in zip(self.observation, values, strict=True))
+        numbers = numerals([one.value for one in self.observation])
+        state = ", ".join(f"{one.name} {number}" for one, number in zip(self.observation, numbers, strict=True))
         step = "" if self.step is None else f" in step {self.step}"
         lines = [f"At {state}{step}: {self.label}."]
         lines += [f"{one.name} is outside its range and clipped to it." for one in self.observation if one.outside]
         bonus = "" if self.bonus is None else f", with a bonus of {self.bonus:.4g}"
         visits = f"{self.cell.visits:,} visit{'' if self.cell.visits == 1 else 's'}"
         lines += [f"The cell that decides has Q {self.cell.q:.4g} after {visits}{bonus}."]
-        others = [self._format_others()] if self.runners_up or self.relevant == 1 else []
-        return "\n\n".join(["\n".join(lines), *others, self._format_changes()])
-
-    def _format_others(self) -> str:
-        rest = self.relevant - 1
+        parts, rest = ["\n".join(lines)], self.relevant - 1
         if not rest:
-            return "All actions share one cell here."
-        head = "Instead:" if len(self.runners_up) == rest else f"Instead, the best of {rest}:"
-        rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
-        return f"{head}\n{Table(['action', 'Q', 'behind', 'visits'], rows).text()}"
-
-    def _format_changes(self) -> str:
+            parts.append("All actions share one cell here.")
+        elif self.runners_up:
+            head = "Instead:" if len(self.runners_up) == rest else f"Instead, the best of {rest}:"
+            rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
+            parts.append(f"{head}\n{Table(['action', 'Q', 'behind', 'visits'], rows).text()}")
         rows = []
         for one in self.observation:
             borders = one.change_below, one.change_above
@@ -132,7 +127,7 @@ class Explanation:
             changes = map(one.describe_change, borders, texts, ("down", "up"))
             rows.append([one.name, value, f"{low} to {high}", *changes])
         header = ["number", "value", "cell", "changes going down", "changes going up"]
-        return f"All else equal:\n{Table(header, rows, left=5).text()}"
+        return "\n\n".join([*parts, f"All else equal:\n{Table(header, rows, left=5).text()}"])
 
 
 def make_observation(problem: Playable, numbers: Sequence[float]) -> Any:
@@ -222,26 +217,11 @@ class _Line:
         borders: list[Border | None] = [None, None]
         if low > 0.0 or high < 1.0:
             borders = [self._find_border(dim, np.array([cut]), up, False) for up, cut in enumerate((low, high))]
-        cuts = self._find_cuts(dim)
+        cuts = np.append(np.unique(self.tree.cuts[self.tree.dims == dim]), 1.0)  # and the end of the range
         changes = [self._find_border(dim, cuts, up, True) for up in range(2)]
         outside = not periodic and not states.low[dim] <= value <= states.high[dim]
         ends, whole = (float(states.low[dim]), float(states.high[dim])), bool(self.problem.whole[dim])
         return Observed(self.labels.states[dim], value, outside, *ends, whole, periodic, *sides, *borders, *changes)
-
-    def _find_cuts(self, dim: int) -> Floats:
-        """Return the cuts of the tree along one number, sorted, and the end of the range."""
-        waiting, cuts = [int(self.tree.roots[self.root])], {1.0}
-        while waiting:
-            at = waiting.pop()
-            if at < 0:
-                continue
-            below, above = (int(child) for child in self.tree.children[at])
-            if self.tree.dims[at] == dim:
-                cuts.add(float(self.tree.cuts[at]))
-                waiting += [below, above]
-            else:
-                waiting.append(above if self.point[self.tree.dims[at]] >= self.tree.cuts[at] else below)
-        return np.array(sorted(cuts))
 
     def _sort_cuts(self, dim: int, cuts: Floats, up: int) -> tuple[Floats, Floats]:
         """Return the cuts on the way up or down, nearest first, and in which period each is."""

@@ -83,7 +83,9 @@ class Rules(Sequence[Rule]):
                 shares = _share_visits(boxes, *visits).tolist()
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
-        self._exact = _make_exact(tree, self._limits)
+        self._exact = self._limits.copy()  # in the observation's own units; those of periodic numbers stay fractions
+        at = np.isfinite(self._limits) & ~np.isin(np.arange(len(self.names)), tree.periodic)
+        self._exact[at] = tree.find_thresholds(np.nonzero(at)[2], self._limits[at])
         texts = label_actions(problem, labels, tree.middles, tree.actions)
         self._rules = []
         for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True)):
@@ -165,15 +167,13 @@ class Rules(Sequence[Rule]):
 
     def _find_bounded(self, place: int) -> list[int]:
         """Return the observed numbers that a rule has conditions on."""
-        low, high = self._limits
-        return np.flatnonzero(np.isfinite(low[place]) | np.isfinite(high[place])).tolist()
+        return np.flatnonzero(np.isfinite(self._limits[:, place]).any(axis=0)).tolist()
 
     def _make_conditions(self, place: int) -> list[dict[str, Any]]:
         """Return the conditions of a rule, ready for JSON."""
         conditions = []
         for d in self._find_bounded(place):
-            limits = np.array([side[place, d] for side in self._exact])
-            periodic = d in self._tree.periodic
+            limits, periodic = self._exact[:, place, d], d in self._tree.periodic
             low, high = _to_json(self._tree.to_units(d, limits) if periodic else limits)
             condition = {"name": self.names[d], "number": d, "low": low, "high": high}
             conditions.append(condition | ({"fractions": _to_json(limits)} if periodic else {}))
@@ -182,7 +182,8 @@ class Rules(Sequence[Rule]):
     def _format_rules(self) -> Iterator[tuple[str, Rule]]:
         """Yield the conditions of every rule as text, and the rule."""
         low, high = self._limits
-        texts = [_format_limits(self._tree, d, bool(self.problem.whole[d]), low, high) for d in range(len(self.names))]
+        sides = self._limits.transpose(2, 1, 0)
+        texts = [_format_limits(self._tree, d, self.problem.whole[d], sides[d]) for d in range(len(self.names))]
         for place, rule in enumerate(self):
             conditions = []
             for d in self._find_bounded(place):
@@ -259,36 +260,26 @@ def _match_rows(rows: Floats, low: Floats, high: Floats) -> NDArray[np.int64]:
     return rules
 
 
-def _make_limits(boxes: DecisionList) -> tuple[Floats, Floats]:
-    """Return boxes as limits, infinite where there is none, and a last one for everything."""
+def _make_limits(boxes: DecisionList) -> Floats:
+    """Return boxes as limits, infinite where there is none, and a last one for everything, `[2, boxes + 1, states]`."""
     low, high = boxes.low, boxes.high
     free, wraps = high - low >= 1.0, high > 1.0
     lower = np.where(free | ((low == 0.0) & ~wraps), -np.inf, low)
     upper = np.where(free | (high == 1.0), np.inf, np.where(wraps, high - 1.0, high))
     last = np.full((1, low.shape[1]), np.inf)
-    return np.concatenate([lower, -last]), np.concatenate([upper, last])
-
-
-def _make_exact(tree: Tree, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Return limits in the observation's own units, exact; those of periodic numbers stay fractions."""
-    low, high = (side.copy() for side in limits)
-    for side in (low, high):
-        rows, dims = np.nonzero(np.isfinite(side) & ~np.isin(np.arange(side.shape[1]), tree.periodic))
-        side[rows, dims] = tree.find_thresholds(dims, side[rows, dims])
-    return low, high
+    return np.stack([np.append(lower, -last, axis=0), np.append(upper, last, axis=0)])
 
 
 def _to_json(limits: Floats) -> list[float | None]:
     return [float(limit) if np.isfinite(limit) else None for limit in limits]
 
 
-def _format_limits(tree: Tree, d: int, whole: bool, low: Floats, high: Floats) -> list[list[str]]:
-    """Return the text of both limits of a number in every rule, empty for none; of integers the first and the last."""
-    limits = np.stack([low[:, d], high[:, d]], axis=1)
-    finite = np.isfinite(limits)
-    texts = np.full(limits.shape, "", object)
+def _format_limits(tree: Tree, d: int, whole: bool, limits: Floats) -> list[list[str]]:
+    """Return the text of limits `[rules, 2]` of a number, empty for none; of integers the first and the last."""
+    texts, finite = np.full(limits.shape, "", object), np.isfinite(limits)
     if whole:
-        texts[finite] = [f"{end:.0f}" for end in (tree.to_integers(d, limits.ravel()).reshape(-1, 2) - [0, 1])[finite]]
+        integers = tree.to_integers(d, limits.ravel()).reshape(-1, 2) - [0, 1]
+        texts[finite] = [f"{integer:.0f}" for integer in integers[finite]]
     else:
         cuts, places = np.unique(limits[finite], return_inverse=True)
         texts[finite] = np.array(numerals(tree.to_units(d, cuts).tolist()), object)[places]

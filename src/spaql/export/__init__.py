@@ -1,16 +1,8 @@
 """Trained policies as files that run without spaql: C, plain Python, JSON or ONNX, by the suffix of the file.
 
 All targets hold the same decision tree (`spaql.partition.tree`) with exact thresholds, so each decides as `predict`,
-to the last bit, at borders too.  Inputs that `predict` refuses are defined here: NaN is below every threshold, an
-infinite number is the nearer end of its range (the low end of a periodic one), and a time step outside the episode is
-the nearest one.  The same agent gives the same bytes.
-
-    policy      the policy as lists, its labels, and the description at the top of a file
-    to_c        .c and .h
-    to_python   .py
-    to_json     .json; docs/policy.schema.json is its schema
-    to_onnx     .onnx; needs the extra spaql[onnx]
-    compiler    compile exported C and call it from Python: to check it and to time it
+to the last bit, at borders too; docs/export.md says what inputs that `predict` refuses are taken for.  The same agent
+gives the same bytes.  `compiler` compiles exported C and calls it from Python: to check it and to time it.
 
 May import `problems`, `partition` and the leaf modules; it knows no agent.  Public seam: `Policy`, `export`.
 A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.

@@ -1,8 +1,4 @@
-"""The policy that every target exports: a decision tree as plain lists, labels, and a description for readers.
-
-Labels come from environments and users and end up in comments of programs: `to_comment` leaves nothing in them that
-could end a comment or a line.
-"""
+"""The policy that every target exports: a decision tree as plain lists, labels, and a description for readers."""
 
 from __future__ import annotations
 
@@ -95,7 +91,7 @@ class Policy:
 
 
 def to_comment(label: str) -> str:
-    """Return a label as one line of ASCII that may stand in a comment of any language."""
+    """Return a label of an environment or user as one line of ASCII that cannot end a comment of any language."""
     safe = "".join(letter if letter in _SAFE else f"U+{ord(letter):04X}" for letter in label[: 2 * _LONGEST])
     safe = re.sub(r"\?(?=\?)", "? ", safe)  # no trigraphs
     safe = re.sub(r"\*(?=/)", "* ", re.sub(r"/(?=[*/])", "/ ", safe))

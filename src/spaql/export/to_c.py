@@ -1,15 +1,7 @@
 """A policy as C99: constant tables and one loop.
 
-    .c    self-contained: `type NAME_act(const double observation[n])`, with external linkage
-    .h    the same function as `static inline`, with its tables: include it where it is called; also valid C++17
-
-The code includes only float.h and stdint.h, which exist without a C library: no heap, no libm.  An action of one number
-is returned; one of several numbers is written to an array, the last argument.  Discrete actions are integers (`int`
-where that is wide enough on every machine), others `float` or `double`, as the environment takes them.
-
-Thresholds and actions are hexadecimal floating-point numbers, so that no compiler rounds them.  References are those of
-`spaql.partition.tree`.  Many nodes compare the same number with the same threshold; where it makes the tables smaller,
-nodes hold the index of such a pair.
+docs/export.md describes the properties of the code.  References are those of `spaql.partition.tree`.  Many nodes
+compare the same number with the same threshold; where it makes the tables smaller, nodes hold the index of such a pair.
 """
 
 from __future__ import annotations
@@ -121,7 +113,7 @@ def make_source(policy: Policy, name: str, *, header: bool) -> str:
         base = f"({_to_hexadecimal(low)})" if low < 0.0 else _to_hexadecimal(low)
         seen[place] = f"({seen[place]} - {base}) / {_to_hexadecimal(width)}"
     clipped = f"{name}_root[step < 0 ? 0 : step > {last} ? {last} : step]"
-    return _SOURCE.render(
+    source: str = _SOURCE.render(
         policy=policy,
         name=name,
         header=header,
@@ -133,6 +125,7 @@ def make_source(policy: Policy, name: str, *, header: bool) -> str:
         start=clipped if last else policy.roots[0],
         size=find_action_type(policy)[1],
     )
+    return source
 
 
 def make_identifier(stem: str) -> str:
@@ -212,9 +205,9 @@ def _make_table(name: str, values: Sequence[Any], row: int = 1, single: bool = F
     if row > 1:
         shape += f"[{row}]"
         entries = ["{" + ", ".join(entries[k : k + row]).replace(" ", "\0") + "}" for k in range(0, len(entries), row)]
-    indent = {"initial_indent": "    ", "subsequent_indent": "    "}
-    lines = textwrap.fill(", ".join(entries), 100, break_long_words=False, break_on_hyphens=False, **indent)
-    return Table(name, kind, size * len(values), shape, lines.replace("\0", " "))  # rows are not broken
+    lines = textwrap.fill(", ".join(entries), 96, break_long_words=False, break_on_hyphens=False)
+    text = textwrap.indent(lines, "    ").replace("\0", " ")  # rows are not broken
+    return Table(name, kind, size * len(values), shape, text)
 
 
 def _to_integer(value: int) -> str:

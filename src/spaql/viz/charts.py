@@ -116,8 +116,6 @@ def looks_of(charts: Iterable[Chart]) -> dict[str, Look]:
 
 def place(chart: Chart) -> list[Trace]:
     """Place the points of a chart; ValueError where there is nothing to draw, or an axis or interval makes no sense."""
-    if chart.x_scale not in ("linear", "log", "category"):
-        raise ValueError(f"chart '{chart.title}' has the x scale '{chart.x_scale}', not linear, log or category.")
     if not any(len(series.x) for series in chart.series):
         raise ValueError(f"chart '{chart.title}' is empty; at least one point is needed.")
     return _dodge([_trace(chart, series) for series in chart.series], chart.x_scale)
@@ -128,8 +126,6 @@ def _trace(chart: Chart, series: Series) -> Trace:
         if not fine:
             raise ValueError(f"series '{series.name}' {fault}.")
 
-    styles = ("line", "dashed", "thin", "points")
-    check(series.style in styles, f"has the style '{series.style}', not line, dashed, thin or points")
     names = chart.categories
     if not names:
         named = any(isinstance(x, str) for x in series.x)
@@ -140,9 +136,9 @@ def _trace(chart: Chart, series: Series) -> Trace:
     order = np.argsort(x, kind="stable") if names else np.arange(len(x))  # a line joins names in the axis's order
     check(series.style == "points" or bool((np.diff(x[order]) > 0).all()), "is a line and needs an increasing x")
     y = np.array(series.y, dtype=np.float64)[order]
-    ends = [None if end is None else np.array(end, dtype=np.float64)[order] for end in (series.low, series.high)]
-    check(ends[0] is None or not (ends[0] > ends[1]).any(), "needs intervals with low <= high")
-    return Trace(series, x[order], y, *ends, [series.x[i] for i in order])
+    low, high = (None if end is None else np.array(end, np.float64)[order] for end in (series.low, series.high))
+    check(low is None or high is None or not (low > high).any(), "needs intervals with low <= high")
+    return Trace(series, x[order], y, low, high, [series.x[i] for i in order])
 
 
 def _dodge(traces: list[Trace], scale: str) -> list[Trace]:

@@ -72,10 +72,7 @@ def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4)) -> Figure:
 
 
 def panels(items: Sequence[Chart | tuple[str, Mosaic]], *, title: str, columns: int = 3, note: str = "") -> Figure:
-    """Draw charts and partitions (a title and the mosaic) in columns, each 10/3 inches wide: three fill a page.
-
-    One legend is below all of them; where a name has two looks, every chart has its own.
-    """
+    """Draw charts and partitions (a title and the mosaic) in columns, each 10/3 inches wide: three fill a page."""
     if not items:
         raise ValueError("items is empty; at least one chart or partition is needed.")
     if columns < 1:
@@ -101,7 +98,7 @@ def panels(items: Sequence[Chart | tuple[str, Mosaic]], *, title: str, columns: 
             at = 0.1 / width, 1 - top / figure.get_figheight()
             figure.text(*at, text, size=size, weight=weight, color=colour, va="top", parse_math=False)
         top += above
-    draw_legend(figure, _PANEL.note + 1, shared=_agree(charts))
+    draw_legend(figure, _PANEL.note + 1)
     return settle(figure)
 
 
@@ -151,9 +148,6 @@ def cells(
     return settle(figure)
 
 
-# Parts of a figure ---------------------------------------------------------------------------------------------------
-
-
 def make_figure(width: float, height: float, *, dpi: int = 160, head: float = 0) -> Figure:
     """Make an empty figure on the Agg canvas, laid out by matplotlib below `head` inches."""
     layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - head / height), w_pad=0.07, h_pad=0.06)
@@ -185,15 +179,12 @@ def draw_title(axes: Axes, title: str, note: str, *, sizes: _Sizes = _SINGLE, wi
     axes.set_title(wrap(title, width, 1.1 * sizes.title), loc="left", pad=6 + 1.22 * sizes.note * lines, **heading)
 
 
-def draw_legend(figure: Figure, size: float, *, shared: bool = True, more: Iterable[Any] = (), title: str = "") -> None:
-    """Explain every name once, below the axes, with further handles; or those of each axes within them."""
+def draw_legend(figure: Figure, size: float, *, more: Iterable[Any] = (), title: str = "") -> None:
+    """Explain every name once, below the axes, with further handles."""
     entries: dict[str, Any] = {}
     for axes in figure.axes:
         own = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-        if not shared and axes.lines and own:
-            _set_plain(axes.legend(own.values(), own, fontsize=size - 1, framealpha=0.8))
-        else:
-            entries |= {name: handle for name, handle in own.items() if name not in entries}
+        entries |= {name: handle for name, handle in own.items() if name not in entries}
     entries |= {handle.get_label(): handle for handle in more}
     if not entries:
         return
@@ -201,7 +192,9 @@ def draw_legend(figure: Figure, size: float, *, shared: bool = True, more: Itera
     rows = -(-len(entries) // _legend_columns(entries, width, size))
     spacing: dict[str, Any] = {"handletextpad": 0.6, "columnspacing": 1.8, "labelspacing": 0.3, "title": title or None}
     spacing |= {"loc": "outside lower center", "ncols": -(-len(entries) // rows), "frameon": False, "fontsize": size}
-    _set_plain(figure.legend(entries.values(), [wrap(name, width - 0.6, size) for name in entries], **spacing))
+    legend = figure.legend(entries.values(), [wrap(name, width - 0.6, size) for name in entries], **spacing)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _legend_columns(names: Iterable[str], width: float, size: float) -> int:
@@ -209,31 +202,16 @@ def _legend_columns(names: Iterable[str], width: float, size: float) -> int:
     return max(1, int((width - 0.2) / ((longest * _LETTER + 4.4) * size / 72)))
 
 
-def _set_plain(legend: Any) -> None:
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def _agree(charts: Iterable[Chart]) -> bool:
-    """Return whether a name looks one way in all charts."""
-    keys: dict[str, str] = {}
-    parts = [part for chart in charts for part in chart.parts if part.name]
-    return all(keys.setdefault(part.name, look_key(part)) == look_key(part) for part in parts)
-
-
 def _row_height(row: Sequence[Chart | tuple[str, Mosaic]]) -> float:
     """Return the height of a row of panels: axes, and what stands above and below them."""
     tallest = 0.0
     for item in row:
-        is_chart = isinstance(item, Chart)
-        title, note, names = (item.title, item.note, item.categories) if is_chart else (item[0], "", ())
+        parts = (item.title, item.note, item.categories) if isinstance(item, Chart) else (item[0], "", ())
+        title, note, names = parts
         texts = wrap(title, _COLUMN - 0.75, 1.1 * _PANEL.title) + wrap(note, _COLUMN - 0.75, _PANEL.note)
         slant = 0.045 * max(map(len, names)) if names and _tilt(names, _COLUMN - 0.75, _PANEL.tick) else 0
         tallest = max(tallest, 0.17 * texts.count("\n") + min(slant, 1.2))
     return _AXES + 0.9 + tallest
-
-
-# Panels --------------------------------------------------------------------------------------------------------------
 
 
 def _draw_panel(
@@ -410,9 +388,6 @@ def _tilt(names: Sequence[str], width: float, size: float) -> dict[str, Any]:
     return {"rotation": angle, "rotation_mode": "anchor", "ha": "right", "va": "top" if angle < 90 else "center"}
 
 
-# Files ---------------------------------------------------------------------------------------------------------------
-
-
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure as .png or .svg, whole or not at all; the same figure gives the same bytes."""
     target = Path(path)
@@ -431,16 +406,13 @@ def writers(
     `draw` makes the figure, once, when the first of them is written.  The name has no suffix and may have a subfolder.
     """
     drawn: list[Figure] = []
-    left = list(kinds)
 
     def write(kind: str, path: Path) -> None:
-        figure = drawn[0] if drawn else draw()
-        drawn[:] = [figure]
-        left.remove(kind)
-        if not left:
+        if not drawn or kind == kinds[0]:
+            drawn[:] = [draw()]
+        _write(drawn[0], kind, path)
+        if kind == kinds[-1]:
             drawn.clear()
-            left.extend(kinds)
-        _write(figure, kind, path)
 
     return {f"{name}.{kind}": partial(write, kind) for kind in kinds}
 
@@ -449,10 +421,5 @@ def _write(figure: Figure, kind: str, path: Path) -> None:
     if kind == "png":
         figure.savefig(path, format="png", dpi=figure.dpi, metadata={"Software": None})
         return
-    with _SVG_LOCK:
-        before = {name: mpl.rcParams[name] for name in _SVG}
-        mpl.rcParams.update(_SVG)
-        try:
-            figure.savefig(path, format="svg", dpi=figure.dpi, metadata={"Date": None, "Creator": None})
-        finally:
-            mpl.rcParams.update(before)
+    with _SVG_LOCK, mpl.rc_context(_SVG):
+        figure.savefig(path, format="svg", dpi=figure.dpi, metadata={"Date": None, "Creator": None})

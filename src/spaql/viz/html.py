@@ -2,10 +2,8 @@
 
 A page is a title and sections of static text and tables, which can be read without JavaScript, and charts, which travel
 as plotly figures in JSON.  The template and the scripts are in ``assets``; plotly.js is the copy that plotly brings
-along.  All of it is inside the file, and its content security policy allows those very scripts and forbids every
-request: the page looks the same in ten years, and opens from a mail attachment.
-
-Every string is plain text; the template escapes it.  The same content gives the same bytes.
+along.  The content security policy allows those very scripts and forbids every request.  Every string is plain text,
+which the template escapes.  The same content gives the same bytes.
 """
 
 from __future__ import annotations
@@ -105,19 +103,22 @@ def render_page(
     looks = looks_of([*charts, *(chart for case in cases for group in case.charts.values() for chart in group)])
     drawing = bool(charts or cases) and scripts is None
     names = scripts or ["base.js", "charts.js", *(["partitions.js", "cases.js"] if cases else []), "page.js"]
-    sources = [*([_plotly()] if drawing else []), _join_scripts(names)]
-    content = {
-        "charts": [to_plotly(chart, looks) for chart in charts],
-        "cases": [_case_data(case, looks) for case in cases],
-        "dark": {look.colour: darken(look.colour) for look in looks.values()},
-    }
+    joined = "\n".join(_read(name) for name in names)  # inside one function, so that none of their names is global
+    own = to_script(f'(() => {{\n"use strict";\n{joined}}})();\n')
+    sources = [_plotly(), own] if drawing else [own]
+    content: dict[str, Any] = {}
+    if scripts is None:
+        content["charts"] = [to_plotly(chart, looks) for chart in charts]
+        content["cases"] = [_case_data(case, looks) for case in cases]
+        content["dark"] = {look.colour: darken(look.colour) for look in looks.values()}
+    packed = json.dumps({**content, **(data or {})}, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return _template().render(
         title=title,
         subtitle=subtitle,
         sections=sections,
         policy=_make_policy(sources),
         style="\n".join(_read(name) for name in styles),
-        data=_to_json({**(content if scripts is None else {}), **(data or {})}),
+        data=packed.translate(_JSON_ESCAPES),
         scripts=sources,
     )
 
@@ -133,9 +134,6 @@ def _case_data(case: Case, looks: Mapping[str, Look]) -> dict[str, Any]:
     charts = {unit: [to_plotly(chart, looks) for chart in charts] for unit, charts in case.charts.items()}
     growth = [vars(part) | {"frames": [frame.to_dict() for frame in part.frames]} for part in case.growth]
     return vars(case) | {"charts": charts, "growth": growth}
-
-
-# Files of the package ------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -160,12 +158,6 @@ def _plotly() -> str:
     return to_script(Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text("utf-8"))
 
 
-def _join_scripts(names: Iterable[str]) -> str:
-    """Join our own scripts inside one function, so that none of their names is global."""
-    parts = "\n".join(_read(name) for name in names)
-    return to_script(f'(() => {{\n"use strict";\n{parts}}})();\n')
-
-
 def to_script(source: str) -> str:
     """Return JavaScript as it may stand in a script element: nothing in it ends the element or opens a comment."""
     return re.sub(r"<(?=/script|!--)", r"<\\", source, flags=re.IGNORECASE)
@@ -180,8 +172,3 @@ def _make_policy(scripts: Iterable[str]) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _to_json(value: Any) -> str:
-    """Return JSON in ASCII that can stand in a script element."""
-    return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":")).translate(_JSON_ESCAPES)

@@ -84,9 +84,6 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
     return render_page(title, sections, subtitle, data=data, scripts=_SCRIPTS, styles=("page.css", "inspector.css"))
 
 
-# Text and tables -----------------------------------------------------------------------------------------------------
-
-
 def _describe(subject: Subject) -> list[str]:
     view = subject.view
     count = len(view.partition)
@@ -161,9 +158,6 @@ def _tabulate_dims(subject: Subject) -> dict[str, Any]:
 
 def _is_periodic(problem: Any, d: int) -> bool:
     return d in getattr(problem, "periodic", ())
-
-
-# Charts and data -----------------------------------------------------------------------------------------------------
 
 
 def _chart_growth(subjects: Sequence[Subject]) -> list[dict[str, Any]]:

@@ -7,11 +7,7 @@ coloured, and offers two views of many dimensions:
 - a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a bin of the
   plane shows the mean over all leaves behind it, weighted by these visits, or the most visited of discrete actions.
 
-The layers are `policy`, the greedy action; `q`, the value of the cell that decides; `visits`, their number relative to
-an even spread over the whole space, so that 1 is the average; `depth`, how often that cell was halved; and
-`uncertainty`, the bonus scaling / sqrt(visits) of agents that have one, else 1 / sqrt(visits).
-
-The page of `spaql.viz.inspector` computes the same sums in the browser.
+docs/inspect.md describes the layers.  The page of `spaql.viz.inspector` computes the same sums in the browser.
 """
 
 from __future__ import annotations
@@ -125,8 +121,9 @@ class PolicyView:
             return np.asarray((1.0 if self.scaling is None else self.scaling) / np.sqrt(visits))
         return np.array(rows["q" if layer == "q" else "depth"], np.float64)
 
-    def _find_leaves(self, step: int) -> NDArray[np.int64]:
-        return self._leaves[self._steps[self._leaves] == step]
+    def _find_leaves(self, step: int) -> NDArray[np.integer]:
+        leaves: NDArray[np.integer] = self._leaves[self._steps[self._leaves] == step]
+        return leaves
 
     def slice(
         self, dims: Sequence[int], at: Floats, layer: str, *, step: int = 0, action_dim: int = 0
@@ -227,7 +224,7 @@ class PolicyView:
         """
         space, boxes = self.problem.actions, self.partition.forest.boxes
 
-        def place(nodes: NDArray[np.integer], cells: NDArray[np.integer]) -> list[Floats]:
+        def place(nodes: NDArray[np.integer], cells: NDArray[np.integer]) -> tuple[Floats, Floats]:
             """Return the low and the high corners of cells over nodes."""
             ends = []
             for side, corner in enumerate((self._low, self._high)):
@@ -235,12 +232,12 @@ class PolicyView:
                 if isinstance(space, Box):
                     y = space.low[action_dim] + y * (space.high[action_dim] - space.low[action_dim])
                 ends.append(np.stack([x, y + (side - 0.5 if self.discrete else 0.0)], axis=1))
-            return ends
+            return ends[0], ends[1]
 
         leaves = self._find_leaves(step)
         leaves = leaves[np.argsort(self._low[leaves, 0])]
         first, last = place(leaves, self.chosen[leaves])
-        cells = np.flatnonzero(self._cells["root"] == step)
+        cells: NDArray[np.integer] = np.flatnonzero(self._cells["root"] == step)
         nodes, shown = self._cells["node"][cells], "q" if layer == "policy" else layer
         if boxes.shape[2] > 1:
             cells, nodes, shown = self.chosen[leaves], leaves, "q" if shown == "visits" else shown

@@ -26,7 +26,8 @@ def record(agent: Any, path: Path, *, seed: int = 0) -> tuple[float, int]:
         raise OutputError(f"{path}: an episode is recorded as .gif or .mp4")
     check_folder(path.parent)
     environment = _make_environment(agent.problem)
-    frames, rewards = [], []
+    frames: list[Any] = []
+    rewards: list[float] = []
     for _, reward, _ in play(agent, environment, seed):
         rewards.append(reward or 0.0)
         if len(frames) < _MOST_FRAMES:
