@@ -153,12 +153,6 @@ class TestData:
             Series("a", [1, 2], [1])
         with pytest.raises(ValueError, match="both low and high"):
             Series("a", [1], [1], low=[0])
-        with pytest.raises(ValueError, match="level 'b': give both low and high"):
-            Level("b", 1.0, low=0.0)
-        with pytest.raises(ValueError, match="level 'b': low must not be above high"):
-            Level("b", 1.0, 2.0, 1.0)
-        with pytest.raises(ValueError, match="one edge more"):
-            Mosaic([[0, 0]], [[1, 1]], [0], [0], [0], ([0, 1], []))
 
 
 class TestChart:

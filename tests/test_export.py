@@ -229,7 +229,7 @@ def test_python_decides_as_predict(case, tmp_path):
     found = [act(rows[i].tolist(), int(steps[i])) if policy.time_variant else act(rows[i].tolist()) for i in chosen]
     agree(np.array(found, expected.dtype), expected[chosen])
     assert isinstance(found[0], tuple if policy.shape else int)
-    assert list(namespace["OBSERVATION"]) == [one.name for one in policy.observation]
+    assert list(namespace["OBSERVATION"]) == policy.labels.states
 
 
 def test_json_decides_as_predict(case, tmp_path):

@@ -17,6 +17,7 @@ from spaql.agents.diagnosis import open_for_probe
 from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
 from spaql.errors import ParameterError, SpaqlError
+from spaql.problems.labels import make_labels
 from spaql.viz.inspector import Episode, Subject, render_inspector
 from spaql.viz.policy_plot import PolicyView
 from spaql.viz.recording import play
@@ -35,7 +36,7 @@ def view_policy(
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
     scaling = getattr(agent, "scaling", None)
-    return PolicyView(agent.problem, agent._policy(), algorithm=label, scaling=scaling, names=names, actions=actions)
+    return PolicyView(agent.problem, agent._policy(), make_labels(agent.problem, names, actions), label, scaling)
 
 
 def make_page(

@@ -113,7 +113,7 @@ class Readable:
 
         agent: Any = self
         view = view_policy(agent, "plot", names, actions)
-        return view.plot(dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
+        return view.plot(dims, at, layer, step, projection=projection, action_dim=action_dim)
 
     def explain(
         self,

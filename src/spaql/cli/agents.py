@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,14 +55,7 @@ def _split(text: str) -> list[str]:
 
 def reword(words: list[str]) -> list[str]:
     """Mark negative numbers of `explain`, which argparse would take for options: -1e-3."""
-    return [f" {word}" if _is_negative(word) else word for word in words] if words[:1] == ["explain"] else words
-
-
-def _is_negative(word: str) -> bool:
-    try:
-        return word.startswith("-") and float(word) <= 0.0
-    except ValueError:
-        return False
+    return [re.sub(r"^-(?=[\d.]|inf|nan)", " -", word) for word in words] if words[:1] == ["explain"] else words
 
 
 def _load(options: argparse.Namespace) -> Any:

@@ -145,13 +145,9 @@ def _is_sequence(hint: Any) -> bool:
 def _find_reader(members: Iterable[Any]) -> tuple[Callable[[str], Any], str]:
     """Return the function that reads one value of these types, and its name in the help."""
     known = {member for member in members if member in (int, float, str)}
-    if known == {str}:
-        return str, "STR"
-    if known == {int}:
-        return int, "INT"
-    if known and str not in known:
-        return _read_float, "FLOAT"
-    return _read_value, "VALUE"
+    if known == {str} or known == {int}:
+        return (str, "STR") if str in known else (int, "INT")
+    return (_read_float, "FLOAT") if known and str not in known else (_read_value, "VALUE")
 
 
 def _read_value(text: str) -> int | float | str:

@@ -148,6 +148,7 @@ def _size(options: argparse.Namespace, module: Any) -> Any:
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:
     """Perform a study in its folder and print its report; `part` says that the options leave some of it out."""
     from spaql.partition.rng import LARGEST_SEED
+    from spaql.runner.engines import make_engine
     from spaql.studies.study import run_study
     from spaql.validation import check_whole
 
@@ -156,7 +157,11 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
         check_whole(options.threads, "--threads", 1, 1024)
     if options.out is None:  # a part must not replace the whole
         options.out = f"results/{name}" + ("-part" if part or options.quick or options.seed else "")
-    engine = _make_engine(options) if hasattr(options, "engine") else None
+    given, engine = engine_of(options) if hasattr(options, "engine") else {}, None
+    if any(value is not None for value in given.values()):
+        if options.threads is not None:
+            raise ParameterError("--threads: for runs in threads of this process; use --workers with an engine")
+        engine = partial(make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
     try:
         outcome = run_study(make(), options.out, engine=engine, threads=options.threads, progress_bar=not options.quiet)
     except KeyboardInterrupt:
@@ -169,15 +174,3 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
     last = f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; open {page}"
     print_result(options, report.data, "\n\n".join(texts) + "\n" + last)
     return 0
-
-
-def _make_engine(options: argparse.Namespace) -> Any:
-    """Return how to make the engine; None for threads, as many as `--threads` says."""
-    from spaql.runner import engines
-
-    given = engine_of(options)
-    if all(value is None for value in given.values()):
-        return None
-    if options.threads is not None:
-        raise ParameterError("--threads: for runs in threads of this process; use --workers with an engine")
-    return partial(engines.make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)

@@ -10,7 +10,6 @@ import argparse
 import inspect
 import math
 import os
-from collections.abc import Callable
 from typing import Any
 
 from spaql.cli.options import Parser, add_common, add_output, add_signature, print_result, read_signature, say
@@ -47,10 +46,11 @@ def _add_length(parser: argparse.ArgumentParser, steps: str, iterations: str) ->
 
 def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     from spaql.agents import algorithms, resolve
+    from spaql.gym.calls import import_function
     from spaql.problems import PROBLEMS
 
-    name = words[0] if words and not words[0].startswith("-") else None
-    make = _find_maker(name)
+    name = words[0] if words and not words[0].startswith("-") else ""
+    make = PROBLEMS.get(name) or import_function(name)  # None for a Gymnasium id
     usual = getattr(make, "iterations", None)
     problems = f"{', '.join(PROBLEMS)}, a Gymnasium id such as CartPole-v1 or package:Name-v0, or module:function"
     train.add_argument("problem", metavar="problem", help=f"{problems}; it comes first, and its options are shown then")
@@ -64,25 +64,13 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     add_common(train)
     if make is not None:
         add_signature(train, "problem", inspect.signature(make).parameters, make)
-    if name is not None and name not in PROBLEMS:
+    if name and name not in PROBLEMS:
         _add_environment(train)
     choice = Parser(prog=train.prog, add_help=False)
     choice.add_argument("--algorithm", default="tessera")
     entry = resolve(choice.parse_known_args(words)[0].algorithm)
     add_signature(train, "algorithm", entry.parameters, entry.cls)
     train.set_defaults(run=_train, usual=usual)
-
-
-def _find_maker(name: str | None) -> Callable[..., Any] | None:
-    """Return the function that makes a problem of this name; None for a Gymnasium id."""
-    from spaql.problems import PROBLEMS
-    from spaql.validation import import_module
-
-    module, _, attribute = (name or "").rpartition(":")
-    if not module:
-        return PROBLEMS.get(name or "")
-    make: Callable[..., Any] | None = getattr(import_module(module, f"problem {name!r}"), attribute, None)
-    return make
 
 
 def _add_environment(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,9 @@
 """The greedy policy as a short list of rules: the first that matches decides, and the last always matches.
 
 The rules decide as `predict` does, everywhere and at every border; `spaql.explain.decision_list` finds them on the
-policy's decision tree.  Text and Markdown show borders with four digits, or more where two would look the same;
-`to_dict` and `json` hold the exact ones, so that x >= low and x < high on the observed number itself decide as
-`predict`, to the last bit.  Only a periodic number must first be made a fraction of its period,
-u = (x - low) / (high - low) less its floor, and compared with exact `fractions`.
-
-Numbers outside their range are clipped to it, so that the end of a range is no condition.
+policy's decision tree.  Text and Markdown round borders; `to_dict` and `json` hold the exact ones, so that x >= low and
+x < high on the observed number itself decide as `predict`, to the last bit.  Only a periodic number must first be made
+a fraction of its period, u = (x - low) / (high - low) less its floor, and compared with exact `fractions`.
 """
 
 from __future__ import annotations

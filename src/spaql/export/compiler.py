@@ -65,7 +65,7 @@ def measure(policy: Policy, path: Path) -> dict[str, Any]:
         "file": str(path),
         "bytes": path.stat().st_size,
         "table_bytes": to_c.count_bytes(policy) if is_c else None,
-        "nodes": len(policy.nodes),
+        "nodes": len(policy.tree.dims),
         "depth": policy.tree.depth,
         "nanoseconds": measure_nanoseconds(policy) if is_c else None,
     }

@@ -6,7 +6,7 @@ import re
 import string
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,25 +19,6 @@ from spaql.problems.labels import Labels
 _SAFE = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
 _LONGEST = 60
 _MOST_LISTED = 40  # discrete actions that a description lists one by one
-
-
-class Node(NamedTuple):
-    """A comparison; `below` and `above` are references as in `spaql.partition.tree`: ~k ends with action k."""
-
-    number: int  # place of the observed number
-    threshold: float
-    below: int  # where the number is less than the threshold, or NaN
-    above: int
-
-
-class Observed(NamedTuple):
-    """An observed number and its range; `width` is high - low in double precision, as `predict` divides by it."""
-
-    name: str
-    low: float
-    high: float
-    width: float
-    periodic: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +38,14 @@ class Policy:
         return tuple(self.tree.actions.shape[1:])
 
     @cached_property
-    def nodes(self) -> list[Node]:
-        """Inner nodes of the tree; a child stands behind its parent."""
-        tree = self.tree
-        columns = tree.dims.tolist(), tree.thresholds.tolist(), *tree.children.T.tolist()
-        return [Node(*row) for row in zip(*columns, strict=True)]
+    def nodes(self) -> dict[str, list[Any]]:
+        """Inner nodes of the tree by columns; a child stands behind its parent.
+
+        A node compares the observed number at this place with a threshold; `below` and `above` are references as in
+        `spaql.partition.tree` for less than it or NaN, and for others: ~k ends with action k.
+        """
+        columns = self.tree.dims.tolist(), self.tree.thresholds.tolist(), *self.tree.children.T.tolist()
+        return dict(zip(("number", "threshold", "below", "above"), columns, strict=True))
 
     @property
     def roots(self) -> list[int]:
@@ -70,17 +54,18 @@ class Policy:
         return roots
 
     @cached_property
-    def observation(self) -> list[Observed]:
-        """The observed numbers."""
+    def observation(self) -> list[dict[str, Any]]:
+        """The observed numbers and their ranges; `width` is high - low as `predict` computes it."""
         low, high = self.tree.states.low, self.tree.states.high
         columns = self.labels.states, low.tolist(), high.tolist(), (high - low).tolist()
-        return [Observed(*row, place in self.tree.periodic) for place, row in enumerate(zip(*columns, strict=True))]
+        rows = [(*row, place in self.tree.periodic) for place, row in enumerate(zip(*columns, strict=True))]
+        return [dict(zip(("name", "low", "high", "width", "periodic"), row, strict=True)) for row in rows]
 
     @property
     def wrapped(self) -> list[tuple[int, float, float]]:
         """Place, low end and width of every periodic number that some node compares."""
-        compared = {node.number for node in self.nodes}
-        return [(at, one.low, one.width) for at, one in enumerate(self.observation) if one.periodic and at in compared]
+        compared = set(self.nodes["number"]).intersection(self.tree.periodic)
+        return [(at, self.observation[at]["low"], self.observation[at]["width"]) for at in sorted(compared)]
 
     @property
     def action_names(self) -> list[str]:
@@ -104,12 +89,13 @@ def describe(policy: Policy) -> list[str]:
         f"The policy of {to_comment(policy.algorithm)} on {to_comment(policy.problem.name)}, "
         f"exported by spaql {__version__}.",
         f"Learned in {policy.origin}.",
-        f"{len(policy.nodes):,} comparisons, of which a decision takes at most {policy.tree.depth}.",
+        f"{len(policy.tree.dims):,} comparisons, of which a decision takes at most {policy.tree.depth}.",
         "",
         "The observation, in this order, with the range of each number (numbers outside are clipped to it):",
     ]
     for place, one in enumerate(policy.observation):
-        lines.append(_describe_range(place, one.name, one.low, one.high) + (", periodic" if one.periodic else ""))
+        text = _describe_range(place, one["name"], one["low"], one["high"])
+        lines.append(text + (", periodic" if one["periodic"] else ""))
     lines += ["", *_describe_actions(policy), ""]
     lines += ["NaN is below every threshold; an infinite number is the nearer end of its range."]
     if policy.tree.periodic:

@@ -66,7 +66,7 @@ static const {{ table.kind }} {{ name }}_{{ table.name }}{{ table.shape }} = {
     (void)step;
 {% endif %}
     {{ at }} at = {{ start }};
-{% if policy.nodes %}
+{% if "next" in tables %}
     while (at >= 0) {
         const {{ at }} pair = {{ name + "_pair[at]" if "pair" in tables else "at" }};
         at = {{ name }}_next[at][{{ "seen" if policy.wrapped else "observation" }}[
@@ -107,23 +107,32 @@ def make_source(policy: Policy, name: str, *, header: bool) -> str:
     """Return the text of a .c or .h file whose function is `name`_act."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, flags=re.ASCII):
         raise ParameterError(f"name: expected letters, digits and underscores, a letter first, got {name!r:.80}")
-    tables, declaration, last = _make_tables(policy), _declare(policy, name), len(policy.roots) - 1
+    tables, (kind, size), last = _make_tables(policy), find_action_type(policy), len(policy.roots) - 1
     seen = [f"observation[{place}]" for place in range(len(policy.observation))]
     for place, low, width in policy.wrapped:
         base = f"({_to_hexadecimal(low)})" if low < 0.0 else _to_hexadecimal(low)
         seen[place] = f"({seen[place]} - {base}) / {_to_hexadecimal(width)}"
-    clipped = f"{name}_root[step < 0 ? 0 : step > {last} ? {last} : step]"
+    step = f", {'int' if len(policy.roots) < 2**15 else 'int32_t'} step" if policy.time_variant else ""
+    arguments = f"const double observation[{len(seen)}]{step}"
+    declaration = f"{kind} {name}_act({arguments})"
+    if size > 1:
+        declaration = f"void {name}_act({arguments}, {kind} action[{size}])"
+    lines = describe(policy)
+    lines += ["", f"{declaration};  ({'static: include' if header else 'declare'} it where it is called)", ""]
+    taken = sum(table.bytes for table in tables)
+    lines += [f"Its tables take {taken:,} bytes. A node compares a number with a threshold and goes to another,"]
+    lines += ["one for below and one for the threshold and above; a `next` less than 0 ends with the action -1 - next."]
     source: str = _SOURCE.render(
         policy=policy,
         name=name,
         header=header,
         declaration=declaration,
-        comment=_comment(policy, declaration, header),
+        comment=[part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent="    ") or [""]],
         tables={table.name: table for table in tables},
         seen=seen,
-        at="int" if max(len(policy.nodes), len(policy.tree.actions)) < 2**15 else "int32_t",
-        start=clipped if last else policy.roots[0],
-        size=find_action_type(policy)[1],
+        at="int" if max(len(policy.tree.dims), len(policy.tree.actions)) < 2**15 else "int32_t",
+        start=f"{name}_root[step < 0 ? 0 : step > {last} ? {last} : step]" if last else policy.roots[0],
+        size=size,
     )
     return source
 
@@ -155,31 +164,16 @@ def _find_integer(least: int, most: int, kinds: Sequence[str] = _INTEGERS) -> np
     return next(np.dtype(kind) for kind in kinds if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
 
 
-def _declare(policy: Policy, name: str) -> str:
-    step = f", {'int' if len(policy.roots) < 2**15 else 'int32_t'} step" if policy.time_variant else ""
-    kind, size = find_action_type(policy)
-    arguments = f"const double observation[{len(policy.observation)}]{step}"
-    return f"{kind} {name}_act({arguments})" if size == 1 else f"void {name}_act({arguments}, {kind} action[{size}])"
-
-
-def _comment(policy: Policy, declaration: str, header: bool) -> list[str]:
-    lines, size = describe(policy), count_bytes(policy)
-    lines += ["", f"{declaration};  ({'static: include' if header else 'declare'} it where it is called)"]
-    lines += ["", f"Its tables take {size:,} bytes. A node compares a number with a threshold and goes to another,"]
-    lines += ["one for below and one for the threshold and above; a `next` less than 0 ends with the action -1 - next."]
-    return [part for line in lines for part in (textwrap.wrap(line, 110, subsequent_indent="    ") or [""])]
-
-
 def _make_tables(policy: Policy) -> list[Table]:
     """Return all tables that are not empty."""
     tables = []
-    pairs = [(node.number, node.threshold) for node in policy.nodes]
+    pairs = list(zip(policy.nodes["number"], policy.nodes["threshold"], strict=True))
     if pairs:
         distinct = sorted(set(pairs))
         place = {pair: at for at, pair in enumerate(distinct)}
         shared = [_make_table("pair", [place[pair] for pair in pairs]), *_make_pairs(policy, distinct)]
         tables += min(_make_pairs(policy, pairs), shared, key=lambda parts: sum(table.bytes for table in parts))
-        tables.append(_make_table("next", [end for node in policy.nodes for end in (node.below, node.above)], 2))
+        tables.append(_make_table("next", policy.tree.children.ravel().tolist(), 2))
     if len(policy.roots) > 1:
         tables.append(_make_table("root", policy.roots))
     kind, size = find_action_type(policy)

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from spaql._version import __version__
-from spaql.export.policy import Node, Policy
+from spaql.export.policy import Policy
 
 
 def make_document(policy: Policy) -> str:
@@ -20,7 +20,6 @@ def make_document(policy: Policy) -> str:
 
 def to_dict(policy: Policy) -> dict[str, Any]:
     """Return the contents of the file."""
-    columns = zip(*policy.nodes, strict=True) if policy.nodes else ([],) * len(Node._fields)
     return {
         "format": "spaql-policy",
         "version": 1,
@@ -28,10 +27,10 @@ def to_dict(policy: Policy) -> dict[str, Any]:
         "algorithm": policy.algorithm,
         "problem": policy.problem.name,
         "learned": policy.origin,
-        "observation": [one._asdict() for one in policy.observation],
+        "observation": policy.observation,
         "action": {"type": policy.tree.actions.dtype.name, "shape": list(policy.shape), "names": policy.action_names},
         "timed": policy.time_variant,
         "roots": policy.roots,
-        "nodes": {name: list(column) for name, column in zip(Node._fields, columns, strict=True)},
+        "nodes": policy.nodes,
         "actions": policy.tree.actions.tolist(),
     }

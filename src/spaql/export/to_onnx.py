@@ -65,13 +65,9 @@ def make_model(policy: Policy) -> bytes:
     ]
     tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "policy", inputs, [output], tensors, doc_string="\n".join(describe(policy)))
-    model = helper.make_model(
-        graph,
-        producer_name="spaql",
-        producer_version=__version__,
-        ir_version=_IR,
-        opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)],
-    )
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)]
+    producer = {"producer_name": "spaql", "producer_version": __version__}
+    model = helper.make_model(graph, ir_version=_IR, opset_imports=opsets, **producer)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -116,8 +112,8 @@ def _flatten(policy: Policy) -> list[list[Any]]:
             return place
         at = policy.roots[part[0]] if isinstance(part, range) else part
         if at >= 0:
-            node = policy.nodes[at]
-            row[:4] = node.number, node.threshold, add(node.below), add(node.above)
+            number, threshold, below, above = (column[at] for column in policy.nodes.values())
+            row[:4] = number, threshold, add(below), add(above)
         else:
             row[4] = ~at
         return place

@@ -60,12 +60,6 @@ class Level:
     look: str = ""
     colour: str = ""
 
-    def __post_init__(self) -> None:
-        if (self.low is None) != (self.high is None):
-            raise ValueError(f"level {self.name!r}: give both low and high, or neither")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"level {self.name!r}: low must not be above high")
-
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -180,11 +174,6 @@ class Mosaic:
         self.visits, self.depth = (np.asarray(values, np.int64) for values in (visits, depth))
         self.edges: Floats = np.asarray(policy[0], np.float64)
         self.played: NDArray[np.int64] = np.asarray(policy[1], np.int64)
-        n = len(self.q)
-        if self.low.shape != (n, 2) or self.high.shape != (n, 2) or {len(self.visits), len(self.depth)} != {n}:
-            raise ValueError(f"a mosaic of {n} cells needs corners [n, 2], and visits and depth [n]")
-        if len(self.edges) != len(self.played) + 1:
-            raise ValueError("the policy of a mosaic needs one edge more than cells played")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, ready for JSON; corners are exact, because their last digit is one more halving."""

@@ -27,7 +27,7 @@ from spaql.partition.partition import Partition
 from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.partition.tree import find_greedy_cells
 from spaql.problems.base import Playable
-from spaql.problems.labels import make_labels
+from spaql.problems.labels import Labels
 from spaql.validation import check_number, check_whole
 from spaql.viz import figures
 
@@ -48,18 +48,11 @@ class PolicyView:
     """A policy as pictures and pages need it; `algorithm` is a label, `scaling` that of its bonus, None without one."""
 
     def __init__(
-        self,
-        problem: Playable,
-        partition: Partition,
-        *,
-        algorithm: str,
-        scaling: float | None = None,
-        names: Sequence[str] | None = None,
-        actions: Sequence[str] | None = None,
+        self, problem: Playable, partition: Partition, labels: Labels, algorithm: str, scaling: float | None = None
     ) -> None:
-        self.problem, self.partition, self.algorithm, self.scaling = problem, partition, algorithm, scaling
+        self.problem, self.partition, self.labels = problem, partition, labels
+        self.algorithm, self.scaling = algorithm, scaling
         self.title = f"{algorithm} on {problem.name}"
-        self.labels = make_labels(problem, names, actions)
         self.discrete = isinstance(problem.actions, Discrete)
         self.chosen = find_greedy_cells(partition)  # the cell that decides at each node, `[nodes]`
         self._cells = partition.forest.cells[: len(partition)]
@@ -166,16 +159,7 @@ class PolicyView:
         corners = np.stack(np.divmod(np.arange(BINS**2), BINS), axis=1) / BINS
         return Tiles(corners, corners + 1 / BINS, values.ravel())
 
-    def plot(
-        self,
-        *,
-        dims: Any = None,
-        at: Any = None,
-        layer: str = "policy",
-        step: int = 0,
-        projection: bool = False,
-        action_dim: int = 0,
-    ) -> Figure:
+    def plot(self, dims: Any, at: Any, layer: str, step: int, *, projection: bool, action_dim: int) -> Figure:
         """Draw the policy; the parameters are those of `Agent.plot`."""
         if layer not in LAYERS:
             raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
