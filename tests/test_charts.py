@@ -442,17 +442,6 @@ class TestPanels:
         sizes = [t.get_fontsize() for t in figure.findobj(Text) if isinstance(t, Text) and t.get_text()]
         assert min(sizes) >= 7
 
-    @pytest.mark.parametrize(
-        ("items", "columns", "message"),
-        [
-            ([], 3, "items is empty"),
-            ([learning()], 0, "columns must be at least 1, not 0"),
-        ],
-    )
-    def test_bad_items(self, items: list[Chart | tuple[str, Mosaic]], columns: int, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            figures.panels(items, title="bad", columns=columns)
-
     def test_a_partition_without_a_policy(self) -> None:
         mosaic = Mosaic([[0, 0]], [[1, 1]], [NAN], [0], [0], ([0.0], []))
         figure = figures.panels([("Root", mosaic)], title="a")

@@ -1,8 +1,7 @@
 """The command line: parse strings, call the library, print.
 
 Results go to stdout, progress and messages to stderr.  The exit code is 0 on success, 2 with one sentence on bad input,
-130 after Ctrl-C.  An ignored SIGINT stays ignored, as for any Unix program: a script's background job survives the
-Ctrl-C that stops the script.
+130 after Ctrl-C.  An ignored SIGINT stays ignored, as for any Unix program.
 
 The top layer: may import everything, but inside the commands, so that `--help` answers at once.  Public seam: `main`.
 Each module has `add`, which adds its parsers; a parser's default `run` is a function of the parsed options that returns

@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     for parser in (explain, rules):
         parser.add_argument("--step", type=int, default=0, help="time step, for time-variant agents (%(default)s)")
-        words: dict[str, Any] = {"type": _split, "metavar": "A,B,..."}
+        words: dict[str, Any] = {"type": lambda text: [*map(str.strip, text.split(","))], "metavar": "A,B,..."}
         parser.add_argument("--names", help="names of the observed numbers", **words)
         parser.add_argument("--actions", help="names of the actions, or of their numbers", **words)
 
@@ -47,10 +47,6 @@ def _add(commands: Any, name: str, run: Any, text: str, **options: Any) -> argpa
     parser.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file", **options)
     parser.add_argument("--env", metavar="ID", help="environment to play, such as package:Name-v0 (the agent's own)")
     return parser
-
-
-def _split(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
 
 
 def reword(words: list[str]) -> list[str]:

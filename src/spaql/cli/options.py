@@ -43,11 +43,8 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add the options that select where runs execute."""
-    parser.add_argument(
-        "--engine",
-        choices=("threads", "processes", "dask"),
-        help="where runs execute (threads if all problems and algorithms are built in, else processes)",
-    )
+    text = "where runs execute (threads if all problems and algorithms are built in, else processes)"
+    parser.add_argument("--engine", choices=("threads", "processes", "dask"), help=text)
     parser.add_argument("--workers", type=int, metavar="N", help="runs at once (one per processor)")
     parser.add_argument("--address", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://10.0.0.1:8786")
     parser.add_argument("--run-timeout", type=float, metavar="SECONDS", help="stop a run after this time (never)")

@@ -110,7 +110,8 @@ def _paper(options: argparse.Namespace) -> int:
 def _ablation(options: argparse.Namespace) -> int:
     from spaql.studies import ablation
 
-    return _perform(options, "ablation", lambda: ablation.Ablation(_size(options, ablation), options.seed))
+    size = ablation.QUICK if options.quick else ablation.FULL
+    return _perform(options, "ablation", lambda: ablation.Ablation(size, options.seed))
 
 
 def _families(options: argparse.Namespace) -> int:
@@ -119,14 +120,15 @@ def _families(options: argparse.Namespace) -> int:
     if options.constants:
         size = families.QUICK if options.quick else families.MORE
         return _perform(options, "constants", lambda: families.vary_constants(size, options.seed))
-    return _perform(options, "families", lambda: families.evaluate_family(_size(options, families), options.seed))
+    size = families.QUICK if options.quick else families.FULL
+    return _perform(options, "families", lambda: families.evaluate_family(size, options.seed))
 
 
 def _control(options: argparse.Namespace) -> int:
     from spaql.studies import control, sb3
     from spaql.validation import check_whole
 
-    size = _size(options, control)
+    size = control.QUICK if options.quick else control.FULL
     check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
     if options.with_sb3:
         sb3.package()  # before any run
@@ -139,10 +141,6 @@ def _control(options: argparse.Namespace) -> int:
         return control.Control(size, options.seed, others)
 
     return _perform(options, "control", make)
-
-
-def _size(options: argparse.Namespace, module: Any) -> Any:
-    return module.QUICK if options.quick else module.FULL
 
 
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:

@@ -27,7 +27,7 @@ _SORTED = 3_000  # boxes up to which they are sorted by weight
 _EFFORTS: tuple[tuple[float, int, int, tuple[float, ...]], ...] = (
     (500, 32, 3, (1.0, 2.0)),
     (3_000, 16, 3, (1.0, 2.0)),
-    (20_000, 16, 1, (1.0, 2.0)),
+    (20_000, 16, 1, (1.0,)),
     (np.inf, 4, 1, (1.0,)),
 )
 _PARTLY = -2  # the choice of a leaf that was overwritten in part only
@@ -71,7 +71,10 @@ def make_decision_list(tree: Tree, step: int, whole: NDArray[np.bool_]) -> Decis
     lists of subtrees are joined, each with a box for its default, so that the result is longer than necessary.
     """
     low, high, target = tree.leaves(step)
-    kept = _has_integers(tree, low, high, whole)
+    kept = np.ones(len(low), np.bool_)
+    for d in np.flatnonzero(whole):
+        first, after = (tree.to_integers(int(d), side[:, d]) for side in (low, high))
+        kept &= (first < after) | (low[:, d] == 0.0) | (high[:, d] == 1.0)
     lists: list[DecisionList] = []
     for part in _cut_into_parts(tree, step):
         first, last, here = low[part].min(axis=0), high[part].max(axis=0), kept[part]
@@ -111,15 +114,6 @@ def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
     return boxes._replace(low=boxes.low[order], high=boxes.high[order], choices=boxes.choices[order])
 
 
-def _has_integers(tree: Tree, low: Floats, high: Floats, whole: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which boxes contain an integer of every integer dimension, `[boxes]`."""
-    kept = np.ones(len(low), np.bool_)
-    for d in np.flatnonzero(whole):
-        first, after = (tree.to_integers(int(d), side[:, d]) for side in (low, high))
-        kept &= (first < after) | (low[:, d] == 0.0) | (high[:, d] == 1.0)
-    return kept
-
-
 def _cut_into_parts(tree: Tree, step: int) -> Iterator[slice]:
     """Yield the places in `tree.leaves` of subtrees of at most `MOST` leaves."""
     counts = np.ones(len(tree.dims) + 1, np.int64)  # of leaves below each node; the last is for references to leaves
@@ -144,17 +138,14 @@ def _find_shortest(leaves: Leaves, size: int) -> DecisionList:
         for penalty in penalties:
             leaves.current[:] = default
             low, high, choices = np.empty_like(leaves.low), np.empty_like(leaves.low), np.empty_like(leaves.target)
-            first = search(leaves, penalty, tries, low, high, choices)
-            lists.append(DecisionList(low[first:], high[first:], choices[first:], int(default)))
-    return _tighten(leaves, min(lists, key=lambda each: (len(each.choices), each.conditions)))
-
-
-def _tighten(leaves: Leaves, boxes: DecisionList) -> DecisionList:
-    """Shrink every box to the leaves that it is the first to contain; sides at the end of a range stay."""
-    holders = np.empty(len(leaves.target), np.int64)
-    find_holders(leaves, boxes.low, boxes.high, holders)
-    held = holders < len(boxes.choices)
+            holders = np.full_like(choices, -1)
+            first = search(leaves, penalty, tries, low, high, choices, holders)
+            boxes = DecisionList(low[first:], high[first:], choices[first:], int(default))
+            lists.append((len(boxes.choices), boxes.conditions, len(lists), boxes, holders - first))
+    *_, boxes, holders = min(lists)
+    # Shrink every box to the leaves that it is the first to contain; sides at the end of a range stay.
     low, high = np.full_like(boxes.low, np.inf), np.full_like(boxes.high, -np.inf)
+    held = holders >= 0
     np.minimum.at(low, holders[held], leaves.low[held])
     np.maximum.at(high, holders[held], leaves.high[held])
     wraps = boxes.high > 1.0
@@ -255,10 +246,11 @@ def widen(e, low, high):
 
 
 @kernel()
-def search(e, penalty, tries, lows, highs, choices):
+def search(e, penalty, tries, lows, highs, choices, holders):
     """Fill `lows`, `highs` and `choices` with boxes, the last first, until all leaves are right; return the first.
 
-    Up to `tries` wrong leaves are tried for each box.  Every box leaves fewer leaves wrong than before.
+    Up to `tries` wrong leaves are tried for each box.  Every box leaves fewer leaves wrong than before.  The place of
+    the first box that contains a leaf is written to `holders` [leaves].
     """
     low, high = np.empty(lows.shape[1]), np.empty(lows.shape[1])
     place = choices.shape[0]
@@ -289,15 +281,6 @@ def search(e, penalty, tries, lows, highs, choices):
             relation = relate(e, k, lows[place], highs[place], -1)
             if relation == _INSIDE:
                 e.current[k] = choices[place]
+                holders[k] = place
             elif relation == _ACROSS and e.current[k] != choices[place]:
                 e.current[k] = _PARTLY
-
-
-@kernel()
-def find_holders(e, lows, highs, holders):
-    """Find the first box that contains each leaf, into `holders` [leaves]; the number of boxes where none does."""
-    for leaf in range(e.target.shape[0]):
-        box = 0
-        while box < lows.shape[0] and relate(e, leaf, lows[box], highs[box], -1) != _INSIDE:
-            box += 1
-        holders[leaf] = box

@@ -76,11 +76,9 @@ class Observed:
         """Return the action beyond a border on the way "up" or "down", as text."""
         if border is None:
             return "never"
-        start = f"from {value}"
+        start = f"{'below' if direction == 'down' else 'from'} {value}"
         if self.whole:
-            start = f"{start} {direction}"
-        elif direction == "down":
-            start = f"below {value}"
+            start = f"from {value} {direction}"
         wraps = ", wrapping around" if self.wrap(border) != border.value else ""
         return f"{start}{wraps}: {border.label}"
 

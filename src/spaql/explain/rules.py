@@ -80,6 +80,7 @@ class Rules(Sequence[Rule]):
                 shares = _share_visits(boxes, *visits).tolist()
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
+        self._bounded = np.isfinite(self._limits).any(axis=0)  # [rules, states] whether there is a condition
         self._exact = self._limits.copy()  # in the observation's own units; those of periodic numbers stay fractions
         at = np.isfinite(self._limits) & ~np.isin(np.arange(len(self.names)), tree.periodic)
         self._exact[at] = tree.find_thresholds(np.nonzero(at)[2], self._limits[at])
@@ -162,14 +163,10 @@ class Rules(Sequence[Rule]):
         values[:, periodic] = self._tree.states.project(numbers, periodic)[:, periodic]
         return _match_rows(values, *self._exact)
 
-    def _find_bounded(self, place: int) -> list[int]:
-        """Return the observed numbers that a rule has conditions on."""
-        return np.flatnonzero(np.isfinite(self._limits[:, place]).any(axis=0)).tolist()
-
     def _make_conditions(self, place: int) -> list[dict[str, Any]]:
         """Return the conditions of a rule, ready for JSON."""
         conditions = []
-        for d in self._find_bounded(place):
+        for d in np.flatnonzero(self._bounded[place]).tolist():
             limits, periodic = self._exact[:, place, d], d in self._tree.periodic
             low, high = _to_json(self._tree.to_units(d, limits) if periodic else limits)
             condition = {"name": self.names[d], "number": d, "low": low, "high": high}
@@ -183,7 +180,7 @@ class Rules(Sequence[Rule]):
         texts = [_format_limits(self._tree, d, self.problem.whole[d], sides[d]) for d in range(len(self.names))]
         for place, rule in enumerate(self):
             conditions = []
-            for d in self._find_bounded(place):
+            for d in np.flatnonzero(self._bounded[place]):
                 name, below, first, last = self.names[d], "<=" if self.problem.whole[d] else "<", *texts[d][place]
                 if low[place, d] > high[place, d]:
                     conditions.append(f"({name} >= {first} or {name} {below} {last})")

@@ -1,8 +1,7 @@
 """Charts as plain data, apart from who draws them.
 
 `spaql.viz.figures` draws a `Chart` with matplotlib for print and `spaql.viz.plotly_figure` turns it into a figure for
-pages; both use the same placed points and the same looks, so that they cannot disagree.  A `Mosaic` is a partition of
-the plane.
+pages; both use the same placed points and the same looks, so that they cannot disagree.
 """
 
 from __future__ import annotations

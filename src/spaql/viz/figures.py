@@ -73,10 +73,6 @@ def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4)) -> Figure:
 
 def panels(items: Sequence[Chart | tuple[str, Mosaic]], *, title: str, columns: int = 3, note: str = "") -> Figure:
     """Draw charts and partitions (a title and the mosaic) in columns, each 10/3 inches wide: three fill a page."""
-    if not items:
-        raise ValueError("items is empty; at least one chart or partition is needed.")
-    if columns < 1:
-        raise ValueError(f"columns must be at least 1, not {columns}.")
     columns = min(columns, len(items))
     charts = [item for item in items if isinstance(item, Chart)]
     looks, width = looks_of(charts), _COLUMN * columns
@@ -401,10 +397,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
 def writers(
     name: str, draw: Callable[[], Figure], kinds: Sequence[str] = ("png", "svg")
 ) -> dict[str, Callable[[Path], object]]:
-    """Return a function for each file of a figure that writes it to a given path, for `atomic_io.write_files`.
-
-    `draw` makes the figure, once, when the first of them is written.  The name has no suffix and may have a subfolder.
-    """
+    """Return functions that write a figure, by file, for `atomic_io.write_files`; `draw` is called for the first."""
     drawn: list[Figure] = []
 
     def write(kind: str, path: Path) -> None:

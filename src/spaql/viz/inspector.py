@@ -141,12 +141,12 @@ def _to_text(value: Any) -> str:
 
 def _tabulate_dims(subject: Subject) -> dict[str, Any]:
     view, problem = subject.view, subject.view.problem
-    clipped = getattr(problem, "clipped", None)
+    clipped, periodic = getattr(problem, "clipped", None), getattr(problem, "periodic", ())
     header = ["dimension", "from", "to", "influence", "", *([] if clipped is None else ["times outside"])]
     rows = []
     for d, name in enumerate(view.labels.states):
         ends = _to_text(float(problem.states.low[d])), _to_text(float(problem.states.high[d]))
-        rows.append([name, *ends, f"{100 * view.influence[d]:.0f} %", "periodic" if _is_periodic(problem, d) else ""])
+        rows.append([name, *ends, f"{100 * view.influence[d]:.0f} %", "periodic" if d in periodic else ""])
         rows[-1] += [] if clipped is None else [f"{int(clipped[d]):,}"]
     if isinstance(problem.actions, Box):
         for name, low, high in zip(view.labels.actions, problem.actions.low, problem.actions.high, strict=True):
@@ -154,10 +154,6 @@ def _tabulate_dims(subject: Subject) -> dict[str, Any]:
     change = "the share of decisions that differ" if view.discrete else "the mean change as a share of the range"
     note = "Influence: change of actions where this dimension is exchanged for that of another visited state; "
     return Table(header, rows, f"Observations and actions: {view.title}", f"{note}{change}.").html()
-
-
-def _is_periodic(problem: Any, d: int) -> bool:
-    return d in getattr(problem, "periodic", ())
 
 
 def _chart_growth(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
@@ -207,10 +203,10 @@ def _pack_subject(subject: Subject) -> dict[str, Any]:
     played = np.asarray(problem.decode(middles, False), np.float64).reshape(len(boxes), -1)
     space = problem.actions
     bounds = {"low": space.low.tolist(), "high": space.high.tolist()} if isinstance(space, Box) else {}
-    states = []
+    states, periodic = [], getattr(problem, "periodic", ())
     for d, name in enumerate(view.labels.states):
         ends = {"low": float(problem.states.low[d]), "high": float(problem.states.high[d])}
-        states.append({"name": name, **ends, "periodic": _is_periodic(problem, d), "whole": bool(problem.whole[d])})
+        states.append({"name": name, **ends, "periodic": d in periodic, "whole": bool(problem.whole[d])})
     replay = None
     if episode is not None:
         points, rewards, terminated = episode

@@ -100,10 +100,7 @@ class PolicyView:
         return np.where(whole, nearest, middle)
 
     def cell_values(self, layer: str, cells: NDArray[np.integer], action_dim: int = 0) -> Floats:
-        """Return the values of cells in a layer, `[n]`; not for `visits`, which belong to places.
-
-        `action_dim` is the dimension of the action that `policy` shows; discrete actions have one, their number.
-        """
+        """Return the values of cells in a layer, `[n]`; not for `visits`, which belong to places."""
         rows = self._cells[cells]
         if layer == "policy":
             boxes = self.partition.forest.boxes[cells]
