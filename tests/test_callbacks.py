@@ -393,7 +393,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_learning(make, tmp_path):
     agent = with_saving(AGENTS["SPAQL"]())
     with pytest.raises(OutputError) as error:
         agent.learn(iterations=5, callback=make(tmp_path / "file" / "folder"))
-    told(error, "cannot be made")
+    told(error, "cannot be written")
     assert agent.iterations == 0
 
 

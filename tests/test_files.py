@@ -1,6 +1,5 @@
 """Agents in files: saved, loaded, and gone on with."""
 
-import hashlib
 import io
 import json
 import os
@@ -15,11 +14,9 @@ import pytest
 
 import spaql
 from files_for_tests import MAKERS, changed, reset, step
-from spaql.agents.history import ROW
 from spaql.agents.tessera.replay import PENDING
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.gym.encoding import space_from_json, space_to_json
-from spaql.partition.jit import make_records
 from spaql.problems import Box, Problem
 
 
@@ -135,22 +132,6 @@ def test_what_is_larger_than_it_says_is_not_unpacked(tmp_path, method):
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
-
-
-def test_room_that_a_file_asks_for_is_not_given_at_once(tmp_path):
-    for agent in (spaql.Tessera("oil").learn(iterations=5), spaql.SPAQL("oil", rollouts=1).learn(iterations=5)):
-        path = agent.save(tmp_path / "agent.spaql")
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        room = io.BytesIO()
-        np.save(room, np.array([12_000_000, 12_000_000]))
-        head = json.loads(members["agent.json"])
-        head["arrays"]["work-room"] = {"bytes": room.tell(), "sha256": hashlib.sha256(room.getvalue()).hexdigest()}
-        members |= {"agent.json": json.dumps(head).encode(), "work-room.npy": room.getvalue()}
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, data in members.items():
-                archive.writestr(name, data)
-        assert spaql.load(path)._work.allocated < 1 << 20
 
 
 def test_links_are_followed_and_devices_left_alone(tmp_path):
@@ -284,11 +265,10 @@ def test_a_revision_that_waits_for_room_can_be_saved(tmp_path):
     """As Ctrl-C can leave it: its index is not up to date."""
     agent = spaql.Tessera("pendulum", seed=0)
     agent.prepare()
-    rows, waiting = make_records(1000, ROW), False
+    waiting = False
     while not waiting:  # as `learn`, but without making room when a revision asks for it
-        agent._iterate(rows, 2**60)
+        agent._iterate(agent._next_rows(1000), 2**60)
         waiting = bool(agent._buffer.counts[PENDING])
-        agent._history.append(rows[: agent._finished - agent.iterations].copy())
         if not waiting:
             agent._make_room(1000 * 200)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))

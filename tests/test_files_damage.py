@@ -192,7 +192,7 @@ MISSHAPEN = {
 }
 
 
-@pytest.mark.parametrize("name", ["history", "work-room", "work-used", "work-nodes"])
+@pytest.mark.parametrize("name", ["history", "work-used", "work-nodes"])
 @pytest.mark.parametrize("how", MISSHAPEN)
 def test_an_array_of_another_shape_or_type_is_refused(tmp_path, name, how):
     path = MAKERS["published"]("oil").learn(iterations=10).save(tmp_path / "agent.spaql")

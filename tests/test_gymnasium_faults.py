@@ -421,7 +421,7 @@ def test_ctrl_c_from_outside(name, default_handler):
         agent.learn(iterations=1_000_000)
     thread.join()
     done = agent.iterations
-    assert 0 < done == len(agent.history) == agent._finished
+    assert 0 < done == len(agent.history) == agent.iterations
     env.twist = None
     agent.learn(iterations=4)
     assert agent.iterations == done + 4
@@ -442,7 +442,7 @@ def test_ctrl_c_from_within_a_step(name, step, default_handler):
         with pytest.raises(KeyboardInterrupt):
             agent.learn(iterations=100)
         assert env.steps == step  # at once, not at the end of the episode
-        assert len(agent.history) == agent.iterations == agent._finished
+        assert len(agent.history) == agent.iterations
         agent.learn(iterations=100)
         assert agent.iterations >= 100
         assert agent.training_steps + agent.selection_steps + agent.monitoring_steps == env.steps

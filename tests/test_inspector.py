@@ -162,7 +162,7 @@ def test_an_environment_that_fails_leaves_a_page_that_says_so(
 
 
 def test_who_has_nothing_to_show_says_so(agents: dict[str, Agent]) -> None:
-    with pytest.raises(ParameterError, match="Random has no partition to look at"):
+    with pytest.raises(ParameterError, match="Random has no partition to read"):
         make_page([spaql.Random("oil")])
     with pytest.raises(NotTrainedError):
         make_page([spaql.Tessera("oil")])

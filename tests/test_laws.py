@@ -509,9 +509,9 @@ def test_an_interruption_keeps_history_and_agent_together(name, world, monkeypat
     whole = agent._run
 
     def interrupted(*arguments):
-        before = agent._finished
+        before = agent.iterations
         whole(*arguments)
-        if agent._finished > before:
+        if agent.iterations > before:
             raise KeyboardInterrupt
 
     agent.learn(iterations=SHORT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,14 +16,13 @@ from spaql.errors import ParameterError
 from spaql.formatting import Table
 from spaql.runner.run_spec import seed_at
 from spaql.runner.store import STORE, Store
-from spaql.stats import Estimate, mean_interval, welch
+from spaql.stats import mean_interval, welch
 from spaql.studies.paper import plan as plans
 from spaql.studies.paper import tables
 from spaql.studies.paper.findings import make_findings
 from spaql.studies.paper.measurements import Measurements
-from spaql.studies.paper.printed import ROWS, Printed
+from spaql.studies.paper.printed import PRINTED
 from spaql.studies.paper.reproduction import Paper
-from spaql.studies.paper.rows import make_rows
 from spaql.studies.study import Results, run_study
 
 
@@ -52,12 +50,13 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(small):
-    return make_rows(small)
+    return small.rows
 
 
-def get(rows, problem, algorithm):
-    (row,) = (row for row in rows if (row.problem, row.algorithm) == (problem, algorithm))
-    return row
+def check_estimate(row, name, values):
+    """A mean and its interval are those of these values."""
+    expected = mean_interval(values)
+    assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == (expected.mean, expected.low, expected.high)
 
 
 def by_hand(run):
@@ -79,39 +78,37 @@ def by_hand(run):
 @pytest.mark.parametrize("algorithm", plans.LEARNERS)
 def test_a_row_is_what_its_agents_say(small, rows, algorithm):
     setting = _setting(small, "ambulance-beta-0")
-    row = get(rows, setting.id, algorithm)
+    row = rows[setting.id, algorithm]
     trained, tuned = {}, {}
     for scaling in small.plan.scalings:
         trained[scaling] = [by_hand(run) for run in small.plan.study(setting, algorithm, scaling).runs]
         tuned[scaling] = [by_hand(run) for run in small.plan.tuning(setting, algorithm, scaling).runs]
     best = max(trained, key=lambda scaling: np.mean([agent.selection_score for agent in trained[scaling]]))
     separate = max(tuned, key=lambda scaling: np.mean([agent.evaluate(10).mean for agent in tuned[scaling]]))
-    assert (row.choice.paper, row.choice.separate) == (best, separate)
-    assert row.training_score == mean_interval([agent.selection_score for agent in trained[best]])
-    assert row.evaluation == mean_interval([agent.evaluate(10).mean for agent in trained[separate]])
-    assert row.paper_evaluation == pytest.approx(np.mean([agent.evaluate(10).mean for agent in trained[best]]))
-    assert row.cells.mean == np.mean([len(agent.cells()) for agent in trained[best]])
-    assert row.evaluation_cells == np.mean([len(agent.cells()) for agent in trained[separate]])
-    assert row.steps[0] == trained[best][0].training_steps == setting.iterations * 5
-    assert row.steps[1] == trained[best][0].selection_steps
-    assert row.optimum == spaql.optimum(setting.make()).value
-    assert row.share == row.evaluation.mean / row.optimum
+    assert (row["scaling"], row["evaluation_scaling"]) == (best, separate)
+    check_estimate(row, "training_score", [agent.selection_score for agent in trained[best]])
+    check_estimate(row, "evaluation", [agent.evaluate(10).mean for agent in trained[separate]])
+    assert row["paper_evaluation"] == pytest.approx(np.mean([agent.evaluate(10).mean for agent in trained[best]]))
+    check_estimate(row, "cells", [len(agent.cells()) for agent in trained[best]])
+    assert row["evaluation_cells"] == np.mean([len(agent.cells()) for agent in trained[separate]])
+    assert row["training_steps"] == trained[best][0].training_steps == setting.iterations * 5
+    assert row["selection_steps"] == trained[best][0].selection_steps
+    assert row["optimum"] == spaql.optimum(setting.make()).value
+    assert row["fraction_of_optimum"] == row["evaluation"] / row["optimum"]
 
 
 def test_the_row_of_tessera_is_what_its_agents_say(small, rows):
     setting = _setting(small, "ambulance-beta-0")
-    row = get(rows, setting.id, "tessera")
+    row = rows[setting.id, "tessera"]
     agents = [by_hand(run) for run in small.plan.tessera(setting).runs]
-    assert row.evaluation == mean_interval([agent.evaluate(10).mean for agent in agents])
-    assert row.cells.mean == row.evaluation_cells == np.mean([len(agent.cells()) for agent in agents])
-    assert (row.steps[0], row.steps[1]) == (setting.iterations * 5, 0)
-    assert row.label == "Tessera"
-    for name in ("printed", "training_score", "counterpart", "printed_best"):
-        assert getattr(row, name) is None
-    assert row.choice.paper is row.choice.separate is None
+    check_estimate(row, "evaluation", [agent.evaluate(10).mean for agent in agents])
+    assert row["cells"] == row["evaluation_cells"] == np.mean([len(agent.cells()) for agent in agents])
+    assert (row["training_steps"], row["selection_steps"]) == (setting.iterations * 5, 0)
+    for name in ("printed", "training_score", "counterpart", "printed_best", "scaling", "evaluation_scaling"):
+        assert row[name] is None
     curves = small.curves(setting, "tessera")
-    np.testing.assert_array_equal(curves.moment_cells[:, -1], [len(agent.cells()) for agent in agents])
-    assert curves.moment_steps[-1] == setting.iterations * 5
+    np.testing.assert_array_equal(curves["moment_cells"][:, -1], [len(agent.cells()) for agent in agents])
+    assert curves["moment_steps"][-1] == setting.iterations * 5
     (growth,) = small.growth(setting, "tessera")
     np.testing.assert_array_equal(growth.frames[-1].q, agents[0].cells().at(0).q)
 
@@ -134,12 +131,12 @@ def test_curves_end_where_the_agents_end(small):
     for algorithm in plans.LEARNERS:
         curves = small.curves(setting, algorithm, paper=True)
         values = {metric: small.as_in_paper(setting, algorithm, metric) for metric in METRICS}
-        np.testing.assert_array_equal(curves.training_score[:, -1], values["training_score"])
-        np.testing.assert_array_equal(curves.cells[:, -1], values["cells"])
-        np.testing.assert_array_equal(curves.moment_cells[:, -1], values["cells"])
-        assert curves.steps[-1] == values["training_steps"][0] + values["selection_steps"][0]
-        assert (np.diff(curves.iteration) > 0).all()
-        assert curves.iteration[-1] == curves.moment[-1] == setting.iterations
+        np.testing.assert_array_equal(curves["training_score"][:, -1], values["training_score"])
+        np.testing.assert_array_equal(curves["cells"][:, -1], values["cells"])
+        np.testing.assert_array_equal(curves["moment_cells"][:, -1], values["cells"])
+        assert curves["steps"][-1] == values["training_steps"][0] + values["selection_steps"][0]
+        assert (np.diff(curves["iteration"]) > 0).all()
+        assert curves["iteration"][-1] == curves["moment"][-1] == setting.iterations
 
 
 def test_the_portrait_is_the_best_agent_and_its_partition_grows_to_what_it_returns(small):
@@ -202,18 +199,18 @@ def test_the_whole_study_has_the_papers_size():
 
 def test_printed_numbers():
     """Sums of the columns, added up from the paper's tables by hand."""
-    means = {a: round(sum(row.rewards[a].mean for row in ROWS.values()), 2) for a in ("random", "aql", "spaql")}
+    means = {a: round(sum(row.rewards[a].mean for row in PRINTED.values()), 2) for a in ("random", "aql", "spaql")}
     assert means == {"random": 26.83, "aql": 51.36, "spaql": 49.57}
-    assert round(sum(row.cells["spaql"].mean for row in ROWS.values()), 2) == 523.44
-    assert round(sum(row.cells["aql"].mean for row in ROWS.values()), 2) == 2639.10
+    assert round(sum(row.cells["spaql"].mean for row in PRINTED.values()), 2) == 523.44
+    assert round(sum(row.cells["aql"].mean for row in PRINTED.values()), 2) == 2639.10
     # Weighted by the number of the row, so that no two rows can be swapped.
-    widths = [[row.rewards[a].half_width for a in ("random", "aql", "spaql")] for row in ROWS.values()]
+    widths = [[row.rewards[a].half_width for a in ("random", "aql", "spaql")] for row in PRINTED.values()]
     assert [round(sum(i * w[k] for i, w in enumerate(widths, 1)), 2) for k in range(3)] == [2.48, 2.0, 2.1]
-    assert {key for key, row in ROWS.items() if row.bold == ("aql", "spaql")} == {
+    assert {key for key, row in PRINTED.items() if row.bold == ("aql", "spaql")} == {
         "oil-quadratic-50",
         "ambulance-uniform-1",
     }
-    assert {key for key, row in ROWS.items() if row.bold == ("spaql",)} == {
+    assert {key for key, row in PRINTED.items() if row.bold == ("spaql",)} == {
         f"ambulance-{arrivals}-{cost}" for arrivals in ("uniform", "beta") for cost in ("0", "0.25")
     }
 
@@ -237,10 +234,10 @@ def test_bold_is_welchs(small, rows):
     for setting in small.plan.settings:
         samples = [small.separate(setting, algorithm) for algorithm in plans.LEARNERS]
         test = welch(*samples)
-        best = [get(rows, setting.id, algorithm).evaluation_best for algorithm in plans.LEARNERS]
+        best = [rows[setting.id, algorithm]["evaluation_best"] for algorithm in plans.LEARNERS]
         ours = small.separate(setting, "tessera")
         expected = all(ours.mean() >= other.mean() or welch(ours, other).p_value >= 0.05 for other in samples)
-        assert get(rows, setting.id, "tessera").evaluation_best == expected
+        assert rows[setting.id, "tessera"]["evaluation_best"] == expected
         if test.p_value >= 0.05:
             assert best == [True, True]
         else:
@@ -248,17 +245,17 @@ def test_bold_is_welchs(small, rows):
 
 
 def test_the_three_tables_say_the_same(rows):
-    records = list(csv.DictReader(io.StringIO(Table.of_records([row.record() for row in rows]).csv())))
-    assert [record["problem"] for record in records] == [row.problem for row in rows]
+    records = list(csv.DictReader(io.StringIO(Table.of_records(list(rows.values())).csv())))
+    assert [(record["problem"], record["algorithm"]) for record in records] == list(rows)
     assert set(KEYS.split()) <= set(records[0])
-    assert [float(record["evaluation"]) for record in records] == [row.evaluation.mean for row in rows]
+    assert [float(record["evaluation"]) for record in records] == [row["evaluation"] for row in rows.values()]
     made = tables.make_tables(rows)
     markdown, latex = ("".join(text) for text in zip(*((t.markdown() + "\n", t.tex()) for t in made), strict=True))
-    for row in rows:
-        text = f"{row.evaluation.mean:.3f} ± {row.evaluation.half_width:.3f}"
-        assert (f"**{text}**" if row.evaluation_best else f" {text} ") in markdown
+    for row in rows.values():
+        text = f"{row['evaluation']:.3f} ± {(row['evaluation_high'] - row['evaluation_low']) / 2:.3f}"
+        assert (f"**{text}**" if row["evaluation_best"] else f" {text} ") in markdown
         tex = text.replace("±", "$\\pm$")
-        assert (f"\\textbf{{{tex}}}" if row.evaluation_best else f" {tex} ") in latex
+        assert (f"\\textbf{{{tex}}}" if row["evaluation_best"] else f" {tex} ") in latex
     for line in markdown.splitlines():
         assert line.count("|") == 1 + len(tables.HEADER)
     for line in latex.splitlines():
@@ -279,7 +276,7 @@ def combined(samples, weights):
 
 
 def test_every_finding_is_recomputed(small, rows):
-    estimates = {finding.id: finding.estimate for finding in make_findings(small, rows)}
+    estimates = {finding.id: finding.estimate for finding in make_findings(small)}
     found = {key: (estimate.mean, estimate.low, estimate.high) for key, estimate in estimates.items()}
     plan, settings, scalings = small.plan, small.plan.short, small.plan.scalings
     count = len(settings)
@@ -309,11 +306,11 @@ def test_every_finding_is_recomputed(small, rows):
         curves = [small.curves(s, a) for s, a, _ in pairs]
         # SPAQL scores the untrained agent, then every iteration is H steps of learning and 20 H of choosing.
         budgets = [
-            (c.moment * 21 + 20 if a == "spaql" else c.moment) / s.iterations
+            (c["moment"] * 21 + 20 if a == "spaql" else c["moment"]) / s.iterations
             for c, (s, a, _) in zip(curves, pairs, strict=True)
         ]
         at = [
-            np.array([np.interp(0.0, np.log(budget), row) for row in c.evaluation])
+            np.array([np.interp(0.0, np.log(budget), row) for row in c["evaluation"]])
             for c, budget in zip(curves, budgets, strict=True)
         ]
         expected = combined(at, [sign * share[s.id] / count for s, _, sign in pairs])
@@ -324,7 +321,7 @@ def test_every_finding_is_recomputed(small, rows):
     beta = {a: small.as_in_paper(_setting(small, "ambulance-beta-0"), a) for a, _ in signs}
     names = ("oil-laplace-1", "ambulance-uniform-0", "ambulance-beta-0")
     value, low, _ = combined([*oil.values(), *beta.values()], [1 / 6, 1 / 6, 2 / 6, 2 / 6])
-    printed = [ROWS[key].rewards[a] for key in names for a, _ in signs]
+    printed = [PRINTED[key].rewards[a] for key in names for a, _ in signs]
     shift = value - np.mean([each.mean for each in printed])
     half = np.hypot(value - low, np.sqrt(sum(each.half_width**2 for each in printed)) / 6)
     assert found["reproduction"] == pytest.approx((shift, shift - half, shift + half))
@@ -340,12 +337,8 @@ def _setting(small, key):
     return setting
 
 
-def changed(rows, problem, algorithm, **changes):
-    return [replace(r, **changes) if (r.problem, r.algorithm) == (problem, algorithm) else r for r in rows]
-
-
 def test_findings_are_computed(small, rows):
-    found = {finding.id: finding for finding in make_findings(small, rows)}
+    found = {finding.id: finding for finding in make_findings(small)}
     assert list(found) == POSSIBLE
     for finding in found.values():
         assert finding.estimate.low <= finding.estimate.mean <= finding.estimate.high
@@ -367,24 +360,23 @@ def test_findings_are_computed(small, rows):
 def test_findings_follow_the_numbers(small, rows, monkeypatch):
     """Were V not H, or the Uniform rows Uniform, the words would be others."""
     names = ("random", "aql", "spaql")
-    narrow = rows
-    for problem in ("ambulance-uniform-0", "ambulance-beta-0"):
-        for algorithm in names:
-            mean = get(rows, problem, algorithm).training_score.mean
-            sharp = Estimate(mean, mean - 0.001, mean + 0.001, 0.001, 3)
-            narrow = changed(narrow, problem, algorithm, training_score=sharp)
+    ours = {key: row["training_score"] for key, row in rows.items()}
     for source, words in (
         ("uniform", "are reproduced by Uniform arrivals"),
         ("beta", "are reproduced by Beta(5, 2) arrivals"),
         ("both", "fit both kinds of arrivals"),
     ):
-        made = narrow
+        made = {key: dict(row) for key, row in rows.items()}
         for algorithm in names:
-            ours = {r.problem: r.training_score.mean for r in rows if r.algorithm == algorithm}
-            middle = (ours["ambulance-uniform-0"] + ours["ambulance-beta-0"]) / 2
-            printed = Printed(ours.get(f"ambulance-{source}-0", middle), 0.001)
-            made = changed(made, "ambulance-uniform-0", algorithm, printed=printed)
-        found = {finding.id: finding for finding in make_findings(small, made)}["uniform-is-beta"]
+            for problem in ("ambulance-uniform-0", "ambulance-beta-0"):
+                mean = ours[problem, algorithm]
+                made[problem, algorithm] |= {"training_score_low": mean - 0.001, "training_score_high": mean + 0.001}
+            middle = (ours["ambulance-uniform-0", algorithm] + ours["ambulance-beta-0", algorithm]) / 2
+            printed = ours.get((f"ambulance-{source}-0", algorithm), middle)
+            made["ambulance-uniform-0", algorithm] |= {"printed": printed, "printed_half_width": 0.001}
+        with monkeypatch.context() as patch:
+            patch.setitem(vars(small), "rows", made)
+            found = {finding.id: finding for finding in make_findings(small)}["uniform-is-beta"]
         assert words in found.sentence
         if source != "both":
             assert (found.estimate.mean < 0) == (source == "uniform")
@@ -395,25 +387,23 @@ def test_findings_follow_the_numbers(small, rows, monkeypatch):
         return np.minimum(before(group, metric), 4.0) if lower else before(group, metric)
 
     monkeypatch.setattr(small, "values", values)
-    (finding,) = (f for f in make_findings(small, rows) if f.id == "myopic")
+    (finding,) = (f for f in make_findings(small) if f.id == "myopic")
     assert "between 0.800 H and 1.000 H" in finding.sentence
     assert "myopic;" not in finding.sentence
 
 
 def test_uniform_rows_are_compared_with_the_arrivals_that_reproduce_them(rows):
-    row, beta = (get(rows, f"ambulance-{arrivals}-0", "spaql") for arrivals in ("uniform", "beta"))
-    assert row.swapped
-    assert not beta.swapped
-    assert row.counterpart.problem == "ambulance-beta-0"
-    assert row.counterpart.training_score == beta.training_score
-    assert row.record()["counterpart_training_score"] == beta.training_score.mean
+    row, beta = (rows[f"ambulance-{arrivals}-0", "spaql"] for arrivals in ("uniform", "beta"))
+    assert row["counterpart"] == beta["counterpart"] == "ambulance-beta-0"
+    assert row["counterpart_training_score"] == beta["training_score"] != row["training_score"]
+    assert row["counterpart_cells"] == beta["cells"]
     _, ambulance, _ = tables.make_tables(rows)
-    assert f"({beta.training_score.mean:.3f})" in ambulance.markdown()
+    assert f"({beta['training_score']:.3f})" in ambulance.markdown()
     assert tables.UNIFORM_NOTE in ambulance.note
 
 
 def test_half_a_study_has_the_findings_it_can_have(tmp_path):
     measurements, store = measured(tmp_path, small_plan(problems=("oil-laplace-1",)))
     with store:
-        found = {finding.id for finding in make_findings(measurements, make_rows(measurements))}
+        found = {finding.id for finding in make_findings(measurements)}
     assert found == set(POSSIBLE) - {"uniform-is-beta", "long-episodes"}

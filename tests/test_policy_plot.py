@@ -171,7 +171,7 @@ def test_bad_arguments_are_one_sentence(cartpole, given, said):
 
 
 def test_who_has_nothing_to_show_says_so():
-    with pytest.raises(ParameterError, match="Random has no partition to look at"):
+    with pytest.raises(ParameterError, match="Random has no partition to read"):
         spaql.Random("oil").plot()
     with pytest.raises(NotTrainedError):
         spaql.Tessera("oil").plot()

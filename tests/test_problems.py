@@ -341,7 +341,7 @@ def test_an_iteration_whose_rollouts_fail_does_not_count():
 
     agent = spaql.SPAQL(make(step=step, parameters=[0.002]), rollouts=50, seed=3)
     assert_refused(ProblemError, lambda: agent.learn(iterations=1000), "'mine'", NOT_FINITE)
-    assert agent._finished == len(agent.history)
+    assert agent.iterations == len(agent.history)
     assert np.isfinite(agent.history["score"]).all()
     assert (agent.history["best"] == np.maximum.accumulate(agent.history["best"])).all()
 
@@ -371,7 +371,7 @@ def test_only_plain_functions_are_steps(step):
     assert_refused(ProblemError, lambda: make(step=step), "plain function")
 
 
-@pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "copy_forest"), ("published", "copy_sorted")])
+@pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "copy_forest"), ("published", "walk")])
 def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, copying):
     from spaql.partition import kernels
 

@@ -130,8 +130,8 @@ def test_what_a_foreign_algorithm_cannot_do(tmp_path):
     for call in (agent.tree, agent.rules, lambda: agent.explain([0.5]), lambda: agent.export(tmp_path / "policy.c")):
         with pytest.raises(ParameterError, match="TabularQ has no partition to read"):
             call()
-    with pytest.raises(ParameterError, match="TabularQ has no partition to look at; SPAQL, AQL and Tessera have one"):
-        view_policy(agent, "show")
+    with pytest.raises(ParameterError, match="TabularQ has no partition to read; SPAQL, AQL and Tessera have one"):
+        view_policy(agent)
     with pytest.raises(ParameterError, match="is not an algorithm of spaql; save it by its own means"):
         agent.save(tmp_path / "agent")
     with pytest.raises(ParameterError, match=r"depth: tests\.tabular:TabularQ has no such parameter; it has bins"):

@@ -19,6 +19,7 @@ from spaql import cli
 from spaql.agents import algorithms
 from spaql.gym.environments import ProblemEnvironment
 from spaql.partition.rng import Purpose, generator
+from spaql.runner.store import Store
 from spaql.stats import welch
 
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed; make test-sb3 runs these")
@@ -30,7 +31,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
-from spaql.studies import control, sb3
+from spaql.studies import control
 
 pytestmark = pytest.mark.sb3
 
@@ -269,46 +270,39 @@ def test_sac_and_dqn_train_on_our_environments():
 
 BUDGETS = {"cartpole": 1600, "pendulum": 600}
 SMALL = tuple(replace(task, budget=BUDGETS[task.problem]) for task in control.TASKS if task.problem in BUDGETS)
-FEW = control.Size(2, 3, (control.Tessera, *control.RIVALS), SMALL)
+FEW = {"agents": 2, "episodes": 3, "variants": (control.TESSERA, *control.RIVALS), "tasks": SMALL}
 
 
 def test_the_study_with_their_agents_stopped_and_resumed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(control, "QUICK", FEW)
     command = ["control", "--quick", "--with-sb3", "--sb3-seeds", "2", "--quiet", "--out", str(tmp_path)]
-    learn, begun = sb3._scored, []
+    store = Store.add
 
-    def stopped(name, task, *rest):
-        begun.append((name, task.problem))
-        if len(begun) == 3:
+    def stopped(self, entries, **options):
+        entries = list(entries)
+        store(self, entries, **options)
+        if any("stable_baselines3" in specification for _, specification, _ in entries):
             signal.raise_signal(signal.SIGINT)
-        return learn(name, task, *rest)
 
-    monkeypatch.setattr(sb3, "_scored", stopped)
-    assert cli.main(command) == 130
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add", stopped)
+        assert cli.main(command) == 130
     assert capsys.readouterr().err.count("\n") == 1
-    kept = json.loads((tmp_path / sb3.NAME).read_text())
-    assert [row["agent"] for row in kept] == ["DQN (SB3)"] * 2
 
     assert cli.main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert len(begun) == 3 + 6
-    others = told["others"]
-    assert others[:2] == kept
-    agents = [(row["agent"][:3], row["problem"]) for row in others]
-    assert agents == [
-        (a, p) for p, own in (("cartpole", "DQN"), ("pendulum", "SAC")) for a in (own, "PPO") for _ in "12"
-    ]
-    for row in others:
-        assert row["steps"] == (2048 if row["agent"].startswith("PPO") else BUDGETS[row["problem"]])
-        assert (1.0 <= row["mean"] <= 500.0) if row["problem"] == "cartpole" else (-2000.0 <= row["mean"] <= 0.0)
-    assert len({row["seed"] for row in others}) == len(others)
+    rows = {(row["agent"], row["problem"]): row for row in told["rows"] if row["agent"] in ("DQN", "PPO", "SAC")}
+    assert list(rows) == [("DQN", "cartpole"), ("PPO", "cartpole"), ("PPO", "pendulum"), ("SAC", "pendulum")]
+    for (agent, problem), row in rows.items():
+        assert row["steps"] == (2048 if agent == "PPO" else BUDGETS[problem])
+        assert (1.0 <= row["mean"] <= 500.0) if problem == "cartpole" else (-2000.0 <= row["mean"] <= 0.0)
 
+    assert cli.main([*command[:-1], str(tmp_path / "again"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told  # a run's numbers depend on its seed alone
     assert cli.main(command) == 0
-    assert len(begun) == 3 + 6  # nothing is done twice
     shown = capsys.readouterr().out
+    assert "all runs were finished before" in shown  # nothing is done twice
     for name in ("DQN (SB3)", "PPO (SB3)", "SAC (SB3)"):
         assert name in shown
     assert "(2 seeds)" in shown
     assert "Stable-Baselines3" in (tmp_path / "control.md").read_text()
-    again = sb3._scored("DQN", SMALL[0], kept[0]["seed"], 3)
-    assert again == {name: kept[0][name] for name in ("mean", "steps")}

@@ -167,7 +167,7 @@ def test_the_example_of_the_paper_is_the_paper():
         ("iterations = 20", "", "set either steps or iterations"),
         ("iterations = 20", "iterations = 20\nsteps = 5", "set either steps or iterations"),
         ("iterations = 20", "iterations = 2.5", "iterations: expected an integer"),
-        ("episodes = 10", "episodes = 1", "episodes: expected an integer from 2"),
+        ("episodes = 10", "episodes = 1", "episodes: expected a number greater than or equal to 2, got 1"),
         ('"oil"', '"gas"', r"problems\[1\]: unknown problem 'gas'; choose a built-in problem \(.*oil"),
         ('"oil"', '"oil"\nbounds = { a = [0, 1] }', "bounds is for Gymnasium environments; oil takes arguments"),
         ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\]: arguments of oil: unknown 'depth'"),
@@ -308,7 +308,7 @@ def test_a_wrong_engine_or_folder_is_told_before_anything_is_written(tmp_path, c
         assert sentence in capsys.readouterr().err
     assert not out.exists()
     assert main(["sweep", str(tmp_path / "none.toml"), "--out", str(out)]) == 2
-    assert "does not exist" in capsys.readouterr().err
+    assert "cannot be read: No such file or directory; check its name" in capsys.readouterr().err
 
 
 def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):

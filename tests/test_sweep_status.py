@@ -12,17 +12,16 @@ from spaql.cli import main
 from spaql.errors import NothingYetError
 from spaql.runner.store import STORE, Store
 from spaql.studies.sweep.comparison_table import compare
-from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.status import is_locked, read_status
+from spaql.studies.sweep.study_folder import is_locked, read_status, read_values
+from spaql.studies.sweep.sweep_report import watch
 from spaql.studies.sweep.sweep_study import Sweep
-from spaql.studies.sweep.terminal import watch
 from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_with, make_progress, make_record, write_study
 
 
 def test_status_of_a_study_that_is_over(whole):
     now = read_status(whole)
     assert (now.total, now.done, now.failed, now.running, now.state) == (48, 48, 0, 0, "finished")
-    assert now.complete
+    assert now.done == now.total
     assert now.rate == pytest.approx(4.8, rel=0.1)
     assert now.lines() == ["48 of 48 runs finished"]
 
@@ -31,10 +30,10 @@ def test_status_tells_failures_with_their_seeds(part):
     now = read_status(part)
     assert (now.done, now.failed, now.state, now.kinds) == (37, 1, "stopped", {"error": 1})
     (failed,) = now.failures
-    assert failed.seed == Sweep(STUDY_DATA).groups[7].runs[1].seed
-    assert failed.message == f"ValueError: {NASTY}"
+    assert failed["seed"] == Sweep(STUDY_DATA).groups[7].runs[1].seed
+    assert failed["message"] == f"ValueError: {NASTY}"
     assert now.lines()[0] == "37 of 48 runs finished, 1 failed; not running; run the same command again to resume"
-    assert f"random on oil, sharpness=10, seed {failed.seed}: error: ValueError" in now.lines()[2]
+    assert f"random on oil, sharpness=10, seed {failed['seed']}: error: ValueError" in now.lines()[2]
     assert read_status(part, 0).lines()[-1].endswith("and 1 earlier ones")
 
 
@@ -114,7 +113,7 @@ def test_a_store_of_which_nothing_was_said_is_not_over(tmp_path):
 
 
 def test_a_folder_without_a_store_is_a_sentence(tmp_path):
-    with pytest.raises(NothingYetError, match="has no runs; give the folder"):
+    with pytest.raises(NothingYetError, match="is not there; name the folder of a study"):
         read_status(tmp_path)
     (tmp_path / STORE).touch()
     with pytest.raises(NothingYetError, match="has no runs yet"):
@@ -170,7 +169,7 @@ def test_watching_waits_for_a_study_and_ends_with_it(tmp_path, monkeypatch):
     watch(folder, out := Terminal())
     assert out.getvalue().count("\n") == 4
     assert "... and 11 more lines" in out.getvalue()
-    assert now.complete
+    assert now.done == now.total
     assert len(waits) == 8
 
 
@@ -195,10 +194,10 @@ def test_it_can_be_read_while_it_is_written(tmp_path):
 
 
 def test_watching_ends_by_ctrl_c(part, monkeypatch):
-    from spaql.studies.sweep import terminal
+    from spaql.studies.sweep import sweep_report
 
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(terminal, "watch", interrupted)
+    monkeypatch.setattr(sweep_report, "watch", interrupted)
     assert main(["sweep", "watch", str(part)]) == 0

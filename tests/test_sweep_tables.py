@@ -21,9 +21,8 @@ from spaql.runner.store import STORE
 from spaql.studies.study import Group, Stage, Study, run_study
 from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
-from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.score_charts import make_sheets
-from spaql.studies.sweep.status import read_status
+from spaql.studies.sweep.study_folder import read_status, read_values
 from spaql.studies.sweep.sweep_report import write_figures, write_report
 from spaql.studies.sweep.sweep_study import Sweep
 from spaql.viz.html import Section, render_page
@@ -215,7 +214,7 @@ def test_synthetic_stores_are_whole_studies(tmp_path, monkeypatch):
     monkeypatch.setattr(Sweep, "runs", property(lambda study: asked.append(1) or runs(study)))
     study = fill_folder(tmp_path, 60, 12)
     assert len(asked) == 1
-    assert read_status(tmp_path).complete
+    assert read_status(tmp_path).state == "finished"
     rows = compare(read_values(tmp_path)).rows
     assert [row.n for row in rows] == [5] * 12
     assert len(study.runs) == 60

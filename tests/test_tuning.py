@@ -474,8 +474,8 @@ def test_without_the_extra(tmp_path, monkeypatch):
     ("changes", "sentence"),
     [
         ({"tune": {"trial": 3}}, "tune: unknown key 'trial'"),
-        ({"tune": {"trials": 0}}, "tune.trials: expected an integer from 1"),
-        ({"tune": {"seeds": 1}}, "tune.seeds: expected an integer from 2"),
+        ({"tune": {"trials": 0}}, "tune.trials: expected a number greater than or equal to 1, got 0"),
+        ({"tune": {"seeds": 1}}, "tune.seeds: expected a number greater than or equal to 2, got 1"),
         ({"tune": {"batch": True}}, "tune.batch: expected an integer"),
         ({"tune": {"first_seeds": 9}}, "tune: first_seeds is 9, more than the 8"),
         ({"tune": {"confidence": 1.0}}, "tune.confidence: expected a number"),

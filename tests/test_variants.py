@@ -8,30 +8,30 @@ import pytest
 import spaql
 from spaql import cli
 from spaql.agents.tessera.agent import MECHANISMS
-from spaql.problems.random_travel import draw, random_travel_share
+from spaql.problems.random_travel import draw, random_travel_optimum, random_travel_share
 from spaql.runner.execute import execute, make_agent
-from spaql.runner.run_spec import seed_at
+from spaql.runner.run_spec import Run, seed_at
 from spaql.runner.store import STORE, Store
 from spaql.stats import mean_interval, welch
 from spaql.studies import ablation, families
-from spaql.studies.study import Results, Stage, Study, run_study
+from spaql.studies.study import Results, run_study
 from spaql.studies.variants import (
     AQL,
     LONGER,
     RANDOM,
     SPAQL,
     TESSERA,
-    Comparison,
     Score,
-    Task,
+    VariantStudy,
     paper_columns,
     random_columns,
+    shares_of,
 )
 
 pytestmark = pytest.mark.compiled_only
 
-SMALL = ablation.Size(2, 2, 8, 2, 20, (0.5, 1.0))
-SMALL_FAMILIES = families.Size(8, 2, 20, (0.5, 1.0))
+SMALL_FAMILIES = {"problems": 8, "agents": 2, "episodes": 20, "scalings": (0.5, 1.0)}
+SMALL = {"oil": 2, "ambulance": 2, **SMALL_FAMILIES}
 
 
 def score_of(*shares, seeds=""):
@@ -43,14 +43,8 @@ def runs_of(comparison, variant, columns, part=1.0):
     return [run for group in comparison.groups(variant, columns, part) for run in group.runs]
 
 
-class One(Study):
-    """One variant in one column."""
-
-    def __init__(self, groups):
-        self.groups = groups
-
-    def stages(self, results):
-        yield Stage(self.groups)
+def paper(agents=2):
+    return paper_columns({"oil": agents, "ambulance": agents})
 
 
 # Who plays how long ------------------------------------------------------------------------------------------------
@@ -59,50 +53,49 @@ class One(Study):
 @pytest.mark.parametrize("part", [0.1, 0.25, 1.0])
 @pytest.mark.parametrize("variant", [TESSERA, AQL, SPAQL], ids=lambda variant: variant.name)
 def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(variant, part):
-    comparison = Comparison(0, (0.5,))
-    columns = paper_columns(lambda problem: 2, 20)[5:7] + random_columns(1, 8, 25_000, 2, 20)
-    for column in columns:
-        run, task = runs_of(comparison, variant, [column], part)[0], column.tasks[0]
+    comparison = VariantStudy(0, 20, (0.5,))
+    for column in paper()[5:7] + random_columns(1, 8, 2):
+        run = runs_of(comparison, variant, [column], part)[0]
         scalars = execute(run).scalars
         steps = scalars["training_steps"] + scalars["selection_steps"]
-        budget = part * task.steps
+        budget = part * column.steps
         assert budget - 2 * steps / run.iterations <= steps <= budget
 
 
 def test_the_longer_published_agent_plays_as_many_episodes():
-    column = paper_columns(lambda problem: 2, 20)[0]
-    (run, _) = runs_of(Comparison(0, (0.5,)), LONGER, [column])
+    column = paper()[0]
+    (run, _) = runs_of(VariantStudy(0, 20, (0.5,)), LONGER, [column])
     assert run.iterations == 5000
-    assert runs_of(Comparison(0), RANDOM, [column])[0].iterations == 0
+    assert runs_of(VariantStudy(0, 20), RANDOM, [column])[0].iterations == 0
 
 
 def test_who_shares_seeds():
-    comparison = Comparison(0, (0.5,))
-    columns = paper_columns(lambda problem: 3, 20)
+    comparison = VariantStudy(0, 20, (0.5,))
+    columns = paper(3)
     seeds = [[run.seed for run in runs_of(comparison, variant, columns)] for variant in (TESSERA, AQL, SPAQL)]
     assert len({seed for each in seeds for seed in each}) == 3 * 36  # no two algorithms share random numbers
     left = [run.seed for run in runs_of(comparison, ablation.DISABLED[0], columns)]
     assert left == seeds[0]  # one that differs by a mechanism differs by that alone
-    assert not {run.seed for run in runs_of(Comparison(1), TESSERA, columns)} & set(seeds[0])
+    assert not {run.seed for run in runs_of(VariantStudy(1, 20), TESSERA, columns)} & set(seeds[0])
 
 
 def test_seeds_are_hashed_from_the_words_of_the_first_release():
     """Other words would be other random numbers, and the results in docs/study would not be those of this code."""
-    (column, *_) = paper_columns(lambda problem: 2, 20)
-    (wild, *_) = random_columns(1, 4, 1000, 2, 20)
+    (column, *_) = paper()
+    (wild, *_) = random_columns(1, 4, 2)
     for variant, word in ((TESSERA, "spaql"), (SPAQL, "spaql-published"), (AQL, "aql"), (LONGER, "spaql-published")):
-        (group,) = Comparison(0, (0.5,)).groups(variant, [column])
+        (group,) = VariantStudy(0, 20, (0.5,)).groups(variant, [column])
         assert group.seeds == [seed_at(0, "beyond", word, "oil", "quadratic", 1, 5, agent) for agent in range(2)]
-        (group,) = Comparison(3, (0.5,)).groups(variant, [wild])
+        (group,) = VariantStudy(3, 20, (0.5,)).groups(variant, [wild])
         assert group.seeds == [seed_at(3, "beyond", word, "wild", 1, 0, agent) for agent in range(2)]
 
 
 def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
-    (column, *_) = random_columns(1, 4, 1000, 2, 20)
-    problem = make_agent(runs_of(Comparison(0), AQL, [column])[0]).problem
+    (column, *_) = random_columns(1, 4, 2)
+    problem = make_agent(runs_of(VariantStudy(0, 20), AQL, [column])[0]).problem
     recipe = draw(1, 0)
     assert problem.parameters[4:6].tolist() == [1.0, 0.0]
-    assert make_agent(runs_of(Comparison(0), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
+    assert make_agent(runs_of(VariantStudy(0, 20), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
         recipe.unit,
         recipe.zero,
     ]
@@ -115,9 +108,9 @@ def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
 
 
 def test_the_best_scaling_counts(tmp_path):
-    column = paper_columns(lambda problem: 3, 50)[6]
-    comparison = Comparison(0, (0.01, 0.5, 5.0))
-    run_study(One(comparison.groups(AQL, [column], 0.1)), tmp_path, threads=2, progress_bar=False)
+    column = paper(3)[6]
+    comparison = VariantStudy(0, 50, (0.01, 0.5, 5.0), [(AQL, [column], 0.1)])
+    run_study(comparison, tmp_path, threads=2, progress_bar=False)
     with Store.open_readonly(tmp_path / STORE) as store:
         score = comparison.score(Results(store), AQL, column, 0.1)
     best = spaql.optimum(spaql.problems.ambulance(arrivals="uniform", cost=0.0)).value
@@ -156,10 +149,9 @@ def test_what_nine_of_ten_reach():
 
 
 def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
-    task = Task("random-travel", {"family": 1, "number": 5}, draw(1, 5).horizon, 1000, 2, 20)
-    recipe = draw(1, 5)
-    means = np.array([task.optimum * recipe.unit + recipe.horizon * recipe.zero])
-    assert task.shares(means) == pytest.approx([1.0])
+    problem, recipe = {"family": 1, "number": 5}, draw(1, 5)
+    means = np.array([random_travel_optimum(**problem) * recipe.unit + recipe.horizon * recipe.zero])
+    assert shares_of(Run("random-travel", problem, "random", {}, 0, 0, 20), means) == pytest.approx([1.0])
 
 
 # The studies -------------------------------------------------------------------------------------------------------
@@ -168,7 +160,7 @@ def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablation")
-    study = ablation.Ablation(SMALL)
+    study = ablation.Ablation(**SMALL)
     return folder, study, run_study(study, folder, progress_bar=False)
 
 
@@ -227,7 +219,7 @@ def test_the_targets_are_what_the_rows_say(small):
 def test_a_second_call_does_nothing_again(small):
     folder, _, outcome = small
     before = (folder / "ablation.json").read_bytes()
-    again = run_study(ablation.Ablation(SMALL), folder, threads=1, progress_bar=False)
+    again = run_study(ablation.Ablation(**SMALL), folder, threads=1, progress_bar=False)
     assert again.cost.runs == 0
     assert (folder / "ablation.json").read_bytes() == before
     assert outcome.cost.runs > 500

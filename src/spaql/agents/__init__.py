@@ -1,10 +1,9 @@
 """Agents: the published algorithms, Tessera, baselines, and any class of the user's own.
 
 `registry` knows every algorithm, declared next to its class: `algorithms`, `resolve`, `register`.  `base.Agent` is what
-all agents have (`learn`, `evaluate`, `predict`, `save`, `load`) and `readable` what can be read off a policy; `foreign`
-wraps classes from outside.  `spaql`, `aql` and `tessera` are rules over `q_learning`, `rollouts` and `training`;
-`callbacks`, `loggers`, `diagnosis` and `files` are used with any of them.  The package imports `viz`, `explain`,
-`export`, `gym` and everything below, never the runner or studies.
+all agents have (`learn`, `evaluate`, `predict`, `save`, `load`, `explain`); `foreign` wraps classes from outside.
+`spaql`, `aql` and `tessera` are rules over `partition_agent`, `q_learning` and `rollouts`; `callbacks`, `loggers`,
+`diagnosis` and `files` are used with any of them.
 """
 
 from spaql.agents.aql import AQL

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spaql.agents.q_learning import Hyperparameters, QLearner
+from spaql.agents.q_learning import QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
 
@@ -28,24 +28,13 @@ class AQL(QLearner):
 
     Parameters
     ----------
-    problem
-        What to learn; see `spaql.agents.base.Agent`.
     scaling
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
         N, greedy rollouts after every episode that draw the learning curve and change nothing; with 0 the curve
         is the training episodes' own returns.
-    seed
-        Of everything random about the agent.
-    **environment
-        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> agent = spaql.AQL(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=500)
-    >>> agent.evaluate(episodes=100).mean > 3.5
-    True
+    problem, seed, **environment
+        As for every agent; see `spaql.agents.base.Agent`.
     """
 
     time_variant = True
@@ -58,7 +47,7 @@ class AQL(QLearner):
         horizon = self.problem.horizon
         if horizon > _LONGEST:
             raise ParameterError(f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {horizon}")
-        self._begin(Hyperparameters(horizon, self.rollouts, self.scaling))
+        self._begin()
 
     @property
     def selection_score(self) -> float | None:

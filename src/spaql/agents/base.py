@@ -1,61 +1,50 @@
-"""What every agent has: parameters by name, learning, evaluation, prediction, files.
-
-What can be read off a policy is in `spaql.agents.readable`.
-"""
+"""What every agent has: parameters, learning, evaluation, prediction, files, and the methods that read its policy."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
 
-from spaql.agents import training
-from spaql.agents.callbacks import Callbacks
-from spaql.agents.diagnosis import Case, Diagnosis, play_probe, run_checks
-from spaql.agents.evaluation import Evaluation, check_record
+from spaql.agents.callbacks import Callbacks, Watch
+from spaql.agents.diagnosis import Diagnosis, run_checks
+from spaql.agents.evaluation import Evaluation
 from spaql.agents.history import ROW
-from spaql.agents.readable import Readable
-from spaql.errors import ParameterError
-from spaql.partition.jit import make_records
-from spaql.partition.partition import fill_array
-from spaql.partition.rng import LARGEST_SEED, Purpose, Stream, generator, stream
+from spaql.agents.rollouts import FINISHED, MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
+from spaql.errors import NotTrainedError, ParameterError
+from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
+from spaql.partition.kernels import Forest
+from spaql.partition.partition import Cells, Partition, fill_array
+from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Floats
-from spaql.problems.base import Frame, Playable, World
+from spaql.partition.tree import Tree, decision_tree
+from spaql.problems.base import Playable
+from spaql.problems.labels import make_labels
 from spaql.stats import mean_interval
-from spaql.validation import check_whole, restore_generator
+from spaql.validation import check_whole
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from spaql.explain.explanation import Explanation
+    from spaql.explain.rules import Rules
+    from spaql.export.policy import Policy
+
+Names = Sequence[str] | None
+UNLIMITED = np.iinfo(np.int64).max
+MOST_STEPS = 2**62  # of one call of `learn`, so that all calls together can be counted
 MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
-def _as_problem(problem: Any, seed: int, environment: dict[str, Any]) -> Playable:
-    """Resolve what the user calls a problem."""
-    if isinstance(problem, Playable) and not environment:
-        return problem
-    from spaql.gym.problem import resolve_problem  # here: it imports all of Gymnasium
-
-    return resolve_problem(problem, seed=seed, **environment)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What the user gave as the problem, for `set_params`; a copy of an agent shares it, as it may not be copyable."""
-
-    problem: Any
-    environment: dict[str, Any]
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-
-class Agent(Readable):
+class Agent:
     """Base of all agents.
 
     Different agents may learn in different threads at once; one agent belongs to one thread at a time.
@@ -71,22 +60,24 @@ class Agent(Readable):
         For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
     """
 
-    #: whether there is anything to learn
-    learns: ClassVar[bool] = True
-    #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it, as published
-    plays_middle: bool = False
-    #: whether it is made for rewards from 0 to 1 per step
-    needs_unit_rewards: ClassVar[bool] = False
-    #: whether it caps the value of a state, at H
-    caps_value: ClassVar[bool] = False
-    #: name of the kernel that evaluates, for the message before it is compiled
-    _evaluation_kernel: ClassVar[str] = "evaluation"
+    learns: ClassVar[bool] = True  #: whether there is anything to learn
+    time_variant: ClassVar[bool] = False  #: whether the policy changes with the time step
+    plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
+    needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
+    caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
+    _evaluation_kernel: ClassVar[str] = "evaluation"  # for the message before it is compiled
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self._source = _Source(problem, environment)
-        self.problem = _as_problem(problem, self.seed, environment).for_agent()
-        self._history: list[NDArray[np.void]] = []
+        self._source = lambda: (problem, environment)  # a function: copies of the agent share what may not be copyable
+        if environment or not isinstance(problem, Playable):
+            from spaql.gym.problem import resolve_problem  # here: it imports all of Gymnasium
+
+            self.problem = resolve_problem(problem, seed=self.seed, **environment).for_agent()
+        else:
+            self.problem = problem.for_agent()
+        self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)  # see `spaql.agents.rollouts`
+        self._rows = make_records(0, ROW)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -94,17 +85,28 @@ class Agent(Readable):
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
 
+    # Parameters -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def keywords(cls) -> dict[str, inspect.Parameter]:
+        """Return the keywords of the constructor, with those that it passes on to its base classes."""
+        keywords: dict[str, inspect.Parameter] = {}
+        for base in cls.__mro__:
+            given = inspect.signature(base.__init__).parameters  # type: ignore[misc]
+            own = {name: each for name, each in given.items() if each.kind is each.KEYWORD_ONLY}
+            keywords |= {name: each for name, each in own.items() if name not in keywords}
+            if not any(each.kind is each.VAR_KEYWORD for each in given.values()):
+                break
+        return keywords
+
+    @classmethod
+    def accepts(cls, name: str) -> bool:
+        """Return whether the constructor takes a keyword."""
+        return name in cls.keywords()
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference."""
-        signature = inspect.signature(type(self).__init__)
-        return {
-            name: getattr(self, name)
-            for name, parameter in signature.parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
-
-    def _origin(self) -> str:
-        return f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
+        return {name: getattr(self, name) for name in self.keywords()}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of an agent that has not learned yet; it is made anew, on the problem it was given.
@@ -116,11 +118,11 @@ class Agent(Readable):
         """
         known = self.get_params()
         for name in parameters:
-            if name not in known:
+            if not self.accepts(name):
                 raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
-        if self.num_timesteps > self.problem.warm_up_steps:
+        if self.num_timesteps > self.problem.warm_up_steps or self.iterations:
             raise ParameterError(f"set_params: {type(self).__name__} has learned already; make a new agent instead")
-        problem, environment = self._source.problem, self._source.environment
+        problem, environment = self._source()
         self.__init__(problem, **known | parameters, **environment)  # type: ignore[misc]
         return self
 
@@ -151,14 +153,18 @@ class Agent(Readable):
         progress_bar
             None shows it on a terminal.
         """
-        self._learn(total_timesteps, iterations, callback, progress_bar)
+        limit, steps = _check_length(iterations, total_timesteps)
+        self._learn(limit, steps, Watch(callback, self), progress_bar)
         return self
 
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
-        """Do what `learn` says."""
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
+        """Learn for at most `limit` iterations and `steps` environment steps, of which one is `UNLIMITED`."""
         raise NotImplementedError
+
+    def _make_bar(self, total: int, unit: str, progress_bar: bool | None) -> tqdm[Any]:
+        """Return the progress bar of a call of `learn`; it appears only if that takes longer than a moment."""
+        shown, title = is_progress_shown(progress_bar), f"{type(self).__name__} on {self.problem.name}"
+        return tqdm(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
@@ -167,42 +173,40 @@ class Agent(Readable):
     @property
     def history(self) -> NDArray[np.void]:
         """One row per iteration, read-only; the columns are those of `spaql.agents.history.ROW`."""
-        if len(self._history) != 1:
-            self._history[:] = [np.concatenate(self._history) if self._history else make_records(0, ROW)]
-        rows = self._history[0].view()
+        rows = self._rows[: self.iterations]
         rows.flags.writeable = False
         return rows
 
-    def _rows_after(self, iteration: int) -> NDArray[np.void]:
-        """Return the rows of `history` after an iteration, without concatenating all of it."""
-        parts: list[NDArray[np.void]] = []
-        missing = self.iterations - iteration
-        for rows in reversed(self._history):
-            if missing <= 0:
-                break
-            parts.append(rows[max(0, len(rows) - missing) :])
-            missing -= len(rows)
-        return np.concatenate(parts[::-1]) if parts else make_records(0, ROW)
+    def _next_rows(self, count: int) -> NDArray[np.void]:
+        """Return memory for the next rows of `history`, of which `_counts[FINISHED]` says how many are filled."""
+        first = self.iterations
+        if len(self._rows) < first + count:
+            more = make_records(first + max(count, first), ROW)
+            more[:first] = self._rows[:first]
+            self._rows = more
+        rows = self._rows[first : first + count]
+        rows[:] = make_records(1, ROW)  # an iteration that failed may have left something
+        return rows
 
     @property
     def iterations(self) -> int:
         """Iterations learned so far."""
-        return sum(len(rows) for rows in self._history)
+        return int(self._counts[FINISHED])
 
     @property
     def training_steps(self) -> int:
         """Environment steps spent on learning."""
-        return 0
+        return int(self._counts[TRAINING])
 
     @property
     def selection_steps(self) -> int:
         """Environment steps spent on choosing which policy to keep."""
-        return 0
+        return int(self._counts[SELECTION])
 
     @property
     def monitoring_steps(self) -> int:
         """Environment steps spent on the learning curve only; the agent does not use them."""
-        return 0
+        return int(self._counts[MONITORING])
 
     @property
     def num_timesteps(self) -> int:
@@ -229,24 +233,13 @@ class Agent(Readable):
 
         Call it before training, with the planned length, and after it.  It plays a few episodes that count towards no
         budget and change nothing; see `spaql.agents.diagnosis`.
-
-        Examples
-        --------
-        >>> import spaql
-        >>> agent = spaql.SPAQL(spaql.problems.oil())
-        >>> [found.id for found in agent.diagnose(iterations=5000)]
-        ['value-saturated']
         """
-        planned = None
-        if iterations is not None or total_timesteps is not None:
-            planned = self._planned(iterations, total_timesteps)
-        return run_checks(Case(self, play_probe(self, self._visits if self.iterations else None), planned))
+        if iterations is None and total_timesteps is None:
+            return run_checks(self, None)
+        return run_checks(self, self._count_planned(*_check_length(iterations, total_timesteps)))
 
-    #: function of an observation and a time step that returns the visits of the cell played there; None without cells
-    _visits: Any = None
-
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        """Steps of learning that a call of `learn` would take."""
+    def _count_planned(self, limit: int, steps: int) -> int:
+        """Count the steps of learning that `_learn` would take."""
         return 0
 
     # Files ----------------------------------------------------------------------------------------------------
@@ -256,13 +249,14 @@ class Agent(Readable):
         """Whether `save` can write it: files name registered algorithms only, see `spaql.agents.registry`."""
         from spaql.agents.registry import algorithms, name_of  # here: it imports this module
 
-        return name_of(self) in algorithms()
+        entry = algorithms().get(name_of(self))
+        return entry is not None and not entry.foreign
 
     def _require_saving(self, what: str) -> None:
         """Raise a `ParameterError` where `save` cannot write it."""
-        from spaql.agents.registry import name_of  # here: it imports this module
-
         if not self.can_save:
+            from spaql.agents.registry import name_of  # here: it imports this module
+
             raise ParameterError(f"{what}: {name_of(self)} is not an algorithm of spaql; save it by its own means")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -293,16 +287,11 @@ class Agent(Readable):
         """Return all that was learned, as arrays for a file."""
         return {"history": self.history}
 
-    def _numbers(self) -> dict[str, Any]:
-        """Return what else a file needs, ready for JSON."""
-        return {"prediction": self._prediction.bit_generator.state}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        """Take over what `_state` and `_numbers` returned; ValueError if they do not fit the parameters."""
-        history = make_records(len(arrays["history"]), ROW)
-        fill_array(history, arrays["history"], "history")
-        self._history[:] = [history]
-        restore_generator(self._prediction, numbers["prediction"])
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `_state` returned; ValueError if that does not fit the parameters."""
+        self._rows = make_records(len(arrays["history"]), ROW)
+        fill_array(self._rows, arrays["history"], "history")
+        self._counts[FINISHED] = len(self._rows)
 
     # Environments ---------------------------------------------------------------------------------------------
 
@@ -353,11 +342,11 @@ class Agent(Readable):
         """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
-        frame = problem.frame(min(episodes, _BATCH))
+        policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with training.announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
-                status, played = self._play(problem.world, frame, count, middle, agent, world)
+            with announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
+                status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played
@@ -378,26 +367,20 @@ class Agent(Readable):
         """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
         return None if self._evaluation is None else dict(self._evaluation)
 
-    def _restore_evaluation(self, evaluation: Any) -> None:
-        """Take over the recorded evaluation of a file; ValueError if it is invalid."""
-        self._evaluation = None if evaluation is None else check_record(evaluation)
-
-    def _play(
-        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
-    ) -> tuple[int, int]:
-        """Play `count` episodes with a kernel; see `spaql.agents.rollouts`."""
+    def _played(self) -> tuple[Forest | None, tuple[bool, int, float, float] | None]:
+        """Return the forest or the baseline that evaluations play; see `spaql.agents.rollouts.play_episodes`."""
         raise NotImplementedError
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         """Return actions `[n, actions]` in the problem's units at points of the unit cube `[n, states]`."""
         raise NotImplementedError
 
+    def _require_training(self) -> None:
+        if self.learns and not self.iterations:
+            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
+
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: ArrayLike | None = None,
-        deterministic: bool = True,
+        self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
         """Return the action for one observation or a batch of them, as Stable-Baselines3 does.
 
@@ -424,30 +407,178 @@ class Agent(Readable):
         points, single = self.problem.encode(observation)
         steps = self._steps(len(points), state, episode_start)
         actions = self._act(points, steps, deterministic)
-        following = None
-        if self.time_variant:
-            following = np.minimum(steps + 1, self.problem.horizon - 1)
+        following = np.minimum(steps + 1, self.problem.horizon - 1) if self.time_variant else None
         return self.problem.decode(actions, single), following
 
     def _steps(self, count: int, state: Any, episode_start: ArrayLike | None) -> NDArray[np.int64]:
-        """Time step of each row."""
+        """Return the time step of each row."""
         steps = np.zeros(count, np.int64)
         if not self.time_variant:
             return steps
         if state is not None:
-            given = np.asarray(state).reshape(-1)
+            given, last = np.asarray(state).reshape(-1), self.problem.horizon - 1
             if given.dtype.kind not in "iu" or given.shape != (count,):
                 raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}")
+            if (given < 0).any() or (given > last).any():
+                raise ParameterError(f"state: time steps must be from 0 to {last}, got {state!r:.80}")
             steps[:] = given
-            if (steps < 0).any() or (steps >= self.problem.horizon).any():
-                raise ParameterError(
-                    f"state: time steps must be from 0 to {self.problem.horizon - 1}, got {state!r:.80}"
-                )
         if episode_start is not None:
             starts = np.asarray(episode_start).reshape(-1)
             if starts.shape != (count,) or starts.dtype.kind not in "bif":
-                raise ParameterError(
-                    f"episode_start: expected true or false for each of {count} rows, got {episode_start!r:.80}"
-                )
+                expected = f"episode_start: expected true or false for each of {count} rows"
+                raise ParameterError(f"{expected}, got {episode_start!r:.80}")
             steps[starts.astype(bool)] = 0
         return steps
+
+    # Reading the policy ---------------------------------------------------------------------------------------
+
+    def _policy(self) -> Partition:
+        """Return the partition that decides; a `ParameterError` where there is none."""
+        raise ParameterError(f"{type(self).__name__} has no partition to read; SPAQL, AQL and Tessera have one")
+
+    def cells(self) -> Cells:
+        """Return the policy's cells in the problem's units, read-only; none for an agent without a partition.
+
+        `len` counts them; the paper calls them arms or balls.  Agents that extract their policy from what they have
+        learned do so at the first call after learning.
+        """
+        states, actions = self.problem.states.dimensions, self.problem.actions.dimensions
+        arrays: list[NDArray[Any]] = [np.empty((0, size)) for size in (states, states, actions, actions)]
+        return Cells(*arrays, *(np.empty(0, kind) for kind in (np.float64, np.int32, np.int16, np.int16)))
+
+    def tree(self) -> Tree:
+        """Return the policy as a decision tree, which decides as `predict` does; see `spaql.partition.tree`."""
+        self._require_training()
+        return decision_tree(self._policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
+
+    def plot(
+        self,
+        dims: Sequence[int | str] | None = None,
+        at: Mapping[int | str, float] | Sequence[float] | None = None,
+        layer: str = "policy",
+        step: int = 0,
+        *,
+        projection: bool = False,
+        action_dim: int = 0,
+        names: Names = None,
+        actions: Names = None,
+    ) -> Figure:
+        """Draw the policy over two observed dimensions; where there is only one, over states and actions.
+
+        The views are those of `spaql show`; see `spaql.viz.policy_plot`.
+
+        Parameters
+        ----------
+        dims
+            The two observed dimensions across and upwards, by index or name; None takes those with most influence.
+        at
+            Values of the others, by index or name, or a whole state; None takes the median of the visits.
+        layer
+            What colours show: policy, q, visits, depth or uncertainty.
+        step
+            Time step of a policy that changes with it, from 0.
+        projection
+            Average over the other dimensions, weighted by visits, instead of fixing them.
+        action_dim
+            Dimension of the action to show, where it has several.
+        names, actions
+            Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
+        """
+        from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
+
+        view = view_policy(self, names, actions)
+        return view.plot(dims, at, layer, step, projection=projection, action_dim=action_dim)
+
+    def explain(
+        self, observation: Any, *, step: int = 0, runners_up: int = 3, names: Names = None, actions: Names = None
+    ) -> Explanation:
+        """Return why `predict` chooses its action for one observation, and what would change it.
+
+        Parameters
+        ----------
+        observation
+            One, as `predict` takes it.
+        step
+            Time step, for agents whose policy changes with it.
+        runners_up
+            How many other actions to list, at most.
+        names, actions
+            Names of the observed numbers, and of the discrete actions or the numbers of an action.
+        """
+        from spaql.explain.explanation import explain
+
+        tree, at = self.tree(), self._check_step(step)
+        return explain(
+            self.problem,
+            self._policy(),
+            tree,
+            make_labels(self.problem, names, actions),
+            observation,
+            step=at,
+            scaling=self.get_params().get("scaling"),
+            runners_up=check_whole(runners_up, "runners_up", 0),
+        )
+
+    def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
+        """Return the policy as a short list of rules, of which the first that fits decides.
+
+        Parameters
+        ----------
+        step, names, actions
+            As in `explain`.
+        """
+        from spaql.explain.rules import Rules
+
+        tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
+        inherits = "scaling" in self.get_params()  # the published agents, who split as published
+        with announce_compilation("rules", None):
+            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=inherits)
+
+    def export(
+        self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None
+    ) -> Path:
+        """Write the policy as a program that decides as `predict` does, without spaql; see `spaql.export`.
+
+        Parameters
+        ----------
+        path
+            The file; its suffix says what it is: .c or .h (C99), .py (plain Python), .json, or .onnx (needs the extra
+            spaql[onnx]).
+        name
+            Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
+        names, actions
+            Names of the observed numbers and the actions, one for each, for readers of the file.
+        """
+        from spaql.export import export
+
+        return export(self.to_policy(names=names, actions=actions), path, name=name)
+
+    def to_policy(self, *, names: Names = None, actions: Names = None) -> Policy:
+        """Return what `export` writes: the decision tree, its labels and where it comes from."""
+        from spaql.agents.registry import name_of
+        from spaql.export.policy import Policy
+
+        return Policy(
+            self.problem,
+            self.tree(),
+            make_labels(self.problem, names, actions),
+            algorithm=name_of(self),
+            origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
+            time_variant=self.time_variant,
+        )
+
+    def _check_step(self, step: Any) -> int | None:
+        """Check a time step; return None where it makes no difference."""
+        at = check_whole(step, "step", 0, self.problem.horizon - 1)
+        if at and not self.time_variant:
+            raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
+        return at if self.time_variant else None
+
+
+def _check_length(iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+    """Return the iterations and the steps of a call of `learn`: one must be given, and the other is unlimited."""
+    if (iterations is None) == (total_timesteps is None):
+        raise ParameterError("learn: give either iterations or total_timesteps")
+    if total_timesteps is None:
+        return check_whole(iterations, "iterations", 1), UNLIMITED
+    return UNLIMITED, check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)

@@ -11,24 +11,25 @@ that makes a new one each time).
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from spaql.agents.loggers import Logger
-from spaql.errors import OutputError, ParameterError
+from spaql.atomic_io import check_folder
+from spaql.errors import ParameterError
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.validation import check_number, check_whole
 
-CHECKPOINT = "steps-{}.spaql"
+_FILE_NAME = "steps-{}.spaql"
 
 
 class Callback:
@@ -68,21 +69,16 @@ class Watch:
         self._callbacks = [_check_callback(each) for each in given]
         self._agent = agent
         self._due: list[int | None] = []
-        self._ends = ExitStack()
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Begin the callbacks, and end all that have begun."""
         with ExitStack() as ends:
             for callback in self._callbacks:
                 callback.begin(self._agent)
                 ends.callback(callback.end, self._agent)
             self._due = [self._next(callback) for callback in self._callbacks]
-            self._ends = ends.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ends.__exit__(kind, error, trace)
+            yield
 
     def _next(self, callback: Callback) -> int | None:
         due = callback.due(self._agent)
@@ -104,16 +100,6 @@ class Watch:
         return goes_on
 
 
-class _Function(Callback):
-    """A function as a callback."""
-
-    def __init__(self, function: Callable[[Any], bool | None]) -> None:
-        self._function = function
-
-    def call(self, agent: Any) -> bool | None:
-        return self._function(agent)
-
-
 def _check_callback(callback: Any) -> Callback:
     if isinstance(callback, Callback):
         return callback
@@ -121,14 +107,9 @@ def _check_callback(callback: Any) -> Callback:
         raise ParameterError(f"callback: {callback.__name__} is a class; give an instance of it")
     if not callable(callback):
         raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {callback!r:.80}")
-    return _Function(callback)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"folder {str(folder)!r} cannot be made: {error.strerror}; choose another") from error
+    made = Callback()
+    made.call = callback  # type: ignore[method-assign]
+    return made
 
 
 class _Regular(Callback):
@@ -173,21 +154,6 @@ class Evaluate(_Regular):
         Stop learning after n evaluations in a row, of one call of `learn`, that were no better than the best.
     save_best
         A file to save the agent to whenever its mean is the best so far.
-
-    Attributes
-    ----------
-    results
-        All evaluations so far, `Result`s.
-    best
-        The one with the largest mean, or None.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> evaluate = spaql.callbacks.Evaluate(every=1000, stop_at=4.0)
-    >>> agent = spaql.Tessera("oil", seed=0).learn(10_000, callback=evaluate)
-    >>> [result.steps for result in evaluate.results]
-    [1000]
     """
 
     def __init__(
@@ -206,8 +172,8 @@ class Evaluate(_Regular):
         self.stop_at = None if stop_at is None else check_number(stop_at, "stop_at")
         self.patience = None if patience is None else check_whole(patience, "patience", 1)
         self.save_best = None if save_best is None else Path(save_best)
-        self.results: list[Result] = []
-        self.best: Result | None = None
+        self.results: list[Result] = []  #: all evaluations so far
+        self.best: Result | None = None  #: the one with the largest mean
         self._no_better = 0
 
     def begin(self, agent: Any) -> None:
@@ -215,7 +181,7 @@ class Evaluate(_Regular):
         self._no_better = 0
         if self.save_best is not None:
             agent._require_saving("save_best")
-            _make_folder(self.save_best.parent)
+            check_folder(self.save_best.parent)
 
     def call(self, agent: Any) -> bool:
         """Evaluate and save; return whether to go on."""
@@ -247,28 +213,23 @@ class Checkpoint(_Regular):
         How many of the files that this callback wrote to keep, the last ones; None keeps all.
     name
         Of the files; {} stands for the steps so far.  Without it there is one file, replaced each time.
-
-    Attributes
-    ----------
-    files
-        The files that it wrote and kept, oldest first.
     """
 
     def __init__(
-        self, every: int, folder: str | os.PathLike[str], keep: int | None = None, name: str = CHECKPOINT
+        self, every: int, folder: str | os.PathLike[str], keep: int | None = None, name: str = _FILE_NAME
     ) -> None:
         super().__init__(every)
         self.folder = Path(folder)
         if not isinstance(name, str) or not name or os.path.basename(name) != name:
-            raise ParameterError(f"name: expected that of a file, such as {CHECKPOINT!r}, got {name!r:.80}")
-        self.name = name if Path(name).suffix else f"{name}{Path(CHECKPOINT).suffix}"
+            raise ParameterError(f"name: expected that of a file, such as {_FILE_NAME!r}, got {name!r:.80}")
+        self.name = name if Path(name).suffix else f"{name}{Path(_FILE_NAME).suffix}"
         self.keep = None if keep is None else check_whole(keep, "keep", 1)
-        self.files: list[Path] = []
+        self.files: list[Path] = []  #: those that it wrote and kept, oldest first
 
     def begin(self, agent: Any) -> None:
         """Make the folder."""
         agent._require_saving("Checkpoint")
-        _make_folder(self.folder)
+        check_folder(self.folder)
 
     def call(self, agent: Any) -> None:
         """Save the agent, then remove files that are not to be kept."""
@@ -307,12 +268,6 @@ class Log(Callback):
         See `spaql.loggers`.
     every
         Log every n-th iteration.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> log = spaql.callbacks.Log(spaql.loggers.CSVLogger("run.csv"))  # doctest: +SKIP
-    >>> agent = spaql.Tessera("oil").learn(iterations=1000, callback=log)  # doctest: +SKIP
     """
 
     def __init__(self, *loggers: Logger, every: int = 1) -> None:
@@ -323,45 +278,36 @@ class Log(Callback):
             raise ParameterError("loggers: expected at least one")
         self.loggers = loggers
         self.every = check_whole(every, "every", 1)
-        self._given: list[int] = []  # iterations that each logger has been given
+        self._given = 0  # iterations that the loggers have been given
         self._start = 0.0
 
     def begin(self, agent: Any) -> None:
         """Open all loggers."""
-        self._given = [agent.iterations] * len(self.loggers)
-        self._start = time.perf_counter()
-        try:
+        self._given, self._start = agent.iterations, time.perf_counter()
+        with ExitStack() as opened:
             for logger in self.loggers:
+                opened.callback(logger.close)
                 logger.open(["iteration", "seconds", *agent.history.dtype.names])
-        except BaseException:
-            self._close()
-            raise
+            opened.pop_all()
 
     def call(self, agent: Any) -> None:
         """Pass on the new rows."""
         seconds = round(time.perf_counter() - self._start, 3)
-        before = min(self._given)
-        new = agent._rows_after(before)
-        last = before + len(new)
-        for place, logger in enumerate(self.loggers):
-            first = -(-(self._given[place] + 1) // self.every) * self.every
-            chosen = new[first - before - 1 :: self.every].tolist()
-            rows = [
-                {"iteration": iteration, "seconds": seconds} | dict(zip(new.dtype.names, values, strict=True))
-                for iteration, values in zip(range(first, last + 1, self.every), chosen, strict=True)
-            ]
-            if rows:
-                logger.write(rows)
-            self._given[place] = last
+        new = agent.history[self._given :]
+        first = -(-(self._given + 1) // self.every) * self.every
+        chosen = new[first - self._given - 1 :: self.every].tolist()
+        rows = [
+            {"iteration": iteration, "seconds": seconds} | dict(zip(new.dtype.names, values, strict=True))
+            for iteration, values in zip(itertools.count(first, self.every), chosen, strict=False)
+        ]
+        self._given += len(new)
+        with ExitStack() as writing:  # to all of them, even where one fails
+            for logger in reversed(self.loggers) if rows else ():
+                writing.callback(logger.write, rows)
 
     def end(self, agent: Any) -> None:
         """Pass on the rest, and close all loggers."""
-        try:
-            self.call(agent)
-        finally:
-            self._close()
-
-    def _close(self) -> None:
         with ExitStack() as closing:
             for logger in self.loggers:
                 closing.callback(logger.close)
+            self.call(agent)

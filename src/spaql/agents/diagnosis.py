@@ -7,16 +7,18 @@ agent nothing, changes none of its streams and counts towards no budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql.agents.rollouts import advance_all, reset_all
+from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.base import LARGEST_REWARD, Playable, Problem
+from spaql.problems.base import RAN, SOME_ENDED, Playable
 
 if TYPE_CHECKING:
     from spaql.agents.base import Agent
@@ -46,107 +48,58 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """Data of a few episodes."""
+class Case:
+    """Input of a check: the agent, what is planned, and data of the probe."""
 
+    agent: Agent
+    planned: int | None  # environment steps still to come, None if unknown
     rewards: Floats  # [steps]
     ends: int  # episodes that the problem ended
-    following: Floats  # [n, states] states that a step led to and that another step began in
+    following: Floats  # [n, states] points of the unit cube that a step led to and that another step began in
     visits: NDArray[np.int64]  # [steps of the policy] of the cell that was played; empty where there is no policy
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """Input of a check; `planned` is the number of environment steps still to come, None if unknown."""
-
-    agent: Agent
-    probe: Probe
-    planned: int | None
-
-
-def play_probe(agent: Agent, count_visits: Callable[[Floats, int], int] | None) -> Probe:
-    """Play the probe; `count_visits` maps an observation and a time step to the visits of the cell played there."""
+def _play_probe(agent: Agent, planned: int | None) -> Case:
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
-    rewards: list[float] = []
-    following: list[Floats] = []
-    visits: list[int] = []
-    ends, look = 0, _make_check(agent.problem)
-    for policy in (False, True) if count_visits is not None else (False,):
-        with open_for_probe(agent.problem) as environment:
-            observation, _ = environment.reset(seed=int(random.integers(_SEEDS)))
-            look(observation, 0.0, 0)
-            step, state = 0, None
+    rewards, following, visits, ends = [], [], [], 0
+    for policy in (None, agent._policy()) if agent.iterations and agent.steps_to_split is not None else (None,):
+        seed = int(random.integers(_SEEDS))
+        with closing(agent.problem.for_evaluation(seed)) as problem, problem.defer_interrupts():
+            world_random, frame, step = stream(seed, Purpose.TRAINING_ENVIRONMENT), problem.frame(1), 0
             for _ in range(_PROBE_STEPS):
-                if policy and count_visits is not None:
-                    visits.append(count_visits(observation, step))
-                    action, state = agent.predict(observation, state)
+                if step == 0:
+                    problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
+                if policy is None:
+                    frame.actions[0] = _draw_action(problem, random)
                 else:
-                    action = agent.problem.decode(_any_action(agent.problem, random), True)
-                observation, reward, terminated, truncated, _ = environment.step(action)
-                step += 1
-                rewards.append(look(observation, reward, step))
-                ends += bool(terminated)
-                if terminated or truncated or step >= agent.problem.horizon:
-                    observation, _ = environment.reset()
-                    look(observation, 0.0, 0)
-                    step, state = 0, None
-                else:
-                    following.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
+                    cell = policy.greedy(frame.points, np.array([step if agent.time_variant else 0]))[0]
+                    visits.append(policy.forest.cells["visits"][cell])
+                    frame.actions[0] = policy.forest.boxes[cell].mean(axis=0)
+                status = advance_all(problem.world, frame, 1, world_random)
+                problem.check(status, "while it was diagnosed")
+                rewards.append(frame.outcomes[0, 0])
+                ends += bool(status & SOME_ENDED)
+                step = step + 1 if status == RAN and step + 1 < problem.horizon else 0
+                if step:
+                    following.append(frame.points[0].copy())
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
-    return Probe(np.array(rewards), ends, seen, np.array(visits, np.int64))
+    return Case(agent, planned, np.array(rewards), ends, seen, np.array(visits, np.int64))
 
 
-@contextmanager
-def open_for_probe(problem: Playable) -> Iterator[Any]:
-    """Open an environment for single steps; the environment of the training is not touched."""
-    if isinstance(problem, Problem):
-        from spaql.gym.environments import ProblemEnvironment  # here: it imports all of Gymnasium
-
-        yield ProblemEnvironment(problem)
-        return
-    with closing(problem.for_evaluation(0)) as fresh:
-        yield getattr(fresh, "env", None)
-
-
-def _make_check(problem: Any) -> Callable[[Any, Any, int], float]:
-    """Return a function of an observation, reward and step that returns the reward, or raises as in training."""
-    if isinstance(problem, Problem):
-        return lambda observation, reward, step: float(reward)  # its environment has checked
-    from spaql.gym.encoding import Misfit, one_number  # here: it imports all of Gymnasium
-
-    row = np.empty(len(problem.observations))
-    write = problem.observations.writer(row)
-
-    def look(observation: Any, reward: Any, step: int) -> float:
-        where = f"in step {step} of an episode, while it was diagnosed"
-        try:
-            number = one_number(reward)
-            if not abs(number) <= LARGEST_REWARD:
-                must = f"rewards must be finite numbers of at most {LARGEST_REWARD:g}"
-                raise Misfit(f"gave the reward {number}", must)
-            write(observation)
-        except Misfit as misfit:
-            raise problem._fault(misfit, where) from misfit
-        if not np.isfinite(row).all():
-            problem._refuse(row, where)
-        return number
-
-    return look
-
-
-def _any_action(problem: Playable, random: np.random.Generator) -> Floats:
+def _draw_action(problem: Playable, random: np.random.Generator) -> Floats:
     if isinstance(problem.actions, Discrete):
-        return np.array([[float(random.integers(problem.actions.count))]])
-    return problem.actions.from_unit(random.random((1, problem.actions.dimensions)))
+        return np.array([float(random.integers(problem.actions.count))])
+    return random.random(problem.actions.dimensions)
 
 
-def run_checks(case: Case) -> list[Diagnosis]:
-    """Return what all checks find."""
+def run_checks(agent: Agent, planned: int | None) -> list[Diagnosis]:
+    """Return what all checks find; `planned` is the number of environment steps still to come, None if unknown."""
+    case = _play_probe(agent, planned)
     return [diagnosis for check in _CHECKS for diagnosis in check(case)]
 
 
 def _rewards(case: Case) -> Iterator[Diagnosis]:
-    low, high = float(case.probe.rewards.min()), float(case.probe.rewards.max())
+    low, high = float(case.rewards.min()), float(case.rewards.max())
     declared = case.agent.problem.rewards
     if declared is not None and not declared[0] <= low <= high <= declared[1]:
         yield Diagnosis(
@@ -172,8 +125,9 @@ def _clipped(case: Case) -> Iterator[Diagnosis]:
     for d in range(states.dimensions):
         called = f"state {d}" if names is None else f"observed number {names[d]!r}"
         widen = "`states`" if names is None else f"its range, by bounds={{{names[d]!r}: (low, high)}}"
-        for edge, at in (("lower", states.low[d]), ("upper", states.high[d])):
-            share = float(np.mean(case.probe.following[:, d] == at)) if len(case.probe.following) else 0.0
+        points = case.following[:, d]
+        for edge, at, reached in (("lower", states.low[d], points <= 0.0), ("upper", states.high[d], points >= 1.0)):
+            share = float(np.mean(reached)) if len(points) else 0.0
             if share > _MANY:
                 yield Diagnosis(
                     "states-clipped",
@@ -191,7 +145,7 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
     advice = "Use Tessera, which learns the value of the next state, unless a myopic policy is good enough"
     effect = "the value of the next state carries no information, and the agent uses immediate rewards only"
     if not agent.iterations:
-        if case.probe.rewards.min() >= 0.0 and not case.probe.ends:  # an end is worth 0, which brings V down
+        if case.rewards.min() >= 0.0 and not case.ends:  # an end is worth 0, which brings V down
             what = f"no reward below 0 was met, so V, which starts at its cap {horizon}, will stay there"
             yield Diagnosis("value-saturated", what, effect, advice)
     elif float(agent.history["value_low"].min()) >= horizon:
@@ -200,9 +154,9 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
 
 
 def _starved(case: Case) -> Iterator[Diagnosis]:
-    if not len(case.probe.visits):
+    if not len(case.visits):
         return
-    share = float(np.mean(case.probe.visits < _FEW_VISITS))
+    share = float(np.mean(case.visits < _FEW_VISITS))
     if share > _MANY:
         yield Diagnosis(
             "cells-starved",
@@ -225,18 +179,13 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
             "the policy can distinguish hardly any states and actions",
             "Train longer",
         )
-    elif agent.iterations and len(agent.cells()) <= (_count(agent.problem) or 1):
+    elif agent.iterations and len(agent.cells()) <= getattr(agent.problem.actions, "count", 1):
         yield Diagnosis(
             "nothing-split",
             f"after {steps:,} steps of learning the policy distinguishes no states, and no actions inside a box",
             "it plays the same everywhere, for no part of the space was found to be better than another",
             "Train longer, or look whether the actions matter at all",
         )
-
-
-def _count(problem: Playable) -> int | None:
-    """Return the number of discrete actions, or None."""
-    return int(problem.actions.count) if isinstance(problem.actions, Discrete) else None
 
 
 def _dropped(case: Case) -> Iterator[Diagnosis]:

@@ -13,28 +13,14 @@ from spaql.stats import Estimate
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Returns of a policy on random numbers that neither training nor selection has seen.
+    """Returns of a policy on random numbers that neither training nor selection has seen."""
 
-    Attributes
-    ----------
-    estimate
-        Mean return, its 95% interval and the deviation of one episode.
-    returns
-        Return of each episode, `[episodes]`.
-    steps
-        Environment steps played.
-    seed, deterministic
-        As `evaluate` used them.
-    iterations
-        How long the agent had learned.
-    """
-
-    estimate: Estimate
-    returns: Floats
-    steps: int
-    seed: int
-    deterministic: bool
-    iterations: int
+    estimate: Estimate  #: mean return, its 95% interval and the deviation of one episode
+    returns: Floats  #: of each episode, `[episodes]`
+    steps: int  #: environment steps played
+    seed: int  #: as `evaluate` used it
+    deterministic: bool  #: as `evaluate` used it
+    iterations: int  #: how long the agent had learned
 
     @property
     def mean(self) -> float:
@@ -51,25 +37,16 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the single returns, ready for JSON."""
-        low, high = self.interval
-        return {
-            "mean": float(self.mean),
-            "low": float(low),
-            "high": float(high),
-            "deviation": float(self.estimate.deviation),
-            "episodes": int(self.returns.size),
-            "seed": self.seed,
-            "deterministic": self.deterministic,
-            "iterations": self.iterations,
-        }
+        numbers = {name: float(getattr(self.estimate, name)) for name in ("mean", "low", "high", "deviation")}
+        counts = {"episodes": int(self.returns.size), "seed": self.seed, "iterations": self.iterations}
+        return numbers | counts | {"deterministic": self.deterministic}
 
 
 def check_record(record: Any) -> dict[str, Any]:
     """Return what `Evaluation.to_dict` returned, read from a file; a ValueError if it is invalid."""
     numbers, counts = ("mean", "low", "high", "deviation"), ("episodes", "seed", "iterations")
-    valid = isinstance(record, dict) and record.keys() == {"deterministic", *numbers, *counts}
-    valid = valid and type(record["deterministic"]) is bool
-    valid = valid and all(type(record[name]) is float and np.isfinite(record[name]) for name in numbers)
-    if not valid or not all(type(record[name]) is int and record[name] >= 0 for name in counts):
+    kinds = dict.fromkeys(numbers, float) | dict.fromkeys(counts, int) | {"deterministic": bool}
+    valid = isinstance(record, dict) and {name: type(value) for name, value in record.items()} == kinds
+    if not valid or not np.isfinite([record[name] for name in numbers]).all() or min(record[n] for n in counts) < 0:
         raise ValueError("invalid evaluation record")
     return dict(record)

@@ -25,23 +25,23 @@ from numpy.typing import NDArray
 from spaql import atomic_io
 from spaql._version import __version__
 from spaql.agents.base import Agent
+from spaql.agents.evaluation import check_record
 from spaql.agents.registry import Entry, algorithms, name_of
 from spaql.errors import AgentFileError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
-from spaql.partition.partition import read_counts
-from spaql.partition.spaces import Discrete
+from spaql.partition.partition import read_used
 from spaql.problems.base import Playable
+from spaql.validation import restore_generator
 
 FORMAT = 1
 SUFFIX = ".spaql"
-AGENT, ON_ITS_WAY = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
+AGENT, CHECKPOINT = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
 _HEAD = "agent.json"
-_HEAD_KINDS = {"seed": int, "parameters": dict, "problem": dict, "numbers": dict, "arrays": dict}
+_HEAD_KINDS = {"seed": int, "parameters": dict, "problem": dict, "numbers": dict, "arrays": dict, "algorithm": str}
 _LARGEST_HEAD = 4 << 20
 _MOST_MEMBERS = 100
 # What a file may unpack to: arrays shrink to a tenth or so, and a file that claims much more was made to harm.
 _SMALL, _RATIO = 32 << 20, 100
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
 
 
@@ -58,7 +58,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         "seed": agent.seed,
         "parameters": agent.get_params(),
         "problem": describe(agent.problem),
-        "numbers": agent._numbers(),
+        "numbers": {"prediction": agent._prediction.bit_generator.state},
         "evaluation": agent.recorded_evaluation,
         "arrays": {
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in arrays.items()
@@ -97,22 +97,26 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         source = source.with_suffix(SUFFIX)  # as `save` has named it
     try:
         with zipfile.ZipFile(source) as archive:
-            _check_sizes(archive, source)
-            head = _read_head(archive, source)
+            _check_sizes(archive, os.path.getsize(source))
+            head = _read_head(archive)
             if sorted(archive.namelist()) != sorted([_HEAD, *(f"{name}.npy" for name in head["arrays"])]):
-                raise AgentFileError(f"{source}: its arrays are not the ones that {_HEAD} lists")
-            arrays = {name: _read_array(archive, name, entry, source) for name, entry in head["arrays"].items()}
+                raise AgentFileError(f"its arrays are not the ones that {_HEAD} lists")
+            arrays = {name: _read_array(archive, name, entry) for name, entry in head["arrays"].items()}
     except FileNotFoundError as error:
         how = "agent.save writes one, and so does spaql train --out"
-        if os.path.exists(source.with_name(ON_ITS_WAY)):
+        if os.path.exists(source.with_name(CHECKPOINT)):
             how = "a run was begun there: spaql train --resume goes on with it"
         raise AgentFileError(f"{source}: there is no such file; {how}") from error
-    except SpaqlError:
-        raise
+    except AgentFileError as error:
+        raise AgentFileError(f"{source}: {error}") from error.__cause__
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, ValueError) as error:
         # KeyError: no such member; RuntimeError: a compression that Python lacks; ValueError: JSON and UTF-8
         raise AgentFileError(f"{source}: not an agent file, or damaged ({_one_line(error)})") from error
-    return _make_agent(head, arrays, env, source)
+    problem = restore_problem(head["problem"], env, head["seed"], str(source))
+    try:
+        return _make_agent(algorithms()[head["algorithm"]], head, arrays, problem)
+    except (LookupError, MemoryError, SpaqlError, ValueError) as error:
+        raise AgentFileError(f"{source}: its parts do not fit together ({_one_line(error)})") from error
 
 
 def _check_path(path: Any, what: str) -> Path:
@@ -121,37 +125,34 @@ def _check_path(path: Any, what: str) -> Path:
     raise ParameterError(f"{what}: expected the path of a file, got {path!r:.80}")
 
 
-def _check_sizes(archive: zipfile.ZipFile, source: Path) -> None:
+def _check_sizes(archive: zipfile.ZipFile, packed: int) -> None:
     """Refuse a small file that would fill the memory."""
     members = archive.infolist()
-    if any(member.compress_type not in _METHODS or member.flag_bits & 1 for member in members):
-        raise AgentFileError(f"{source}: packed or encrypted in another way than agent files are")
-    unpacked, packed = sum(member.file_size for member in members), os.path.getsize(source)
-    if len(members) > _MOST_MEMBERS or unpacked > max(_SMALL, _RATIO * packed):
-        raise AgentFileError(
-            f"{source}: it would unpack to {unpacked:,} bytes in {len(members):,} parts, as no agent of its size does"
-        )
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    if any(member.compress_type not in methods or member.flag_bits & 1 for member in members):
+        raise AgentFileError("packed or encrypted in another way than agent files are")
+    unpacked, count = sum(member.file_size for member in members), len(members)
+    if count > _MOST_MEMBERS or unpacked > max(_SMALL, _RATIO * packed):
+        raise AgentFileError(f"it would unpack to {unpacked:,} bytes in {count:,} parts, as no agent of its size does")
 
 
-def _read_head(archive: zipfile.ZipFile, source: Path) -> dict[str, Any]:
+def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
     info = archive.getinfo(_HEAD)
     if info.file_size > _LARGEST_HEAD:
-        raise AgentFileError(f"{source}: its {_HEAD} is too large to be one")
+        raise AgentFileError(f"its {_HEAD} is too large to be one")
     head = json.loads(_read_member(archive, info))
     version = head.get("format") if isinstance(head, dict) else None
     if type(version) is not int or version < 1:
-        raise AgentFileError(f"{source}: not an agent file of spaql")
+        raise AgentFileError("not an agent file of spaql")
     if version > FORMAT:
-        raise AgentFileError(
-            f"{source}: it has format {version} of spaql {head.get('spaql')}, and this spaql {__version__} reads up to "
-            f"{FORMAT}; install a newer one"
-        )
+        writer = f"it has format {version} of spaql {head.get('spaql')}"
+        raise AgentFileError(f"{writer}, and this spaql {__version__} reads up to {FORMAT}; install a newer one")
     wrong = [name for name, kind in _HEAD_KINDS.items() if type(head.get(name)) is not kind]
     if wrong or head["parameters"].get("seed") != head["seed"]:
-        raise AgentFileError(f"{source}: its {_HEAD} is damaged: {(wrong or ['seed'])[0]}")
-    entry = algorithms().get(head["algorithm"]) if isinstance(head.get("algorithm"), str) else None
+        raise AgentFileError(f"its {_HEAD} is damaged: {(wrong or ['seed'])[0]}")
+    entry = algorithms().get(head["algorithm"])
     if entry is None or entry.foreign:  # agents of foreign classes are never saved
-        raise AgentFileError(f"{source}: this spaql does not know its algorithm {head.get('algorithm')!r:.80}")
+        raise AgentFileError(f"this spaql does not know its algorithm {head['algorithm']!r:.80}")
     return head
 
 
@@ -164,19 +165,19 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     return data
 
 
-def _read_array(archive: zipfile.ZipFile, name: str, entry: Any, source: Path) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, name: str, entry: Any) -> NDArray[Any]:
     info = archive.getinfo(f"{name}.npy")
     if not isinstance(entry, dict) or info.file_size != entry.get("bytes"):
-        raise AgentFileError(f"{source}: its array {name!r} is not as long as it says")
+        raise AgentFileError(f"its array {name!r} is not as long as it says")
     data = _read_member(archive, info)
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise AgentFileError(f"{source}: its array {name!r} is damaged")
+        raise AgentFileError(f"its array {name!r} is damaged")
     try:
         array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
     except Exception as error:  # whatever NumPy's parser raises on a header that was made to harm
-        raise AgentFileError(f"{source}: its array {name!r} cannot be read ({_one_line(error)})") from error
+        raise AgentFileError(f"its array {name!r} cannot be read ({_one_line(error)})") from error
     if not array.ndim:
-        raise AgentFileError(f"{source}: its array {name!r} is a single number")
+        raise AgentFileError(f"its array {name!r} is a single number")
     return array
 
 
@@ -186,40 +187,25 @@ def _to_npy(array: NDArray[Any]) -> bytes:
     return data.getvalue()
 
 
-def _make_agent(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], env: Any, source: Path) -> Agent:
-    problem = restore_problem(head["problem"], env, head["seed"], str(source))
-    entry = algorithms()[head["algorithm"]]
-    try:
-        _check_parameters(entry, head["parameters"])
-        _check_cells(entry.cls.time_variant, problem, arrays)
-        agent = entry.make(problem, **head["parameters"])
-        agent._restore(arrays, head["numbers"])
-        agent._restore_evaluation(head.get("evaluation"))
-    except (LookupError, MemoryError, SpaqlError, ValueError) as error:
-        raise AgentFileError(f"{source}: its parts do not fit together ({_one_line(error)})") from error
-    return agent
-
-
-def _check_parameters(entry: Entry, parameters: Mapping[str, Any]) -> None:
-    """Raise a ValueError where parameters are not those of the algorithm; one that has a default may be missing."""
+def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], problem: Playable) -> Agent:
+    parameters, record = head["parameters"], head.get("evaluation")
     for name in parameters:
         if name != "seed" and name not in entry.parameters:
             raise ValueError(f"{entry.name} has no parameter {name!r:.80}")
     for name in entry.required:
         if name not in parameters:
             raise ValueError(f"{entry.name} needs the parameter {name!r}")
-
-
-def _check_cells(time_variant: bool, problem: Playable, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise a ValueError where an agent would begin with more cells than it has: before it is made, as it may be large.
-
-    No cell ever goes away, and those at the beginning are one for each discrete action and time step.
-    """
-    planted = problem.actions.count if isinstance(problem.actions, Discrete) else 1
-    planted *= problem.horizon if time_variant else 1
-    counts = [read_counts(used, 3, name)[1] for name, used in arrays.items() if name.endswith("-used")]
+    # No cell ever goes away, and those at the beginning are one for each discrete action and time step: checked before
+    # the agent is made, as it may be large.
+    planted = getattr(problem.actions, "count", 1) * (problem.horizon if entry.cls.time_variant else 1)
+    counts = [read_used(array)[1] for name, array in arrays.items() if name.endswith("-used")]
     if counts and planted > max(counts):
         raise ValueError("fewer cells than it began with")
+    agent = entry.make(problem, **parameters)
+    agent._restore(arrays)
+    restore_generator(agent._prediction, head["numbers"]["prediction"])
+    agent._evaluation = None if record is None else check_record(record)
+    return agent
 
 
 def _one_line(error: BaseException) -> str:

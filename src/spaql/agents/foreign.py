@@ -16,44 +16,26 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import gymnasium
 import numpy as np
+from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
-from spaql.agents import training
-from spaql.agents.base import Agent
-from spaql.agents.callbacks import Callbacks, Watch
-from spaql.agents.history import ROW
+from spaql.agents.base import UNLIMITED, Agent
+from spaql.agents.callbacks import Watch
+from spaql.agents.rollouts import FINISHED, TRAINING
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
-from spaql.partition.jit import make_records
+from spaql.gym.problem import OPTIONS
 from spaql.partition.rng import Purpose
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Playable
-from spaql.validation import check_whole
 
 _ENVIRONMENT_NAMES = ("env", "environment", "problem")
 _CALLBACK_SECONDS = 0.1
-
-
-class Signature:
-    """What the constructor of a foreign class takes: `environment`, `seeded`, `parameters`, `takes_any`."""
-
-    def __init__(self, cls: type[Any]) -> None:
-        keywords = dict(inspect.signature(cls).parameters)
-        named = {
-            name: each for name, each in keywords.items() if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
-        }
-        if not named:
-            raise ParameterError(f"algorithm {cls.__qualname__}: its constructor must take the environment to learn on")
-        self.environment = next((name for name in _ENVIRONMENT_NAMES if name in named), next(iter(named)))
-        self.seeded = "seed" in named
-        self.takes_any = any(each.kind is each.VAR_KEYWORD for each in keywords.values())
-        self.parameters = {name: each for name, each in named.items() if name not in ("seed", self.environment)}
 
 
 class _Stopped(Exception):
@@ -61,69 +43,52 @@ class _Stopped(Exception):
 
 
 class ForeignAgent(Agent):
-    """An object with `learn` and `predict` as an agent; `spaql.agents.registry.resolve` makes these.
+    """An object with `learn` and `predict` as an agent; `wrap` makes a subclass for each foreign class.
 
     Parameters
     ----------
     problem, seed
         As for every agent.
-    cls, name
-        The foreign class, and "module:Class".
-    parameters
-        Keywords of its constructor.
+    **parameters
+        Keywords of the foreign constructor, and of the environment.
     """
 
     plays_middle = True
+    #: the foreign class, and its name in the registry
+    cls: ClassVar[type[Any]]
+    name: ClassVar[str]
+    #: keywords of its constructor without the environment, the one that takes the environment, and whether it takes any
+    _keywords: ClassVar[dict[str, inspect.Parameter]]
+    _environment: ClassVar[str]
+    _takes_any: ClassVar[bool]
 
-    def __init__(
-        self,
-        problem: Any,
-        *,
-        cls: type[Any],
-        name: str,
-        parameters: Mapping[str, Any],
-        seed: int = 0,
-        **environment: Any,
-    ) -> None:
-        super().__init__(problem, seed=seed, **environment)
-        self.name, self.cls, self._parameters = name, cls, dict(parameters)
-        self._signature = Signature(cls)
-        self._steps_taken = 0
+    def __init__(self, problem: Any, *, seed: int = 0, **parameters: Any) -> None:
+        options = [name for name in OPTIONS if name in parameters and name not in self._keywords]
+        super().__init__(problem, seed=seed, **{name: parameters.pop(name) for name in options})
+        for name in parameters:
+            if not self.accepts(name):
+                raise ParameterError(f"{name}: {self.name} has no such parameter; it has {', '.join(self._keywords)}")
+        self._parameters = parameters
         self._after_episode: Callable[[], None] | None = None
-        given = dict(parameters)
-        given[self._signature.environment] = _Counter(
-            open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self
-        )
-        if self._signature.seeded:
-            given["seed"] = self.seed % 2**31  # other libraries take no larger ones
-        self.agent = cls(**given)
+        self._env = _Counter(open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self)
+        seeded = {"seed": self.seed % 2**31} if "seed" in self._keywords else {}  # other libraries take no larger ones
+        self.agent = self.cls(**{self._environment: self._env}, **seeded, **parameters)
 
-    def __repr__(self) -> str:
-        parameters = "".join(f", {name}={value!r}" for name, value in self.get_params().items())
-        return f"{self.cls.__name__}({self.problem.name!r}{parameters})"
+    @classmethod
+    def keywords(cls) -> dict[str, inspect.Parameter]:
+        """Return the keywords of the foreign constructor without the environment, and the seed."""
+        return cls._keywords | {"seed": inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=0)}
+
+    @classmethod
+    def accepts(cls, name: str) -> bool:
+        """Return whether the foreign constructor takes a keyword, other than the environment."""
+        return name in cls.keywords() or (cls._takes_any and name != cls._environment)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the foreign constructor, as given or by default, and the seed."""
-        defaults = {
-            name: parameter.default
-            for name, parameter in self._signature.parameters.items()
-            if parameter.default is not parameter.empty
-        }
-        return {**defaults, **self._parameters, "seed": self.seed}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters of an agent that has not learned yet; it is made anew."""
-        known = [*self._signature.parameters, "seed"]
-        for name in parameters:
-            if name not in known and (not self._signature.takes_any or name == self._signature.environment):
-                raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
-        if self._steps_taken:
-            raise ParameterError(f"set_params: {self.cls.__name__} has learned already; make a new agent instead")
-        changed = {**self._parameters, "seed": self.seed, **parameters}
-        problem, environment = self._source.problem, self._source.environment
-        how = {"cls": self.cls, "name": self.name, "seed": changed.pop("seed"), "parameters": changed}
-        self.__init__(problem, **how, **environment)  # type: ignore[misc]
-        return self
+        known = {name: each.default for name, each in self._keywords.items() if each.default is not each.empty}
+        known.pop("seed", None)
+        return {**known, **self._parameters, "seed": self.seed}
 
     def set_env(self, env: Any) -> Self:
         """Raise a ParameterError: the foreign class keeps the environment it was made with."""
@@ -131,58 +96,32 @@ class ForeignAgent(Agent):
             f"set_env: {self.cls.__name__} keeps the environment it was made with; make a new agent on the other one"
         )
 
-    @property
-    def can_save(self) -> bool:
-        """Whether `save` can write it: never, as only the foreign class knows what it has learned."""
-        return False
+    def _count_planned(self, limit: int, steps: int) -> int:
+        return min(limit * self.problem.horizon, steps)
 
-    # Learning -------------------------------------------------------------------------------------------------
-
-    @property
-    def training_steps(self) -> int:
-        """Environment steps that the foreign class has taken."""
-        return self._steps_taken
-
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        if (iterations is None) == (total_timesteps is None):
-            raise ParameterError("learn: give either iterations or total_timesteps")
-        if total_timesteps is not None:
-            return check_whole(total_timesteps, "total_timesteps", 1, training.MOST_STEPS)
-        return check_whole(iterations, "iterations", 1) * self.problem.horizon
-
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         """Let the foreign class learn; an iteration counts as one episode of full length.
 
         Callbacks are called after episodes.  One that stops learning does so by an exception through the foreign
         `learn`, which must not suppress it.
         """
-        steps = self._planned(iterations, total_timesteps)
-        bar = tqdm(
-            total=steps,
-            unit="steps",
-            desc=f"{self.cls.__name__} on {self.problem.name}",
-            disable=not training.is_progress_shown(progress_bar),
-            delay=0.5,
-            unit_scale=True,
-        )
-        with bar, Watch(callback, self) as watch:
+        steps, before = self._count_planned(limit, steps), self.training_steps
+        with self._make_bar(steps, "steps", progress_bar) as bar, watch.running():
             last = time.perf_counter()
 
             def after_episode() -> None:
                 nonlocal last
                 now = time.perf_counter()
-                if now - last >= _CALLBACK_SECONDS or self._steps_taken >= watch.pause(training.UNLIMITED, 0):
+                if now - last >= _CALLBACK_SECONDS or self.training_steps >= watch.pause(UNLIMITED, 0):
                     last = now
-                    bar.update(self._steps_taken - before - bar.n)
-                    if not watch.call(self._steps_taken):
+                    bar.update(self.training_steps - before - bar.n)
+                    if not watch.call(self.training_steps):
                         raise _Stopped
 
-            before, self._after_episode = self._steps_taken, after_episode
+            self._after_episode = after_episode
             try:
                 self.agent.learn(total_timesteps=steps)
-                watch.call(max(self._steps_taken, before + steps))
+                watch.call(max(self.training_steps, before + steps))
             except _Stopped:
                 pass
             finally:
@@ -190,17 +129,15 @@ class ForeignAgent(Agent):
 
     def _finish_episode(self, total: float) -> None:
         """Add a row to the history, and call the callbacks."""
-        row = make_records(1, ROW)
+        row = self._next_rows(1)
         row["score"] = row["best"] = total
-        row["training_steps"] = self._steps_taken
-        self._history.append(row)
+        row["training_steps"] = self.training_steps
+        self._counts[FINISHED] += 1
         if self._after_episode is not None:
             self._after_episode()
 
-    # Evaluation and prediction --------------------------------------------------------------------------------
-
     def _require_training(self) -> None:
-        if not self._steps_taken:
+        if not self.training_steps:  # it may have learned without finishing an episode
             raise NotTrainedError(f"{self.cls.__name__} has not learned yet; call learn(total_timesteps) first")
 
     def _returns(
@@ -231,11 +168,7 @@ class ForeignAgent(Agent):
         return choose
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: ArrayLike | None = None,
-        deterministic: bool = True,
+        self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
         """Return the foreign action for one observation, or for each of many stacked along a first axis."""
         self._require_training()
@@ -243,7 +176,22 @@ class ForeignAgent(Agent):
         choose = self._chooser(deterministic)
         if single:
             return choose(observation), None
-        return np.array([choose(_row(observation, at)) for at in range(len(rows))]), None
+        many = np.asarray(observation) if isinstance(observation, list) else observation
+        space = batch_space(self._env.observation_space, len(rows))
+        return np.array([choose(one) for one in iterate(space, many)]), None
+
+
+def wrap(cls: type[Any], name: str) -> type[ForeignAgent]:
+    """Return a foreign class as a class of agents; `name` is the one that files and studies write."""
+    parameters = inspect.signature(cls).parameters.values()
+    named = {each.name: each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
+    if not named:
+        raise ParameterError(f"algorithm {cls.__qualname__}: its constructor must take the environment to learn on")
+    environment = next((keyword for keyword in _ENVIRONMENT_NAMES if keyword in named), next(iter(named)))
+    named.pop(environment)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    members = {"cls": cls, "name": name, "_keywords": named, "_environment": environment, "_takes_any": takes_any}
+    return type(cls.__name__, (ForeignAgent,), {"__doc__": cls.__doc__, "__module__": __name__, **members})
 
 
 class _Counter(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -260,16 +208,7 @@ class _Counter(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
         self._total += float(reward)
-        self._agent._steps_taken += 1
+        self._agent._counts[TRAINING] += 1
         if terminated or truncated:
             self._agent._finish_episode(self._total)
         return observation, reward, terminated, truncated, info
-
-
-def _row(observation: Any, at: int) -> Any:
-    """One observation of a batch whose parts are stacked along their first axes."""
-    if isinstance(observation, Mapping):
-        return {name: _row(part, at) for name, part in observation.items()}
-    if isinstance(observation, tuple):
-        return tuple(_row(part, at) for part in observation)
-    return np.asarray(observation)[at]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-from spaql.agents.base import Agent
-from spaql.agents.diagnosis import open_for_probe
+from spaql.agents.base import Agent, Names
 from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
-from spaql.errors import ParameterError, SpaqlError
+from spaql.errors import SpaqlError
+from spaql.gym.environments import open_environment
+from spaql.partition.rng import Purpose
 from spaql.problems.labels import make_labels
 from spaql.viz.inspector import Episode, Subject, render_inspector
 from spaql.viz.policy_plot import PolicyView
@@ -25,44 +27,19 @@ from spaql.viz.recording import play
 _MOST_STEPS = 2000  # of the episode
 
 
-def view_policy(
-    agent: Agent, what: str, names: Sequence[str] | None = None, actions: Sequence[str] | None = None
-) -> PolicyView:
-    """Return the view of an agent's policy; `what` is the caller's name, for errors."""
+def view_policy(agent: Agent, names: Names = None, actions: Names = None) -> PolicyView:
+    """Return the view of an agent's policy; see `Agent.plot` for the names."""
     agent._require_training()
-    if not len(agent.cells()):
-        name = getattr(agent, "cls", type(agent)).__name__  # of the user's class in a `ForeignAgent`
-        raise ParameterError(f"{what}: {name} has no partition to look at; SPAQL, AQL and Tessera have one")
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
     scaling = getattr(agent, "scaling", None)
     return PolicyView(agent.problem, agent._policy(), make_labels(agent.problem, names, actions), label, scaling)
 
 
-def make_page(
-    agents: Sequence[Agent],
-    *,
-    seed: int = 0,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
-) -> str:
-    """Return the page of one agent, or of two side by side, to be written as UTF-8.
+def make_page(agents: Sequence[Agent], *, seed: int = 0, names: Names = None, actions: Names = None) -> str:
+    """Return the page of one trained agent, or of two side by side, to be written as UTF-8.
 
-    Parameters
-    ----------
-    agents
-        One or two, trained.
-    seed
-        Of the episode.
-    names, actions
-        Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> from spaql.agents.inspection import make_page
-    >>> make_page([spaql.Tessera("oil").learn(iterations=50)]).startswith("<!doctype html>")
-    True
+    `seed` is that of the episode; `names` and `actions` are as in `Agent.plot`.
     """
     return render_inspector([_inspect(agent, seed, names, actions) for agent in agents])
 
@@ -82,8 +59,8 @@ def page_beside(*agents: str | os.PathLike[str]) -> Path:
     return folder / ("-".join(stem or "agent" for stem in stems) + ".html")
 
 
-def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequence[str] | None) -> Subject:
-    view = view_policy(agent, "show", names, actions)
+def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
+    view = view_policy(agent, names, actions)
     warnings: list[str] = []
     episode, note = None, ""
     try:
@@ -97,7 +74,7 @@ def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequ
     history, score, evaluation = agent.history, agent.selection_score, _describe_evaluation(agent)
     return Subject(
         view=view,
-        steps=agent.training_steps + agent.selection_steps,
+        steps=agent.num_timesteps,
         evaluation=evaluation,
         facts={
             "evaluation": evaluation,
@@ -108,7 +85,7 @@ def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequ
             "seed": str(agent.seed),
         },
         parameters={name: value for name, value in agent.get_params().items() if name != "seed"},
-        history={"score": history["score"], "cells": history["cells"], "splits": history["splits"]},
+        history={name: history[name] for name in ("score", "cells", "splits")},
         warnings=warnings,
         episode=episode,
         note=note,
@@ -118,7 +95,8 @@ def _inspect(agent: Agent, seed: int, names: Sequence[str] | None, actions: Sequ
 def _play_episode(agent: Agent, seed: int) -> Episode:
     """Play an episode of the greedy policy, up to a length that can still be looked at."""
     points, rewards, terminated = [], [], False
-    with open_for_probe(agent.problem) as environment:
+    with closing(agent.problem.for_evaluation(0)) as problem:
+        environment = open_environment(problem, seed, Purpose.TRAINING_ENVIRONMENT)
         for observation, reward, terminated in play(agent, environment, seed):  # noqa: B007  (the last one counts)
             points.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
             if reward is not None:
@@ -134,7 +112,5 @@ def _describe_evaluation(agent: Agent) -> str:
     if score is None:
         return ""
     then = "" if score["iterations"] == agent.iterations else f" after {score['iterations']:,} iterations"
-    return (
-        f"{score['mean']:.5g}{then} (95% interval {score['low']:.5g} to {score['high']:.5g}, "
-        f"{score['episodes']:,} episodes)"
-    )
+    interval = f"95% interval {score['low']:.5g} to {score['high']:.5g}"
+    return f"{score['mean']:.5g}{then} ({interval}, {score['episodes']:,} episodes)"

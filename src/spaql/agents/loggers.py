@@ -46,7 +46,7 @@ class _TextLogger(Logger):
         self._file: TextIO | None = None
 
     def open(self, columns: Sequence[str]) -> None:
-        """Open the file to append to it."""
+        """Open the file to append to it; raise unless it can be continued."""
         self.close()
         self._columns = list(columns)
         with _report_errors(self.path):
@@ -58,7 +58,6 @@ class _TextLogger(Logger):
             self._put("" if old else self._header())
 
     def _check_old(self) -> None:
-        """Raise unless the file can be continued."""
         with self.path.open("rb") as file:
             first = file.readline(_LONGEST_HEADER).decode("utf-8", "replace")
             file.seek(-1, os.SEEK_END)
@@ -70,9 +69,8 @@ class _TextLogger(Logger):
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append the rows."""
-        text = "".join(self._line(row) for row in rows)
         with _report_errors(self.path):
-            self._put(text)
+            self._put("".join(self._line([row[name] for name in self._columns]) for row in rows))
 
     def _put(self, text: str) -> None:
         assert self._file is not None, "open comes before write"
@@ -93,7 +91,7 @@ class _TextLogger(Logger):
         """Return the columns of a file from its first line."""
         raise NotImplementedError
 
-    def _line(self, row: Mapping[str, Any]) -> str:
+    def _line(self, values: Sequence[Any]) -> str:
         raise NotImplementedError
 
 
@@ -101,13 +99,15 @@ class CSVLogger(_TextLogger):
     """A file `path` of comma-separated values with a header; missing folders are made."""
 
     def _header(self) -> str:
-        return _to_csv(self._columns)
+        return self._line(self._columns)
 
     def _read_columns(self, first: str) -> list[str]:
         return next(csv.reader([first]), [])
 
-    def _line(self, row: Mapping[str, Any]) -> str:
-        return _to_csv([row[name] for name in self._columns])
+    def _line(self, values: Sequence[Any]) -> str:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(values)
+        return line.getvalue()
 
 
 class JSONLinesLogger(_TextLogger):
@@ -120,8 +120,9 @@ class JSONLinesLogger(_TextLogger):
             return []
         return list(row) if isinstance(row, dict) else []
 
-    def _line(self, row: Mapping[str, Any]) -> str:
-        return json.dumps({name: row[name] if _is_finite(row[name]) else None for name in self._columns}) + "\n"
+    def _line(self, values: Sequence[Any]) -> str:
+        finite = [value if _is_finite(value) else None for value in values]
+        return json.dumps(dict(zip(self._columns, finite, strict=True))) + "\n"
 
 
 class TensorBoardLogger(Logger):
@@ -173,12 +174,6 @@ class TensorBoardLogger(Logger):
         if writer is not None:
             with _report_errors(self.folder):
                 writer.close()
-
-
-def _to_csv(values: Sequence[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(values)
-    return line.getvalue()
 
 
 def _is_finite(value: Any) -> bool:

@@ -1,31 +1,28 @@
-"""Base of all agents that learn a partition: counters, random streams, their state in a file, and learning itself."""
+"""Base of all agents that learn a partition: random streams, the kernel's iterations, their state in a file."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents import training
-from spaql.agents.base import Agent
-from spaql.agents.callbacks import Callbacks
-from spaql.agents.history import STEPS
-from spaql.agents.rollouts import (
-    FINISHED,
-    MONITORING,
-    SELECTION,
-    SPLIT_ITERATIONS,
-    STATUS,
-    TRAINING,
-    evaluate_partition,
-)
-from spaql.errors import NotTrainedError
+from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
+from spaql.agents.callbacks import Watch
+from spaql.agents.history import ROW, STEPS
+from spaql.agents.rollouts import STATUS, TRAINING
+from spaql.errors import ParameterError
+from spaql.partition.jit import announce_compilation, make_records
+from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
-from spaql.partition.rng import Purpose, Stream, stream
+from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Floats
-from spaql.problems.base import RAN, Frame, World
+from spaql.problems.base import RAN
+
+_CHUNK_SECONDS = 0.1
+_LARGEST_CHUNK = 1 << 16
 
 
 class PartitionAgent(Agent):
@@ -40,25 +37,9 @@ class PartitionAgent(Agent):
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         super().__init__(problem, seed=seed, **environment)
-        self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)
         self._counts[TRAINING] = self.problem.warm_up_steps
         self._counts[STATUS] = RAN
         self._streams = np.stack([stream(self.seed, purpose) for purpose in list(Purpose)[:4]])
-
-    @property
-    def training_steps(self) -> int:
-        """Environment steps spent on learning."""
-        return int(self._counts[TRAINING])
-
-    @property
-    def selection_steps(self) -> int:
-        """Environment steps spent on choosing which policy to keep."""
-        return int(self._counts[SELECTION])
-
-    @property
-    def monitoring_steps(self) -> int:
-        """Environment steps spent on the learning curve only."""
-        return int(self._counts[MONITORING])
 
     @property
     def min_timesteps(self) -> int:
@@ -69,13 +50,6 @@ class PartitionAgent(Agent):
     def steps_per_iteration(self) -> int:
         """The most training and selection steps that one iteration can take."""
         return self.problem.horizon
-
-    # Learning -------------------------------------------------------------------------------------------------
-
-    @property
-    def _finished(self) -> int:
-        """Iterations that the kernel has finished."""
-        return int(self._counts[FINISHED])
 
     def _make_room(self, steps: int) -> None:
         """Grow the arrays so that at least one iteration fits; at most `steps` steps are to come."""
@@ -90,36 +64,67 @@ class PartitionAgent(Agent):
         self._counts[STATUS] = RAN
         with self.problem.defer_interrupts():
             self._run(rows, budget)
-        self.problem.check(int(self._counts[STATUS]), f"in iteration {self._finished + 1}")
-
-    def _learn(
-        self, total_timesteps: int | None, iterations: int | None, callback: Callbacks | None, progress_bar: bool | None
-    ) -> None:
-        training.learn(self, total_timesteps, iterations, callback, progress_bar)
+        self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + 1}")
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
-        training.prepare(self, progress_bar)
+        with announce_compilation(type(self).__name__, progress_bar):
+            self._make_room(0)
+            self._iterate(make_records(0, ROW), UNLIMITED)
         return self
 
-    def _planned(self, iterations: int | None, total_timesteps: int | None) -> int:
-        limit, budget = training.plan_budget(self, iterations, total_timesteps)
-        if iterations is None:
-            limit = (budget - self.num_timesteps) // self.steps_per_iteration
-        return limit * self.problem.horizon
+    def _plan(self, limit: int, steps: int) -> tuple[int, int]:
+        """Return the most iterations to run and the step count not to pass."""
+        if limit < UNLIMITED:
+            return limit, UNLIMITED
+        before = self.problem.warm_up_steps if self.iterations == 0 else 0  # the first call pays for them
+        if steps < before + self.steps_per_iteration:
+            aside = f", after a warm-up of {before}" if before else ""
+            guessed = getattr(self.problem, "unlimited", False)
+            shorter = ", or a shorter horizon=, as the environment has no limit of its own" if guessed else ""
+            raise ParameterError(
+                f"total_timesteps: {steps} is too few; one iteration takes up to {self.steps_per_iteration} steps"
+                f"{aside}; give at least {before + self.steps_per_iteration}{shorter}"
+            )
+        return UNLIMITED, self.num_timesteps + steps - before
 
-    # The policy -----------------------------------------------------------------------------------------------
+    def _count_planned(self, limit: int, steps: int) -> int:
+        limit, budget = self._plan(limit, steps)
+        return min(limit, (budget - self.num_timesteps) // self.steps_per_iteration) * self.problem.horizon
+
+    def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
+        """Run iterations and append their rows to the history, in chunks of a fraction of a second.
+
+        So the progress bar moves and Ctrl-C is heard; all iterations that finished before it stay in the agent.  A
+        chunk ends where a callback is due; the kernel does not notice, as an iteration is never interrupted.
+        """
+        limit, budget = self._plan(limit, steps)
+        self.prepare(progress_bar)
+        by_iteration = limit < UNLIMITED
+        total, unit = (limit, "it") if by_iteration else (budget - self.num_timesteps, "steps")
+        chunk, done = 1, 0
+        with self._make_bar(total, unit, progress_bar) as bar, watch.running():
+            while done < limit:
+                self._make_room(min((limit - done) * self.steps_per_iteration, budget - self.num_timesteps))
+                rows = self._next_rows(int(min(chunk, limit - done)))
+                before, taken, start = self.iterations, self.num_timesteps, time.perf_counter()
+                self._iterate(rows, watch.pause(budget, taken + self.steps_per_iteration))
+                elapsed, ran = time.perf_counter() - start, self.iterations - before
+                done += ran
+                bar.update(ran if by_iteration else self.num_timesteps - taken)
+                over = budget - self.num_timesteps < self.steps_per_iteration
+                goes_on = watch.call(budget if over else self.num_timesteps) if ran else True
+                if over or not goes_on:
+                    break
+                if ran == len(rows):
+                    chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))
 
     def cells(self) -> Cells:
         """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
         return self._policy().view()
 
-    def _play(
-        self, world: World, frame: Frame, count: int, deterministic: bool, agent: Stream, world_random: Stream
-    ) -> tuple[int, int]:
-        horizon = self.problem.horizon
-        forest = self._policy().forest
-        return evaluate_partition(forest, world, frame, horizon, count, deterministic, agent, world_random)
+    def _played(self) -> tuple[Forest, None]:
+        return self._policy().forest, None
 
     def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
@@ -128,20 +133,9 @@ class PartitionAgent(Agent):
         return boxes
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        """Actions at points of the unit cube, in the problem's units, `[n, actions]`."""
         boxes = self._boxes(points, steps)
         draws = 0.5 if deterministic else self._prediction.random((len(points), boxes.shape[2]))
         return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
-
-    def _visits(self, observation: Any, step: int) -> int:
-        """Return how often the cell that is played at an observation was visited."""
-        policy = self._policy()
-        cell = policy.greedy(self.problem.encode(observation)[0], self._steps(1, [step], None))
-        return int(policy.forest.cells["visits"][cell[0]])
-
-    def _require_training(self) -> None:
-        if not self.iterations:
-            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
 
     def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
         """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
@@ -149,8 +143,6 @@ class PartitionAgent(Agent):
         points, _ = self.problem.encode(observations)
         boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
-
-    # Files ----------------------------------------------------------------------------------------------------
 
     def _partitions(self) -> dict[str, Partition]:
         """Return the partitions that make up the agent's state, by name."""
@@ -162,11 +154,13 @@ class PartitionAgent(Agent):
             arrays |= {f"{name}-{part}": array for part, array in partition.arrays().items()}
         return arrays
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        super()._restore(arrays, numbers)
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
         self._restore_partitions(arrays)
         fill_array(self._counts, arrays["counts"], "counts")
         fill_array(self._streams, arrays["streams"], "streams")
+        if not self._streams.any(axis=-1).all():
+            raise ValueError("a random stream of zeros")
         self._check_counts()
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -174,18 +168,15 @@ class PartitionAgent(Agent):
             partition.restore(select_prefix(arrays, f"{name}-"))
 
     def _check_counts(self) -> None:
-        """Raise a ValueError where counters contradict the history, or a stream would only ever give zeros."""
-        history, steps = self.history, self._counts[[TRAINING, SELECTION, MONITORING]]
+        history, steps = self._rows, self._counts[:STATUS]
         recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
-        possible = ((steps >= 0) & (steps < training.MOST_STEPS)).all()
-        if self._finished != len(history) or not possible or recorded > int(steps.sum()):
+        possible = ((steps >= 0) & (steps < MOST_STEPS)).all()
+        if self.iterations != len(history) or not possible or recorded > int(steps.sum()):
             raise ValueError("counters that contradict the history")
         for name in history.dtype.names or ():
             column = history[name]
             if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
                 raise ValueError(f"invalid history: {name}")
-        if not self._streams.any(axis=-1).all():
-            raise ValueError("a random stream of zeros")
 
 
 def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

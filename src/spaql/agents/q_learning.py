@@ -37,7 +37,7 @@ from spaql.agents.rollouts import (
     STATUS,
     TRAINING,
     advance_all,
-    play_greedy,
+    play_episodes,
     reset_all,
 )
 from spaql.partition.jit import kernel, unreferenced
@@ -121,7 +121,7 @@ def train_episode(f, world, frame, hyper, reference, per_step, annealing, counts
 def score_policy(f, world, frame, hyper, counts, counter, agent_random, world_random):
     """Return the mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT); their steps add to a counter."""
     count = hyper.rollouts
-    status, steps = play_greedy(f, world, frame, hyper.horizon, count, False, agent_random, world_random)
+    status, steps = play_episodes(f, None, world, frame, hyper.horizon, count, False, agent_random, world_random)
     counts[counter] += steps
     counts[STATUS] = status
     total = 0.0
@@ -200,7 +200,7 @@ def iterate(work, kept, world, frame, hyper, reference, per_step, annealing, cou
 
 
 class QLearner(PartitionAgent):
-    """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin` with all of them."""
+    """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin`."""
 
     needs_unit_rewards = True
     _fewest_rollouts = 1
@@ -210,13 +210,13 @@ class QLearner(PartitionAgent):
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", self._fewest_rollouts, MOST_ROLLOUTS)
 
-    def _begin(self, hyper: Hyperparameters, annealing: tuple[float, float] | None = None) -> None:
+    def _begin(self, annealing: tuple[float, float] | None = None, **hyper: Any) -> None:
         """Make the untrained partitions; without annealing the partition that is trained is the one that is kept.
 
-        `annealing` is the temperature and heat to begin with.
+        `annealing` is the temperature and heat to begin with, `hyper` the hyperparameters that AQL does not have.
         """
-        horizon, problem = hyper.horizon, self.problem
-        self._hyper = hyper
+        horizon, problem = self.problem.horizon, self.problem
+        self._hyper = Hyperparameters(horizon, self.rollouts, self.scaling, **hyper)
         self._reference = np.zeros(problem.states.dimensions)
         steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)
@@ -243,10 +243,12 @@ class QLearner(PartitionAgent):
         return {"work": self._work} if self._kept is self._work else {"work": self._work, "kept": self._kept}
 
     def _state(self) -> dict[str, NDArray[Any]]:
+        for partition in self._partitions().values():
+            partition.sort()  # so that interruptions of learning leave no trace in the file
         return super()._state() | ({} if self._annealing is None else {"annealing": self._annealing})
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:
-        super()._restore(arrays, numbers)
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
         if self._annealing is not None:
             fill_array(self._annealing, arrays["annealing"], "annealing")
             schedule = self._annealing[:BEST]
@@ -255,21 +257,10 @@ class QLearner(PartitionAgent):
 
     def _make_room(self, steps: int) -> None:
         self._work.reserve(self.problem.horizon)
-        self._kept.match_room(self._work)
+        self._kept.ensure_room(len(self._work.forest.nodes), len(self._work.forest.cells))
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
-        iterate(
-            self._work.forest,
-            self._kept.forest,
-            self.problem.world,
-            self._frame,
-            self._hyper,
-            self._reference,
-            True if self.time_variant else None,
-            self._annealing,
-            self._counts,
-            self._streams,
-            rows,
-            budget,
-            self._work.max_growth(self.problem.horizon),
-        )
+        forests, reserve = (self._work.forest, self._kept.forest), self._work.max_growth(self._hyper.horizon)
+        rules = self._hyper, self._reference, True if self.time_variant else None, self._annealing
+        learner = self._counts, self._streams
+        iterate(*forests, self.problem.world, self._frame, *rules, *learner, rows, budget, reserve)

@@ -13,12 +13,12 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from spaql.agents.base import Agent
-from spaql.agents.foreign import ForeignAgent, Signature
+from spaql.agents.foreign import ForeignAgent, wrap
 from spaql.errors import ParameterError
-from spaql.gym.problem import OPTIONS
 from spaql.validation import import_module
 
 C = TypeVar("C", bound=type[Any])
@@ -28,30 +28,14 @@ _ENTRIES: dict[str, Entry] = {}
 
 @dataclass(frozen=True)
 class Entry:
-    """One algorithm.
+    """One algorithm."""
 
-    Attributes
-    ----------
-    name
-        As the command line, files and studies write it.
-    label
-        As tables and captions write it.
-    colour
-        Of its lines in charts, "#rrggbb"; None leaves the choice to the chart.
-    reference
-        The paper it comes from, or an empty string.
-    cls
-        Its class.
-    example
-        Values of the parameters that have no default, for a trial on the ambulance problem.
-    """
-
-    name: str
-    label: str
+    name: str  #: as the command line, files and studies write it
+    label: str  #: as tables and captions write it
     cls: type[Any]
-    colour: str | None = None
-    reference: str = ""
-    example: Mapping[str, Any] = field(default_factory=dict)
+    colour: str | None = None  #: of its lines in charts, "#rrggbb"; None leaves the choice to the chart
+    reference: str = ""  #: the paper it comes from
+    example: Mapping[str, Any] = field(default_factory=dict)  #: parameters without a default, for the ambulance problem
 
     @property
     def built_in(self) -> bool:
@@ -68,17 +52,18 @@ class Entry:
         """Whether its class is no `Agent` and has to be wrapped as one."""
         return not issubclass(self.cls, Agent)
 
+    @cached_property
+    def _agent_class(self) -> type[Agent]:
+        return wrap(self.cls, self.name) if self.foreign else self.cls
+
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Keywords of the constructor by name, without `seed`."""
-        if self.foreign:
-            return Signature(self.cls).parameters
-        keywords = inspect.signature(self.cls).parameters.items()
-        return {name: each for name, each in keywords if each.kind is each.KEYWORD_ONLY and name != "seed"}
+        return {name: each for name, each in self._agent_class.keywords().items() if name != "seed"}
 
     def accepts(self, parameter: str) -> bool:
         """Return whether the algorithm has a parameter of this name."""
-        return parameter in self.parameters or (self.foreign and Signature(self.cls).takes_any and parameter != "seed")
+        return parameter != "seed" and self._agent_class.accepts(parameter)
 
     @property
     def required(self) -> list[str]:
@@ -88,20 +73,11 @@ class Entry:
     @property
     def learns(self) -> bool:
         """Whether it learns at all; baselines do not."""
-        return bool(getattr(self.cls, "learns", True))
+        return self._agent_class.learns
 
     def make(self, problem: Any, *, seed: int = 0, **parameters: Any) -> Agent:
         """Make an untrained agent; keywords that are not parameters describe the environment, see `Agent`."""
-        if not self.foreign:
-            agent: Agent = self.cls(problem, seed=seed, **parameters)
-            return agent
-        environment = {
-            name: parameters.pop(name) for name in OPTIONS if name in parameters and name not in self.parameters
-        }
-        for name in parameters:
-            if not self.accepts(name):
-                raise ParameterError(f"{name}: {self.name} has no such parameter; it has {', '.join(self.parameters)}")
-        return ForeignAgent(problem, cls=self.cls, name=self.name, parameters=parameters, seed=seed, **environment)
+        return self._agent_class(problem, seed=seed, **parameters)
 
 
 def register(
@@ -154,10 +130,8 @@ def resolve(name: str) -> Entry:
         )
     cls = getattr(import_module(module, f"algorithm {name!r}"), attribute, None)
     if not isinstance(cls, type) or not all(callable(getattr(cls, method, None)) for method in ("learn", "predict")):
-        raise ParameterError(
-            f"algorithm {name!r}: expected a class with learn(total_timesteps=) and predict(observation), "
-            f"got {cls!r:.80}"
-        )
+        wanted = "a class with learn(total_timesteps=) and predict(observation)"
+        raise ParameterError(f"algorithm {name!r}: expected {wanted}, got {cls!r:.80}")
     registered = next((entry for entry in _ENTRIES.values() if entry.cls is cls), None)
     if registered is None:
         return Entry(name, getattr(cls, "label", cls.__name__), cls)

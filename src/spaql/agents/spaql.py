@@ -23,7 +23,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from spaql.agents.q_learning import BEST, Hyperparameters, QLearner
+from spaql.agents.q_learning import BEST, QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
 from spaql.validation import check_number, check_whole
@@ -40,8 +40,8 @@ class SPAQL(QLearner):
 
     Parameters
     ----------
-    problem
-        What to learn; see `spaql.agents.base.Agent`.
+    problem, seed, **environment
+        As for every agent; see `spaql.agents.base.Agent`.
     scaling
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
@@ -52,17 +52,6 @@ class SPAQL(QLearner):
         u > 1, by which the temperature rises, and d in (0, 1], by whose power u itself falls at every improvement.
     splits_before_reset
         Iterations with splits and no improvement after which the agent goes back to its best.
-    seed
-        Of everything random about the agent.
-    **environment
-        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> agent = spaql.SPAQL(spaql.problems.oil(survey="quadratic", sharpness=1), seed=0).learn(iterations=200)
-    >>> agent.evaluate(episodes=100).mean > 3.5
-    True
     """
 
     caps_value = True
@@ -87,16 +76,13 @@ class SPAQL(QLearner):
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
-        hyper = Hyperparameters(
-            horizon=self.problem.horizon,
-            rollouts=self.rollouts,
-            scaling=self.scaling,
+        self._begin(
+            annealing=(self.temperature_min, self.heat),
             temperature_min=self.temperature_min,
             temperature_max=self.temperature_max,
             heat_decay=self.heat_decay,
             patience=self.splits_before_reset,
         )
-        self._begin(hyper, (self.temperature_min, self.heat))
 
     @property
     def selection_score(self) -> float | None:
@@ -116,51 +102,16 @@ class SPAQLTS(SPAQL):
 
     Parameters
     ----------
-    problem
-        What to learn; see `spaql.agents.base.Agent`.
     reference
         x_ref, the state to hold, `[states]` in the problem's units.
     radius
         lambda > 0: at this distance from it, in the unit cube, what follows counts 1/e.
-    **parameters
-        Those of `SPAQL`.
-
-    Examples
-    --------
-    >>> import spaql
-    >>> agent = spaql.SPAQLTS("cartpole", reference=[0, 0, 0, 0], radius=0.5, rollouts=5).learn(iterations=20)
-    >>> agent.iterations
-    20
+    problem, **parameters
+        As for `SPAQL`.
     """
 
-    def __init__(
-        self,
-        problem: Any,
-        *,
-        reference: ArrayLike,
-        radius: float,
-        scaling: float = 0.5,
-        rollouts: int = 20,
-        temperature_min: float = 0.01,
-        temperature_max: float = 10.0,
-        heat: float = 2.0,
-        heat_decay: float = 0.8,
-        splits_before_reset: int = 2,
-        seed: int = 0,
-        **environment: Any,
-    ) -> None:
-        super().__init__(
-            problem,
-            scaling=scaling,
-            rollouts=rollouts,
-            temperature_min=temperature_min,
-            temperature_max=temperature_max,
-            heat=heat,
-            heat_decay=heat_decay,
-            splits_before_reset=splits_before_reset,
-            seed=seed,
-            **environment,
-        )
+    def __init__(self, problem: Any, *, reference: ArrayLike, radius: float, **parameters: Any) -> None:
+        super().__init__(problem, **parameters)
         states = self.problem.states
         rows, single = states.check_batch(reference, "reference")
         if not single:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import textwrap
@@ -110,37 +111,32 @@ def _paper(options: argparse.Namespace) -> int:
 def _ablation(options: argparse.Namespace) -> int:
     from spaql.studies import ablation
 
-    size = ablation.QUICK if options.quick else ablation.FULL
-    return _perform(options, "ablation", lambda: ablation.Ablation(size, options.seed))
+    return _perform(options, "ablation", lambda: ablation.Ablation(options.seed, **_size(options, ablation)))
 
 
 def _families(options: argparse.Namespace) -> int:
     from spaql.studies import families
 
-    if options.constants:
-        size = families.QUICK if options.quick else families.MORE
-        return _perform(options, "constants", lambda: families.vary_constants(size, options.seed))
-    size = families.QUICK if options.quick else families.FULL
-    return _perform(options, "families", lambda: families.evaluate_family(size, options.seed))
+    name, make = ("constants", families.vary_constants) if options.constants else ("families", families.evaluate_family)
+    return _perform(options, name, lambda: make(options.seed, **_size(options, families)))
 
 
 def _control(options: argparse.Namespace) -> int:
-    from spaql.studies import control, sb3
+    from spaql.studies import control
     from spaql.validation import check_whole
 
-    size = control.QUICK if options.quick else control.FULL
+    size = _size(options, control)
     check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
     if options.with_sb3:
-        sb3.package()  # before any run
+        if importlib.util.find_spec("stable_baselines3") is None:
+            raise ParameterError("--with-sb3: Stable-Baselines3 is missing; install it with: pip install 'spaql[sb3]'")
+        os.environ["OMP_NUM_THREADS"] = "1"  # for its small networks: more would wait for each other and change results
+        size |= {"sb3_agents": options.sb3_seeds}
+    return _perform(options, "control", lambda: control.Control(options.seed, **size))
 
-    def make() -> control.Control:
-        if not options.with_sb3:
-            return control.Control(size, options.seed)
-        settings = {"agents": options.sb3_seeds, "episodes": size.episodes, "seed": options.seed}
-        others = partial(sb3.measure, options.out, size.tasks, progress_bar=not options.quiet, **settings)
-        return control.Control(size, options.seed, others)
 
-    return _perform(options, "control", make)
+def _size(options: argparse.Namespace, module: Any) -> dict[str, Any]:
+    return dict(module.QUICK) if options.quick else {}
 
 
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import textwrap
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import Parser, add_engine, engine_of, say
+from spaql.cli.options import Parser, add_engine, add_output, engine_of, say
 
-_COMMANDS = ("run", "status", "table", "plot", "export", "watch", "report")
+_READERS = {
+    "status": "progress: finished, failed and running runs, time left",
+    "table": "means, intervals, differences to a baseline, regret",
+    "plot": "learning curves or means, and scores over a parameter, as PNG and SVG",
+    "export": "all runs in one file, one row each",
+    "watch": "status and table in the terminal while the study runs anywhere",
+    "report": "a page with table, charts and failures",
+}
 
 
 def add(commands: Any) -> None:
@@ -40,37 +47,31 @@ def _add_study(parser: argparse.ArgumentParser, run: Any, help: str) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="folder of runs and results")
     add_engine(parser)
     parser.add_argument("--retry-failed", action="store_true", help="perform failed runs again")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
 def _add_readers(subcommands: Any) -> None:
     """Add the commands that read a folder, at any moment."""
-
-    def add_reader(name: str, run: Any, help: str) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = subcommands.add_parser(name, help=help)
+    readers = {name: subcommands.add_parser(name, help=text) for name, text in _READERS.items()}
+    for parser in readers.values():
         parser.add_argument("folder", metavar="DIR", help="the folder of a study")
-        parser.set_defaults(run=run)
-        return parser
-
-    status = add_reader("status", _status, "progress: finished, failed and running runs, time left")
+        parser.set_defaults(run=_read)
+    status, table, plot, export, watch, report = readers.values()
     status.add_argument("--failures", type=int, metavar="N", help="number of last failures to print (5)")
     status.add_argument("--json", action="store_true", help="print JSON instead of text")
-    table = add_reader("table", _table, "means, intervals, differences to a baseline, regret")
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex", "json"), help="default: text")
     table.add_argument("--json", action="store_true", help="the same as --format json")
-    table.add_argument("--out", metavar="FILE", help="write to a file instead of stdout")
-    plot = add_reader("plot", _plot, "learning curves or means, and scores over a parameter, as PNG and SVG")
-    plot.add_argument("--out", metavar="FILE", help="a file that ends in .png or .svg (DIR/figures, both)")
-    export = add_reader("export", _export, "all runs in one file, one row each")
     export.add_argument("--to", choices=("csv", "parquet"), default="csv", help="format of the file (%(default)s)")
-    export.add_argument("--out", metavar="FILE", help="the file (DIR/runs.csv or DIR/runs.parquet)")
-    watch = add_reader("watch", _watch, "status and table in the terminal while the study runs anywhere")
     watch.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two views (%(default)s)")
     watch.add_argument("--once", action="store_true", help="show one view only")
-    report = add_reader("report", _report, "a page with table, charts and failures")
-    report.add_argument("--out", metavar="FILE", help="the file (DIR/report.html)")
+    for parser, text in (
+        (table, "write to a file instead of stdout"),
+        (plot, "a file that ends in .png or .svg (DIR/figures, both)"),
+        (export, "the file (DIR/runs.csv or DIR/runs.parquet)"),
+        (report, "the file (DIR/report.html)"),
+    ):
+        parser.add_argument("--out", metavar="FILE", help=text)
     for parser in (table, plot, watch, report):
         parser.add_argument(
             "--metric", default="evaluation", metavar="NAME", help="any number that runs record (%(default)s)"
@@ -83,29 +84,34 @@ def _add_readers(subcommands: Any) -> None:
 
 def reword(arguments: list[str]) -> list[str]:
     """Turn `sweep STUDY.toml` into `sweep run STUDY.toml`."""
-    if arguments[:1] == ["sweep"] and len(arguments) > 1 and arguments[1] not in (*_COMMANDS, "-h", "--help"):
+    if arguments[:1] == ["sweep"] and len(arguments) > 1 and arguments[1] not in (*_READERS, "run", "-h", "--help"):
         return ["sweep", "run", *arguments[1:]]
     return arguments
 
 
-def _options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that `sweep` and `tune` share, as the functions take them."""
-    return {**engine_of(options), "retry_failed": options.retry_failed, "progress_bar": not options.quiet}
+def _perform(function: Callable[..., Any], options: argparse.Namespace, kept: str = "", **more: Any) -> Any:
+    """Call `spaql.sweep` or `spaql.tune`; None after Ctrl-C, which keeps finished runs."""
+    settings = {"retry_failed": options.retry_failed, "progress_bar": not options.quiet, **engine_of(options), **more}
+    try:
+        return function(options.study, options.out, **settings)
+    except KeyboardInterrupt:
+        say(f"stopped; finished runs are kept in {options.out}{kept}; run the same command again to resume")
+        return None
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from spaql.studies.sweep.comparison_table import compare
+    from spaql.studies.sweep.study_folder import read_values
     from spaql.studies.sweep.sweep_study import sweep
 
-    try:
-        tally = sweep(options.study, options.out, **_options(options))
-    except KeyboardInterrupt:
-        say(f"stopped; finished runs are kept in {options.out}; run the same command again to resume")
+    tally = _perform(sweep, options)
+    if tally is None:
         return 130
     if options.json:
-        print(json.dumps({"total": tally.total, "done": tally.done, "failed": tally.failed, "folder": options.out}))
+        print(json.dumps({**asdict(tally), "folder": options.out}))
     else:
         if tally.done:
-            print(f"{_format_table(options.out)}\n")
+            print(compare(read_values(options.out)).format(), end="\n\n")
         print(f"{tally.done:,} of {tally.total:,} runs finished; see spaql sweep table {options.out}")
     if tally.failed:
         _say_failed(f"{tally.failed:,} {'runs' if tally.failed > 1 else 'run'} failed", options.out)
@@ -116,13 +122,8 @@ def _tune(options: argparse.Namespace) -> int:
     from spaql.studies.tune.trials import FAILED
     from spaql.studies.tune.tuner import tune
 
-    try:
-        result = tune(options.study, options.out, trials=options.trials, **_options(options))
-    except KeyboardInterrupt:
-        say(
-            f"stopped; finished runs are kept in {options.out}, its report.html shows the finished batches; run the "
-            "same command again to resume"
-        )
+    result = _perform(tune, options, ", its report.html shows the finished batches", trials=options.trials)
+    if result is None:
         return 130
     if options.json:
         print(json.dumps({**result.to_dict(), "folder": options.out}))
@@ -138,76 +139,43 @@ def _say_failed(what: str, folder: str) -> None:
     say(f"{what}; spaql sweep status {folder} shows why, and the same command with --retry-failed performs them again")
 
 
-def _format_table(folder: str, form: str = "text", metric: str = "evaluation", baseline: str | None = None) -> str:
-    from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.group_values import read_values
-
-    comparison = compare(read_values(folder, metric), baseline=baseline)
-    text = comparison.format(form)
-    return f"{text}\n{textwrap.fill(comparison.note, 120)}\n" if form == "text" else text
-
-
-def _status(options: argparse.Namespace) -> int:
-    from spaql.studies.sweep.status import FAILURES, read_status
-    from spaql.validation import check_whole
-
-    number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
-    status = read_status(options.folder, number)
-    print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
-    return 0
-
-
-def _table(options: argparse.Namespace) -> int:
-    from spaql.errors import ParameterError
-
-    if options.json and options.format not in (None, "json"):
-        raise ParameterError(f"--json: it contradicts --format {options.format}; give one of the two")
-    form = "json" if options.json else options.format or "text"
-    text = _format_table(options.folder, form, options.metric, options.baseline)
-    if options.out is None:
-        print(text, end="")
-        return 0
+def _read(options: argparse.Namespace) -> int:
+    """Perform a command that reads a folder."""
     from spaql.atomic_io import write_file
+    from spaql.errors import ParameterError
+    from spaql.studies.sweep import dataset, sweep_report
+    from spaql.studies.sweep.comparison_table import compare
+    from spaql.studies.sweep.study_folder import FAILURES, read_status, read_values
+    from spaql.validation import check_number, check_whole
 
-    write_file(Path(options.out), text.encode())
-    print(f"wrote {options.out}")
-    return 0
-
-
-def _plot(options: argparse.Namespace) -> int:
-    from spaql.studies.sweep.group_values import read_values
-    from spaql.studies.sweep.sweep_report import write_figures
-
-    study = read_values(options.folder, options.metric)
-    return _print_files(options, *write_figures(study, options.out, options.baseline))
-
-
-def _export(options: argparse.Namespace) -> int:
-    from spaql.studies.sweep.dataset import export_runs
-
-    return _print_files(options, export_runs(options.folder, options.to, options.out))
-
-
-def _report(options: argparse.Namespace) -> int:
-    from spaql.studies.sweep.sweep_report import write_report
-
-    path = write_report(options.folder, options.out, metric=options.metric, baseline=options.baseline)
-    return _print_files(options, path)
-
-
-def _watch(options: argparse.Namespace) -> int:
-    from spaql.studies.sweep import terminal
-    from spaql.validation import check_number
-
-    check_number(options.every, "--every", least=0.0, above=True)
-    try:
-        terminal.watch(options.folder, sys.stdout, every=options.every, once=options.once, metric=options.metric)
-    except KeyboardInterrupt:
-        print()
-    return 0
-
-
-def _print_files(options: argparse.Namespace, *paths: Path) -> int:
-    names = [str(path) for path in paths]
-    print(json.dumps({"files": names}) if options.json else "\n".join(f"wrote {name}" for name in names))
+    folder, files = options.folder, []
+    if options.verb == "status":
+        number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
+        status = read_status(folder, number)
+        print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
+    elif options.verb == "watch":
+        check_number(options.every, "--every", least=0.0, above=True)
+        try:
+            sweep_report.watch(folder, sys.stdout, every=options.every, once=options.once, metric=options.metric)
+        except KeyboardInterrupt:
+            print()
+    elif options.verb == "table":
+        if options.json and options.format not in (None, "json"):
+            raise ParameterError(f"--json: it contradicts --format {options.format}; give one of the two")
+        comparison = compare(read_values(folder, options.metric), baseline=options.baseline)
+        text = comparison.format("json" if options.json else options.format or "text")
+        if options.out is None:
+            print(text, end="")
+        else:
+            write_file(Path(options.out), text)
+            print(f"wrote {options.out}")
+    elif options.verb == "plot":
+        files = sweep_report.write_figures(read_values(folder, options.metric), options.out, options.baseline)
+    elif options.verb == "export":
+        files = [dataset.export_runs(folder, options.to, options.out)]
+    else:
+        files = [sweep_report.write_report(folder, options.out, metric=options.metric, baseline=options.baseline)]
+    if files:
+        names = list(map(str, files))
+        print(json.dumps({"files": names}) if options.json else "\n".join(f"wrote {name}" for name in names))
     return 0

@@ -12,7 +12,7 @@ Everything is in the unit cube.  A box may wrap around along a periodic dimensio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +132,7 @@ def _cut_into_parts(tree: Tree, step: int) -> Iterator[slice]:
 
 def _find_shortest(leaves: Leaves, size: int) -> DecisionList:
     """Return the shortest of a few lists, with one of the commonest choices as default, for a tree of this size."""
-    lists = []
+    lists: list[tuple[Any, ...]] = []
     _, tries, defaults, penalties = next(effort for effort in _EFFORTS if size <= effort[0])
     for default in np.argsort(-np.bincount(leaves.target), kind="stable")[:defaults]:
         for penalty in penalties:

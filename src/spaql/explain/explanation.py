@@ -140,13 +140,12 @@ def explain(
     problem: Playable,
     partition: Partition,
     tree: Tree,
+    labels: Labels,
     observation: Any,
     *,
     step: int | None,
     scaling: float | None,
     runners_up: int,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
 ) -> Explanation:
     """Explain the decision of a partition's policy for one observation; see `Agent.explain`.
 
@@ -157,7 +156,6 @@ def explain(
         raise ParameterError(f"observation: expected one, got {len(numbers)}; explain them one by one")
     if not np.isfinite(numbers).all():
         raise ParameterError(f"observation: expected finite numbers, got {numbers[0]}")
-    labels = make_labels(problem, names, actions)
     point = tree.states.project(numbers, tree.periodic)[0]
     relevant = _find_relevant(partition, step or 0, point)
     cells = _make_cells(problem, partition, labels, relevant)

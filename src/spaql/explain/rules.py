@@ -80,7 +80,7 @@ class Rules(Sequence[Rule]):
                 shares = _share_visits(boxes, *visits).tolist()
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
-        self._bounded = np.isfinite(self._limits).any(axis=0)  # [rules, states] whether there is a condition
+        self._bounded = np.isfinite(self._limits[0]) | np.isfinite(self._limits[1])  # whether there is a condition
         self._exact = self._limits.copy()  # in the observation's own units; those of periodic numbers stay fractions
         at = np.isfinite(self._limits) & ~np.isin(np.arange(len(self.names)), tree.periodic)
         self._exact[at] = tree.find_thresholds(np.nonzero(at)[2], self._limits[at])

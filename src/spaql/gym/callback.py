@@ -14,7 +14,7 @@ import numpy as np
 from numba import carray
 from numba.core import config
 
-from spaql.partition.jit import call_1, floats_at, words_at
+from spaql.partition.jit import call, floats_at, words_at
 from spaql.problems import base
 
 RESET = -1  # what the function in Python is asked for; else the number of a finite action, or 0
@@ -66,7 +66,7 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
         else:
             for d in range(actions):
                 buffer[d] = min(action_low[d] + action[d] * action_width[d], action_high[d])  # it may round past it
-        status = call_1(np.int64(places[_CALLBACK]), number)
+        status = call(np.int64(places[_CALLBACK]), (np.int64(number),))
         if status & base.RAN == 0:
             return 0
         reward = carray(floats_at(np.int64(places[_REWARD])), (1,))[0]
@@ -78,7 +78,7 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
 
     def begin(count, state_at, point_at, constants, random_at):
         places = carray(words_at(constants), (_ADDRESSES,))
-        status = call_1(np.int64(places[_CALLBACK]), RESET)
+        status = call(np.int64(places[_CALLBACK]), (np.int64(RESET),))
         if status & base.RAN == 0:
             return 0
         return status | place(point_at, constants, False)

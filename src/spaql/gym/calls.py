@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -18,6 +18,14 @@ from spaql.problems.base import Playable
 from spaql.validation import import_module
 
 _SEEDS = 2**31  # some environments take no larger seeds
+
+
+class Found(NamedTuple):
+    """A problem or environment, how to make another one, and the module that registers its id, where one is named."""
+
+    made: Any
+    make: Callable[[], Any] | None = None
+    module: str = ""
 
 
 def call_maker(make: Callable[[], Any]) -> Any:
@@ -41,12 +49,14 @@ def call_maker(make: Callable[[], Any]) -> Any:
     raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
 
 
-def find_problem(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable[[], Any] | None, str]:
-    """Return a problem or environment, how to make another one, and the module that registers its id, if named."""
+def find_problem(problem: Any, arguments: dict[str, Any]) -> Found:
+    """Return whatever a user may call a problem as a problem or an environment."""
     module = ""
+    if isinstance(problem, Found):
+        return problem
     if isinstance(problem, str):
         if problem in PROBLEMS:
-            return PROBLEMS[problem](**arguments), None, ""
+            return Found(PROBLEMS[problem](**arguments))
         if problem.isidentifier() and problem not in {spec.name for spec in gymnasium.registry.values()}:
             raise ParameterError(
                 f"problem: {problem!r} is neither one of {', '.join(PROBLEMS)} nor the name of a Gymnasium environment"
@@ -57,14 +67,14 @@ def find_problem(problem: Any, arguments: dict[str, Any]) -> tuple[Any, Callable
     elif isinstance(problem, Playable | gymnasium.Env):
         if arguments:
             raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
-        return problem, None, ""
+        return Found(problem)
     elif not callable(problem):
         raise ParameterError(
             "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
             f"makes one, got {problem!r:.80}"
         )
     make = partial(problem, **arguments) if arguments else problem
-    return call_maker(make), make, module
+    return Found(call_maker(make), make, module)
 
 
 def import_function(name: str) -> Any:
@@ -78,12 +88,12 @@ def import_function(name: str) -> Any:
     return function
 
 
-def find_environment(environment: Any) -> tuple[Any, Callable[[], Any] | None, str]:
-    """Return an environment, how to make another one, and the module that registers its id; see `find_problem`."""
-    if isinstance(environment, str | gymnasium.Env) or callable(environment):
-        made, make, module = find_problem(environment, {})
-        if isinstance(made, gymnasium.Env):
-            return made, make, module
+def find_environment(environment: Any) -> Found:
+    """Return an environment; see `find_problem`."""
+    if isinstance(environment, str | gymnasium.Env | Found) or callable(environment):
+        found = find_problem(environment, {})
+        if isinstance(found.made, gymnasium.Env):
+            return found
     raise ParameterError(
         "environment: expected a Gymnasium id, a gymnasium.Env, a function that makes one, or "
         f'"module:function", got {environment!r:.80}'

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -74,21 +74,16 @@ def describe(problem: Playable) -> dict[str, Any]:
             "warm_up_steps": problem.warm_up_steps,
             "progress": problem.progress(),
         }
+    arguments = None
+    with suppress(TypeError):  # where JSON cannot hold them
+        arguments = {name: _pack(value) for name, value in problem.arguments.items()}
     return about | {
         "kind": "compiled",
         "maker": problem.maker,
-        "arguments": _pack_arguments(problem.arguments),
+        "arguments": arguments,
         "states": bounds_to_json(problem.states),
         "clip": problem.clip,
     }
-
-
-def _pack_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Return the arguments, if JSON can hold them."""
-    try:
-        return {name: _pack(value) for name, value in arguments.items()}
-    except TypeError:
-        return None
 
 
 def _pack(value: Any) -> Any:
@@ -119,35 +114,26 @@ def _unpack(value: Any) -> Any:
 def _recipe(problem: GymnasiumProblem) -> dict[str, Any]:
     """Return what `_make` takes to make the environment exactly as it is; an id of None where that is unknown."""
     if problem.recipe is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # whoever made it has seen them
-            problem.recipe = _try_recipe(problem) or {"id": None}
-    return problem.recipe
-
-
-def _try_recipe(problem: GymnasiumProblem) -> dict[str, Any] | None:
-    """Return the recipe if what it makes is the same: the same wrappers, and an equal specification."""
-    try:
-        spec = problem.env.spec
-        if spec is None:
-            return None
-        recipe = {
-            "id": f"{problem.module}:{spec.id}" if problem.module else spec.id,
-            "arguments": {name: _pack(value) for name, value in spec.kwargs.items()},
-            "max_episode_steps": -1 if spec.max_episode_steps is None else spec.max_episode_steps,
-            "disable_env_checker": spec.disable_env_checker,
-        }
-        again = _make(recipe)
-        more = spec.additional_wrappers[len(again.spec.additional_wrappers) :]
-        if more:
-            again.close()
-            recipe["wrappers"] = [[wrapper.name, _pack(wrapper.kwargs)] for wrapper in more]
+        problem.recipe = {"id": None}
+        # Whatever an environment raises that cannot be made again; it may have no `spec`.
+        with warnings.catch_warnings(action="ignore"), suppress(Exception):
+            spec = problem.env.spec
+            recipe = {
+                "id": f"{problem.module}:{spec.id}" if problem.module else spec.id,
+                "arguments": {name: _pack(value) for name, value in spec.kwargs.items()},
+                "max_episode_steps": -1 if spec.max_episode_steps is None else spec.max_episode_steps,
+                "disable_env_checker": spec.disable_env_checker,
+            }
             again = _make(recipe)
-        same = again.spec == spec and _chain(again) == _chain(problem.env)
-        again.close()
-    except Exception:  # whatever an environment raises that cannot be made again
-        return None
-    return recipe if same else None
+            more = spec.additional_wrappers[len(again.spec.additional_wrappers) :]
+            if more:
+                again.close()
+                recipe["wrappers"] = [[wrapper.name, _pack(wrapper.kwargs)] for wrapper in more]
+                again = _make(recipe)
+            if again.spec == spec and _chain(again) == _chain(problem.env):
+                problem.recipe = recipe
+            again.close()
+    return problem.recipe
 
 
 def _chain(env: Any) -> list[type]:
@@ -224,25 +210,25 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
         raise _ask_for_environment(about, where, "whose spaces are not in the file")
     found = None if env is None else calls.find_environment(env)
     with nullcontext() if found else _reading(where):
-        opened, make, module = found or _find_described(about, where)
-        difference = compare_spaces(about["names"], about["actions"], opened)
+        found = found or _find_described(about, where)
+        difference = compare_spaces(about["names"], about["actions"], found.made)
         if difference:
             raise ParameterError(f"env: {where} {difference}")
         ranges = {name: ends for name, *ends in zip(about["names"], about["low"], about["high"], strict=True)}
         options = {name: about[name] for name in ("periodic", "horizon")}
-        problem = GymnasiumProblem(opened, bounds=ranges, seed=seed, make=make, **options)
+        problem = GymnasiumProblem(found, bounds=ranges, seed=seed, **options)
     if env is None:
         problem.recipe = {name: about[name] for name in _RECIPE if name in about}
-    problem.module, problem.warm_up_steps = module, about["warm_up_steps"]
+    problem.warm_up_steps = about["warm_up_steps"]
     with _reading(where):
         problem.go_on(about["progress"])
     return problem
 
 
-def _find_described(about: Mapping[str, Any], where: str) -> tuple[Any, Any, str]:
-    """Return what stands for the environment of a file, how to make that, and the module that registers its id."""
+def _find_described(about: Mapping[str, Any], where: str) -> calls.Found:
+    """Return what stands for the environment of a file, and how to make that."""
     described = calls.Described(about["name"], *(space_from_json(about[name]) for name in _SPACES))
-    return described, partial(_make_described, about, where), str(about["id"] or "").rpartition(":")[0]
+    return calls.Found(described, partial(_make_described, about, where), str(about["id"] or "").rpartition(":")[0])
 
 
 def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:

@@ -118,13 +118,16 @@ class Part:
     def filler(self, row: Floats) -> Callable[[Any], None]:
         """Return a function that writes its value into its places of a row `[d]`; called at every step."""
         shape, place = self.shape, row[self.places].reshape(self.shape)
+        size = place.size if len(shape) == 1 else 0
 
         def fill(value: Any) -> None:
-            given = getattr(value, "shape", None)
             try:
-                if given is None:
-                    given = () if isinstance(value, int | float) else np.shape(value)
-                if given == shape:
+                if size > 1:  # quicker; the assignment refuses rows of rows
+                    fits = len(value) == size
+                else:
+                    given = () if isinstance(value, int | float) else getattr(value, "shape", None)
+                    fits = shape == (np.shape(value) if given is None else given)
+                if fits:
                     place[...] = value
                     return
             except (TypeError, ValueError):
@@ -146,22 +149,12 @@ class Part:
 
 
 class Observations:
-    """The rows of an observation space.
-
-    Attributes
-    ----------
-    names
-        Of the numbers in a row.
-    low, high
-        Their bounds as the space declares them, `[d]`; infinite where it declares none.
-    whole
-        Which are whole numbers, `[d]`; their bounds are half a step farther out.
-    """
+    """The rows of an observation space; their bounds `low` and `high` [d] are infinite where it declares none."""
 
     def __init__(self, space: Any) -> None:
         self.space = space
         self.parts: list[Part] = []
-        self.names: list[str] = []
+        self.names: list[str] = []  # of the numbers in a row
         ends: list[Floats] = []  # [3, size] of each part: low, high, whole
         for path, inner in _leaves(space):
             if not isinstance(inner, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
@@ -185,7 +178,7 @@ class Observations:
                 f"{MOST_OBSERVED}; wrap the environment so that it shows the few that matter (no images)"
             )
         self.low, self.high, whole = np.concatenate(ends, axis=1)
-        self.whole: NDArray[np.bool_] = whole.astype(bool)
+        self.whole: NDArray[np.bool_] = whole.astype(bool)  # their bounds are half a step farther out
 
     def __len__(self) -> int:
         return len(self.names)
@@ -257,17 +250,11 @@ class Observations:
 
 
 class Moves:
-    """The actions of an action space, for a partition.
-
-    Attributes
-    ----------
-    actions
-        `Discrete`, or a `Box` in the environment's own units; an integer n there is the interval [n - 0.5, n + 0.5).
-    """
+    """The actions of an action space, for a partition."""
 
     def __init__(self, space: Any) -> None:
         self.space = space
-        self.actions: Actions
+        self.actions: Actions  # in the environment's own units; an integer n in a `Box` is [n - 0.5, n + 0.5)
         self._table: Any = None  # [n, ...] discrete actions, by their number
         self._whole = False
         counted = _counted(space)

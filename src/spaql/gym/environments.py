@@ -53,7 +53,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     def __init__(
         self, problem: Problem | str, *, purpose: Purpose = Purpose.TRAINING_ENVIRONMENT, **arguments: Any
     ) -> None:
-        problem, _, _ = find_problem(problem, arguments)
+        problem = find_problem(problem, arguments).made
         if not isinstance(problem, Problem):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem
@@ -84,12 +84,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         return self._arrive(state), {}
 
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Play one action.
-
-        Parameters
-        ----------
-        action
-            `[actions]` in the problem's units, or the number of a finite action.
+        """Play one action, `[actions]` in the problem's units or the number of a finite one.
 
         Raises
         ------

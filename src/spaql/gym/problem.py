@@ -66,8 +66,6 @@ class GymnasiumProblem(Playable):
         Random steps to learn unknown ranges from; they count as steps of training.
     seed
         Of the environment's random numbers.
-    make
-        A function that makes another environment like the given one, to evaluate in.
 
     Attributes
     ----------
@@ -94,14 +92,11 @@ class GymnasiumProblem(Playable):
     _warned = False  # that there is no other environment to evaluate on
     _ours = False  # whether the environment was made here, for this problem alone
     _world: World | None = None  # None until it is played
-    _make: Callable[[], Any] | None = None  # how to make the environment, where that is known
     _left_off: Mapping[str, Any] | None = None  # state of the environment's generator, for the next reset
     _error: BaseException | None = None  # that the environment raised
     _began = False  # whether that was in a reset
     _stop = False  # whether Ctrl-C was pressed
-    module = ""  # that registers its id
     recipe: dict[str, Any] | None = None  # how a file makes the environment, once that was found out
-    unlimited = False
 
     def __init__(
         self,
@@ -112,10 +107,8 @@ class GymnasiumProblem(Playable):
         horizon: int | None = None,
         warm_up: int = WARM_UP,
         seed: int = 0,
-        make: Callable[[], Any] | None = None,
     ) -> None:
-        self._env, opened, self.module = calls.find_environment(environment)
-        self._make = make or opened
+        self._env, self._make, self.module = calls.find_environment(environment)
         seen, played = calls.get_spaces(self._env)
         self.observations, self.moves = Observations(seen), Moves(played)
         self.names, self.actions = self.observations.names, self.moves.actions
@@ -127,9 +120,6 @@ class GymnasiumProblem(Playable):
         self.horizon = check_whole(horizon, "horizon", 1, base.LONGEST)
         self.arguments = {"environment": self.name, "horizon": self.horizon}
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
-        self._set_ranges(bounds, periodic, warm_up)
-
-    def _set_ranges(self, bounds: Mapping[Any, Any] | None, periodic: Any, warm_up: int) -> None:
         several = isinstance(periodic, Iterable) and not isinstance(periodic, str)
         self.periodic = [self._place(name, "periodic") for name in (periodic if several else [periodic])]
         low, high, known = self._declare_ranges(bounds)
@@ -150,13 +140,6 @@ class GymnasiumProblem(Playable):
                 )
             self._env = made
         return self._env
-
-    @property
-    def world(self) -> World:  # type: ignore[override]
-        """The compiled functions around the environment."""
-        if self._world is None:
-            self._world = self._connected()
-        return self._world
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
@@ -252,20 +235,23 @@ class GymnasiumProblem(Playable):
         self._seeds = generator(self.seed, Purpose.TRAINING_ENVIRONMENT)
         self._next_seed: int | None = calls.draw_seed(self._seeds)
 
-    def _connected(self) -> World:
-        """Make the callback into Python, and the compiled functions around it."""
-        states, actions = self.states.dimensions, self.actions.dimensions
-        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
-        rounds = tuple(d in self.periodic for d in range(states))
-        self._moves = bridge(states, actions, isinstance(self.actions, Discrete), rounds)
-        address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
-        ends = [self.states.low, self.states.high - self.states.low]
-        if isinstance(self.actions, Box):
-            ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
-        constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
-        advance, begin = (getattr(move, "address", move) for move in self._moves)
-        return World(advance, begin, constants, self.max_copies)
+    @property
+    def world(self) -> World:  # type: ignore[override]
+        """The callback into Python, and the compiled functions around it."""
+        if self._world is None:
+            states, actions = self.states.dimensions, self.actions.dimensions
+            self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
+            rounds = tuple(d in self.periodic for d in range(states))
+            self._moves = bridge(states, actions, isinstance(self.actions, Discrete), rounds)
+            address = ctypes.cast(self._callback, ctypes.c_void_p).value
+            places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
+            ends = [self.states.low, self.states.high - self.states.low]
+            if isinstance(self.actions, Box):
+                ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
+            constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
+            advance, begin = (getattr(move, "address", move) for move in self._moves)
+            self._world = World(advance, begin, constants, self.max_copies)
+        return self._world
 
     def _move(self) -> Callable[[int], int]:
         """Return the function that compiled code calls for a step or a reset, and that returns a status."""
@@ -422,16 +408,15 @@ class GymnasiumProblem(Playable):
 
     def with_env(self, env: Any) -> GymnasiumProblem:
         """Return the same ranges on another environment."""
-        opened, make, module = calls.find_environment(env)
-        if compare_spaces(self.names, bounds_to_json(self.actions), opened):
-            name = calls.name_env(opened)
+        found = calls.find_environment(env)
+        if compare_spaces(self.names, bounds_to_json(self.actions), found.made):
+            name = calls.name_env(found.made)
             raise ParameterError(
                 f"env: {name!r} has other observations or actions than {self.name!r}, on which was learned"
             )
         ranges = dict(zip(self.names, zip(self.states.low, self.states.high, strict=True), strict=True))
-        other = GymnasiumProblem(opened, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
-        other._make, other._taken, other.module = make, True, module
-        other.warm_up_steps = self.warm_up_steps
+        other = GymnasiumProblem(found, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        other._taken, other.warm_up_steps = True, self.warm_up_steps
         other.go_on(self.progress())
         return other
 
@@ -530,14 +515,12 @@ def resolve_problem(
         if name not in OPTIONS:
             raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(OPTIONS)}")
     options = {name: value for name, value in environment.items() if value is not None}
-    made, make, module = calls.find_problem(problem, dict(arguments or {}))
-    if isinstance(made, Playable):
-        if options:
-            raise ParameterError(f"{next(iter(options))}: for Gymnasium environments only; {made.name!r} has its own")
-        return made
-    resolved = GymnasiumProblem(made, make=make, seed=seed, **options)
-    resolved.module = module
-    return resolved
+    found = calls.find_problem(problem, dict(arguments or {}))
+    if not isinstance(found.made, Playable):
+        return GymnasiumProblem(found, seed=seed, **options)
+    if options:
+        raise ParameterError(f"{next(iter(options))}: for Gymnasium environments only; {found.made.name!r} has its own")
+    return found.made
 
 
 def find_function(problem: str, arguments: Mapping[str, Any]) -> Callable[[], Any] | None:

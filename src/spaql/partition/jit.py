@@ -25,7 +25,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import config
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -51,22 +51,16 @@ def _cache_folder() -> Path | None:
     else:
         user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         folder = Path(user) / "spaql" / _source_hash()
+    old = time.time() - _KEPT_DAYS * 86_400
     try:
-        fresh = not folder.exists()
+        if not folder.exists():  # remove those of versions unused for a month
+            for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
+                if other.is_dir() and other.stat().st_mtime < old:
+                    shutil.rmtree(other, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            _remove_old(folder)
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-def _remove_old(folder: Path) -> None:
-    """Remove the folders of versions unused for a month."""
-    old = time.time() - _KEPT_DAYS * 86_400
-    for other in folder.parent.glob("spaql-*" if folder.name.startswith("spaql-") else "*"):
-        if other != folder and other.is_dir() and other.stat().st_mtime < old:
-            shutil.rmtree(other, ignore_errors=True)
 
 
 CACHE = None if config.DISABLE_JIT else _cache_folder()
@@ -96,16 +90,26 @@ def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
     return array.view(np.recarray) if config.DISABLE_JIT else array
 
 
+def is_progress_shown(progress_bar: bool | None) -> bool:
+    """Whether to show progress: as requested, or by default on a terminal."""
+    return sys.stderr.isatty() if progress_bar is None else progress_bar
+
+
 @contextmanager
-def announce_first_use(what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Report through `say` that compilation is under way when `what` has not been compiled on this machine yet."""
-    if what in _READY:
-        yield
-        return
+def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]:
+    """Print to stderr that compilation is under way when `what` has not been compiled on this machine yet.
+
+    `progress_bar` says whether to print; None does so on a terminal.
+    """
+
+    def say(sentence: str) -> None:
+        if is_progress_shown(progress_bar):
+            print(f"spaql: {sentence}", file=sys.stderr, flush=True)
+
     # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
     here = hashlib.sha256(str(Path(__file__).parents[1]).encode()).hexdigest()[:8]
     mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
-    if config.DISABLE_JIT or (mark is not None and mark.exists()):
+    if config.DISABLE_JIT or what in _READY or (mark is not None and mark.exists()):
         yield
         _READY.add(what)
         return
@@ -132,17 +136,11 @@ if config.DISABLE_JIT:
         """Pointer to the uint64 at an address."""
         return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
 
-    def call_1(address, a):
-        """Call the function of one int64 at an address, which is one of Python."""
-        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(int(address))(int(a))
-
-    def call_5(function, a, b, c, d, e):
-        """Call a function of five int64."""
-        return function(a, b, c, d, e)
-
-    def call_7(function, a, b, c, d, e, f, g):
-        """Call a function of seven int64."""
-        return function(a, b, c, d, e, f, g)
+    def call(function, numbers):
+        """Call a function of int64: one of Python, or the one at an address."""
+        if callable(function):
+            return function(*numbers)
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(numbers))(int(function))(*map(int, numbers))
 
 else:
 
@@ -153,12 +151,8 @@ else:
             array.parent = ir.Constant(array.parent.type, None)
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
-            parts = (builder.extract_value(value, place) for place in range(len(kind)))
-            return context.make_tuple(
-                builder,
-                kind,
-                [_without_references(context, builder, *pair) for pair in zip(kind.types, parts, strict=True)],
-            )
+            pairs = zip(kind.types, cgutils.unpack_tuple(builder, value, len(kind)), strict=True)
+            return context.make_tuple(builder, kind, [_without_references(context, builder, *pair) for pair in pairs])
         return value
 
     @intrinsic
@@ -189,34 +183,14 @@ else:
     # Numba's own first-class functions would do, but it looks at their type anew at every call of a kernel from Python:
     # tens of microseconds, more than a hundred training steps.  An address is an integer, whose type is known at once.
 
-    def _call(builder, address, numbers):
-        word = ir.IntType(64)
-        pointer = builder.inttoptr(address, ir.FunctionType(word, [word] * len(numbers)).as_pointer())
-        return builder.call(pointer, numbers)
-
     @intrinsic
-    def call_1(typingctx, function, a):
-        """Call the function of one int64 at an address."""
+    def call(typingctx, function, numbers):
+        """Call the compiled function at an address, with a tuple of int64."""
+        words = types.UniTuple(types.int64, len(numbers))
 
         def codegen(context, builder, signature, arguments):
-            return _call(builder, arguments[0], arguments[1:])
+            word = ir.IntType(64)
+            pointer = builder.inttoptr(arguments[0], ir.FunctionType(word, [word] * len(words)).as_pointer())
+            return builder.call(pointer, cgutils.unpack_tuple(builder, arguments[1], len(words)))
 
-        return types.int64(*[types.int64] * 2), codegen
-
-    @intrinsic
-    def call_5(typingctx, function, a, b, c, d, e):
-        """Call the compiled function of five int64 at an address."""
-
-        def codegen(context, builder, signature, arguments):
-            return _call(builder, arguments[0], arguments[1:])
-
-        return types.int64(*[types.int64] * 6), codegen
-
-    @intrinsic
-    def call_7(typingctx, function, a, b, c, d, e, f, g):
-        """Call the compiled function of seven int64 at an address."""
-
-        def codegen(context, builder, signature, arguments):
-            return _call(builder, arguments[0], arguments[1:])
-
-        return types.int64(*[types.int64] * 8), codegen
+        return types.int64(types.int64, words), codegen

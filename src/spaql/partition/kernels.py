@@ -480,58 +480,32 @@ def find_cell(f, root, points, row, actions):
 
 
 @kernel()
-def copy_sorted(source, target):
-    """Copy a forest into a larger one, in depth-first order, so that neighbours in the tree are neighbours in memory.
-
-    Only the places of nodes and cells in the arrays change.  `source` stays intact but for its scratch.
-    """
-    source, target = unreferenced(source), unreferenced(target)
-    roots = source.grid.shape[0]
-    nodes = roots
-    cells = 0
-    depth = roots
-    stack = np.empty((roots + MAX_DEPTH * source.used[2] + 2, 2), np.int32)
+def walk(f, nodes, cells):
+    """Write the numbers of all nodes and cells in depth-first order, siblings side by side."""
+    f = unreferenced(f)
+    roots = f.grid.shape[0]
+    written = roots
+    listed = 0
+    height = roots
+    stack = np.empty(roots + MAX_DEPTH * f.used[2] + 2, np.int32)
     for root in range(roots):
-        stack[root, 0] = roots - 1 - root
-        stack[root, 1] = roots - 1 - root
-        target.links[root] = source.links[root]
-    while depth:
-        depth -= 1
-        old = stack[depth, 0]
-        new = stack[depth, 1]
-        target.nodes[new] = source.nodes[old]
-        cell = source.nodes[old].head
+        nodes[root] = root
+        stack[root] = roots - 1 - root
+    while height:
+        height -= 1
+        node = stack[height]
+        cell = f.nodes[node].head
         while cell >= 0:
-            source.members[cell] = cells
-            target.cells[cells] = source.cells[cell]
-            target.cells[cells].node = new
-            for d in range(source.boxes.shape[2]):
-                target.boxes[cells, 0, d] = source.boxes[cell, 0, d]
-                target.boxes[cells, 1, d] = source.boxes[cell, 1, d]
-            cell = source.cells[cell].next
-            if cell >= 0:
-                target.cells[cells].next = cells + 1
-            cells += 1
-        left = source.nodes[old].child
+            cells[listed] = cell
+            listed += 1
+            cell = f.cells[cell].next
+        left = f.nodes[node].child
         if left >= 0:
-            target.nodes[new].child = nodes
             for side in range(2):
-                target.links[nodes + side].parent = new
-                target.links[nodes + side].above = source.links[left + side].above
-                stack[depth + 1 - side, 0] = left + side
-                stack[depth + 1 - side, 1] = nodes + side
-            depth += 2
-            nodes += 2
-    target.used[:] = source.used
-    for node in range(nodes):
-        if target.nodes[node].top >= 0:
-            target.nodes[node].top = source.members[target.nodes[node].top]
-        if target.nodes[node].head >= 0:
-            target.nodes[node].head = source.members[target.nodes[node].head]
-        if target.links[node].above >= 0:
-            target.links[node].above = source.members[target.links[node].above]
-    for root in range(roots):
-        update_grid(target, root, root, np.inf)
+                nodes[written + side] = left + side
+                stack[height + 1 - side] = left + side
+            height += 2
+            written += 2
 
 
 @kernel()

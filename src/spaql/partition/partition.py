@@ -6,6 +6,7 @@ a single one).  `view()` gives the cells in the user's own units, read-only.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,31 +21,20 @@ from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NO
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 
 MAX_DIMENSIONS = 16
-_SPARE = 1 << 18  # times as much room as is in use: one split of 16 dimensions has 65,536 children
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of a partition in the user's units; all arrays are read-only.
+    """Cells of a partition in the user's units; all arrays are read-only."""
 
-    Attributes
-    ----------
-    state_low, state_high
-        State box of each cell, `[n, states]`; half-open, closed only at the top of the space.
-    action_low, action_high
-        Action box, `[n, actions]`; both equal the action's number where actions are discrete.
-    q, visits, depth, step
-        Value estimate, visit count, number of splits above, and time step of the partition, `[n]`.
-    """
-
-    state_low: Floats
-    state_high: Floats
-    action_low: Floats
-    action_high: Floats
-    q: Floats
+    state_low: Floats  #: low end of the state box, `[n, states]`
+    state_high: Floats  #: its high end, which belongs to the box only at the top of the space
+    action_low: Floats  #: low end of the action box, `[n, actions]`; the action's number where actions are discrete
+    action_high: Floats  #: its high end; the action's number again
+    q: Floats  #: value estimate, `[n]`
     visits: NDArray[np.int32]
-    depth: NDArray[np.int16]
-    step: NDArray[np.int16]
+    depth: NDArray[np.int16]  #: number of splits above
+    step: NDArray[np.int16]  #: time step of the partition
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -88,9 +78,7 @@ class Partition:
         self.actions = actions
         self.steps = steps
         count = actions.count if isinstance(actions, Discrete) else 1
-        splits = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
-        self._children = splits
-        self._saved_room: tuple[int, int] | None = None  # room that it had when it was saved
+        self._children = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
         self.forest = self._allocate(steps, steps * count)
         self._make_roots(float(initial), count)
 
@@ -111,14 +99,10 @@ class Partition:
     def _make_roots(self, initial: float, count: int) -> None:
         """Make the root nodes, and on each one cell that covers everything, or one per discrete action."""
         forest = self.forest
-        for step in range(self.steps):
-            root = forest.nodes[step : step + 1]
-            root["cut"] = 0.5
-            root["top_q"] = -np.inf
-            for name in ("child", "head", "top"):
-                root[name] = NONE
-            for name in ("parent", "above"):
-                forest.links[name][step] = NONE
+        forest.nodes["cut"], forest.nodes["top_q"] = 0.5, -np.inf
+        for records, names in ((forest.nodes, ("child", "head", "top")), (forest.links, ("parent", "above"))):
+            for name in names:
+                records[name] = NONE
         forest.used[0] = self.steps
         for step in range(self.steps):
             for action in range(count - 1, -1, -1):
@@ -138,9 +122,8 @@ class Partition:
 
     def copy(self) -> Partition:
         """Return an independent copy."""
-        twin = Partition.__new__(Partition)
-        twin.states, twin.actions, twin.steps, twin._children = self.states, self.actions, self.steps, self._children
-        twin._saved_room, twin.forest = self._saved_room, Forest._make(array.copy() for array in self.forest)
+        twin = copy.copy(self)
+        twin.forest = Forest._make(array.copy() for array in self.forest)
         return twin
 
     @property
@@ -161,11 +144,35 @@ class Partition:
     def reserve(self, splits: int) -> None:
         """Make room for `splits` more splits; the arrays grow by a quarter at least, and are sorted as they do."""
         more_nodes, more_cells = self.max_growth(splits)
-        self._grow(int(self.forest.used[0]) + more_nodes, int(self.forest.used[1]) + more_cells)
+        nodes, cells = int(self.forest.used[0]) + more_nodes, len(self) + more_cells
+        old = len(self.forest.nodes), len(self.forest.cells)
+        if nodes > old[0] or cells > old[1]:
+            self._sort(max(64, nodes, 5 * old[0] // 4), max(64, cells, 5 * old[1] // 4))
 
-    def match_room(self, other: Partition) -> None:
-        """Make room for all of `other`: the target of `copy_forest` must hold its source."""
-        self._grow(len(other.forest.nodes), len(other.forest.cells))
+    def sort(self) -> None:
+        """Rewrite the arrays in the order of a walk, without spare room: equal partitions then have equal arrays."""
+        self._sort(int(self.forest.used[0]), len(self))
+
+    def _sort(self, nodes: int, cells: int) -> None:
+        """Move to arrays of this room, in which neighbours in the tree are neighbours in memory."""
+        old, new, (node_count, cell_count) = self.forest, self._allocate(nodes, cells), self.forest.used[:2]
+        node_order, cell_order = np.empty(node_count, np.int64), np.empty(cell_count, np.int64)
+        kernels.walk(old, node_order, cell_order)
+        node_place, cell_place = np.full(node_count + 1, NONE), np.full(cell_count + 1, NONE)  # the last one is NONE's
+        node_place[node_order], cell_place[cell_order] = np.arange(node_count), np.arange(cell_count)
+        new.used[:] = old.used
+        new.boxes[:cell_count] = old.boxes[cell_order]
+        for records, given, order, references in (
+            (new.nodes, old.nodes, node_order, {"child": node_place, "head": cell_place, "top": cell_place}),
+            (new.links, old.links, node_order, {"parent": node_place, "above": cell_place}),
+            (new.cells, old.cells, cell_order, {"next": cell_place, "node": node_place}),
+        ):
+            records[: len(order)] = given[order]
+            for name, places in references.items():
+                records[name][: len(order)] = places[given[name][order]]
+        for step in range(self.steps):
+            kernels.update_grid(new, step, step, np.inf)
+        self.forest = new  # only now: an interrupt before must leave the old forest whole
 
     def ensure_room(self, nodes: int, cells: int) -> None:
         """Make room for `nodes` and `cells` in all, and leave those in use where they are in the arrays."""
@@ -174,24 +181,10 @@ class Partition:
             kernels.copy_forest(self.forest, new)
             self.forest = new
 
-    def _grow(self, nodes: int, cells: int) -> None:
-        """Make room for at least `nodes` and `cells`."""
-        if self._saved_room is not None:  # arrays are sorted as they grow, so room must be the same first
-            self.ensure_room(*self._saved_room)
-            self._saved_room = None
-        old = self.forest
-        if nodes <= len(old.nodes) and cells <= len(old.cells):
-            return
-        quarter_more = 5 * len(old.nodes) // 4, 5 * len(old.cells) // 4
-        new = self._allocate(max(64, nodes, quarter_more[0]), max(64, cells, quarter_more[1]))
-        kernels.copy_sorted(old, new)
-        self.forest = new  # only now: an interrupt during the copy must leave the old forest whole
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays in use, for a file."""
         nodes, cells, _ = (int(n) for n in self.forest.used)
         return {
-            "room": np.array(self._saved_room or (len(self.forest.nodes), len(self.forest.cells))),
             "used": self.forest.used,
             "nodes": self.forest.nodes[:nodes],
             "links": self.forest.links[:nodes],
@@ -205,43 +198,36 @@ class Partition:
 
         `ranked` says whether its index must be up to date.
         """
-        nodes, cells, states = read_counts(arrays["used"], 3, "used")
+        nodes, cells, states = read_used(arrays["used"])
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
             raise ValueError("partition of other spaces")
-        room = read_counts(arrays["room"], 2, "room")
-        if not nodes <= room[0] <= _SPARE * (nodes + 64) or not cells <= room[1] <= _SPARE * (cells + 64):
-            raise ValueError("partition with more room than it can need")
-        for name, length in (("nodes", nodes), ("links", nodes), ("cells", cells), ("boxes", cells)):
+        lengths = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
+        for name, length in lengths.items():
             if len(arrays[name]) != length:
                 raise ValueError(f"{name} of another length")  # before room is made for them
         new = self._allocate(nodes, cells)
         new.used[:] = arrays["used"]
-        rows = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
-        for name, count in rows.items():
-            fill_array(getattr(new, name)[:count], arrays[name], name)
+        for name in lengths:
+            fill_array(getattr(new, name), arrays[name], name)
         _check_forest(new, self.steps, self.actions, ranked)
-        self.forest, self._saved_room = new, (room[0], room[1])
+        self.forest = new
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """Return the state boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
         return _node_boxes(self.forest)
 
     def view(self) -> Cells:
-        """Return all cells in the user's units, ordered by time step and then by place in the arrays."""
-        count = len(self)
-        low, high = self.node_boxes()
-        cells = self.forest.cells[:count]
-        order = np.argsort(cells["root"], kind="stable")
-        cells = cells[order]
+        """Return all cells in the user's units, ordered by time step, state and action."""
+        cells, boxes = self.forest.cells[: len(self)], self.forest.boxes[: len(self)]
+        low, high = (corner[cells["node"]] for corner in self.node_boxes())
+        order = np.lexsort(np.column_stack([cells["root"], low, boxes[:, 0]]).T[::-1])
         return Cells(
-            state_low=self.states.from_unit(low[cells["node"]]),
-            state_high=self.states.from_unit(high[cells["node"]]),
-            action_low=self.actions.from_unit(self.forest.boxes[order, 0]).copy(),
-            action_high=self.actions.from_unit(self.forest.boxes[order, 1]).copy(),
-            q=np.array(cells["q"]),
-            visits=np.array(cells["visits"]),
-            depth=np.array(cells["depth"]),
-            step=np.array(cells["root"]),
+            state_low=self.states.from_unit(low[order]),
+            state_high=self.states.from_unit(high[order]),
+            action_low=self.actions.from_unit(boxes[order, 0]),
+            action_high=self.actions.from_unit(boxes[order, 1]),
+            **{name: np.array(cells[name][order]) for name in ("q", "visits", "depth")},
+            step=np.array(cells["root"][order]),
         )
 
     def greedy(self, points: Floats, steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -258,11 +244,11 @@ def fill_array(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
     place[...] = given
 
 
-def read_counts(given: NDArray[Any], length: int, what: str) -> list[int]:
-    """Return the whole numbers of an array of a file; ValueError where shape or type differ."""
-    if given.shape != (length,) or given.dtype.kind != "i":
-        raise ValueError(f"{what} has the wrong shape or type")
-    return [int(number) for number in given]
+def read_used(given: NDArray[Any]) -> list[int]:
+    """Return `Forest.used` of a file as integers; ValueError where shape or type differ."""
+    used = np.zeros(3, np.int64)
+    fill_array(used, given, "used")
+    return [int(number) for number in used]
 
 
 def group_by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
@@ -287,10 +273,7 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
 
 def _check_forest(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
     """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
-    nodes, cells, _ = (int(n) for n in forest.used)
-    forest = forest._replace(
-        nodes=forest.nodes[:nodes], links=forest.links[:nodes], cells=forest.cells[:cells], boxes=forest.boxes[:cells]
-    )
+    nodes, cells, _ = forest.used
     fits = _is_tree(forest, roots) and _is_listed(forest) and (not ranked or _is_ranked(forest))
     fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
     low, high = forest.boxes[:, 0], forest.boxes[:, 1]
@@ -303,23 +286,19 @@ def _check_forest(forest: Forest, roots: int, actions: Actions, ranked: bool) ->
 
 
 def _is_tree(forest: Forest, roots: int) -> bool:
-    """Whether children come after their parents, each below one, a level deeper."""
-    nodes = len(forest.nodes)
-    number = np.arange(nodes)
+    """Whether children come after their parents, each below one, a level deeper, and halve its box."""
+    number, dim = np.arange(len(forest.nodes)), forest.nodes["dim"]
     wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])
     child, parent, level = (numbers.astype(np.int64) for numbers in wide)  # or the largest + 1 overflows
-    inner = child != NONE
-    fits = (child[inner] > number[inner]).all() and (child[inner] + 1 < nodes).all()
-    fits = fits and (child[inner] >= roots).all() and len(np.unique(child[inner])) == inner.sum()
-    fits = fits and (parent[:roots] == NONE).all() and ((parent[roots:] >= 0) & (parent[roots:] < number[roots:])).all()
-    fits = fits and bool((np.abs(child[parent[roots:]] - number[roots:] + 0.5) < 1.0).all())
-    fits = fits and not level[:roots].any() and np.array_equal(level[roots:], level[parent[roots:]] + 1)
-    fits = fits and level.max() <= MAX_DEPTH * forest.used[2]
-    fits = fits and ((forest.nodes["dim"] >= 0) & (forest.nodes["dim"] < forest.used[2])).all()
+    inner = np.flatnonzero(child != NONE)
+    below = np.stack([child[inner], child[inner] + 1])
+    fits = np.array_equal(np.sort(below, axis=None), number[roots:]) and (child[inner] > inner).all()
+    fits = fits and (parent[:roots] == NONE).all() and (parent[below] == inner).all()
+    fits = fits and not level[:roots].any() and (level[below] == level[inner] + 1).all()
+    fits = fits and level.max() <= MAX_DEPTH * forest.used[2] and ((dim >= 0) & (dim < forest.used[2])).all()
     if not fits or not np.isfinite(forest.nodes["cut"]).all():
         return False
     low, high = _node_boxes(forest)
-    dim = forest.nodes["dim"]
     return np.array_equal(forest.nodes["cut"], 0.5 * (low[number, dim] + high[number, dim]))
 
 
@@ -327,10 +306,9 @@ def _is_ranked(forest: Forest) -> bool:
     """Whether the index of best cells is the one that the cells imply."""
     fresh = Forest._make(array.copy() for array in forest)
     kernels.rebuild_index(fresh)
-    same = all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q", "alone"))
-    return (
-        same and np.array_equal(fresh.links["above"], forest.links["above"]) and np.array_equal(fresh.grid, forest.grid)
-    )
+    same = all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q"))
+    same = same and np.array_equal(fresh.links["above"], forest.links["above"])
+    return same and np.array_equal(fresh.grid, forest.grid)
 
 
 def _is_listed(forest: Forest) -> bool:

@@ -35,38 +35,19 @@ class Tree:
     """A decision tree over states, one root for each time step of a policy that changes with it.
 
     A *reference* is the number of an inner node, or for a leaf ~k, which is -1 - k, with k the number of its choice.
-
-    Attributes
-    ----------
-    states
-        Ranges of the observed numbers.
-    periodic
-        Places of the periodic ones.
-    roots
-        Reference where each time step begins, `[steps]`.
-    dims, cuts
-        Of inner nodes: which number is compared, and with what, in the unit cube, `[nodes]`; a child stands behind its
-        parent.
-    children
-        References for below the cut, and for the cut itself and above, `[nodes, 2]`.
-    boxes
-        Action boxes in the unit cube, or numbers of discrete actions, of the first cell of each choice,
-        `[choices, 2, actions]`.
-    middles
-        Middles of these boxes in the units of the problem's actions, `[choices, actions]`.
-    actions
-        The same as the environment takes it, `[choices, ...]`; no two are equal.
     """
 
-    states: Box
-    periodic: tuple[int, ...]
-    roots: NDArray[np.int32]
-    dims: NDArray[np.int16]
-    cuts: Floats
-    children: NDArray[np.int32]
-    boxes: Floats
-    middles: Floats
-    actions: NDArray[Any]
+    states: Box  #: ranges of the observed numbers
+    periodic: tuple[int, ...]  #: places of the periodic ones
+    roots: NDArray[np.int32]  #: reference where each time step begins, `[steps]`
+    dims: NDArray[np.int16]  #: of inner nodes: which number is compared, `[nodes]`; a child stands behind its parent
+    cuts: Floats  #: and with what, in the unit cube
+    children: NDArray[np.int32]  #: references for below the cut, and for the cut itself and above, `[nodes, 2]`
+    boxes: (
+        Floats  #: action box of the first cell of each choice, in the unit cube or as numbers `[choices, 2, actions]`
+    )
+    middles: Floats  #: middles of these boxes in the units of the problem's actions, `[choices, actions]`
+    actions: NDArray[Any]  #: the same as the environment takes it, `[choices, ...]`; no two are equal
 
     @cached_property
     def thresholds(self) -> Floats:
@@ -149,34 +130,8 @@ def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], per
     middles = partition.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
     played = np.asarray(play(middles, False))
     _, kept, choice = np.unique(played.reshape(len(played), -1), axis=0, return_index=True, return_inverse=True)
-    at = np.zeros(len(chosen), np.int64)
+    at = np.zeros(len(chosen), np.int64)  # references; of inner nodes, to where cuts between equals are left out
     at[is_leaf] = ~choice.reshape(-1)[first.reshape(-1)]
-    return _prune(partition, tuple(periodic), at, boxes[kept], middles[kept], played[kept])
-
-
-def find_greedy_cells(partition: Partition) -> NDArray[np.int32]:
-    """Return the cell of largest Q on the path to each node, `[nodes]`; ties as in `spaql.partition.kernels`."""
-    count = int(partition.forest.used[0])
-    nodes, parent = partition.forest.nodes[:count], partition.forest.links["parent"][:count]
-    value, chosen = nodes["top_q"].copy(), nodes["top"].copy()
-    for here in group_by_level(nodes["level"])[1:]:
-        above = parent[here]
-        better = value[here] > value[above]
-        value[here] = np.where(better, value[here], value[above])
-        chosen[here] = np.where(better, chosen[here], chosen[above])
-    return chosen
-
-
-def _prune(
-    partition: Partition,
-    periodic: tuple[int, ...],
-    at: NDArray[np.int64],
-    boxes: Floats,
-    middles: Floats,
-    actions: NDArray[Any],
-) -> Tree:
-    """Return the tree without cuts between equals; `at` has the references of leaves, and is filled for inner nodes."""
-    nodes = partition.forest.nodes[: len(at)]
     child = nodes["child"].astype(np.int64)
     needed = np.zeros(len(at), bool)
     for here in reversed(group_by_level(nodes["level"])):
@@ -194,15 +149,28 @@ def _prune(
     below, above = renumber(at[child[reached]]), renumber(at[child[reached] + 1])
     return Tree(
         states=partition.states,
-        periodic=periodic,
+        periodic=tuple(periodic),
         roots=renumber(at[: partition.steps]),
         dims=nodes["dim"][reached].astype(np.int16),
         cuts=nodes["cut"][reached].copy(),
         children=np.stack([below, above], axis=1),
-        boxes=boxes,
-        middles=middles,
-        actions=actions,
+        boxes=boxes[kept],
+        middles=middles[kept],
+        actions=played[kept],
     )
+
+
+def find_greedy_cells(partition: Partition) -> NDArray[np.int32]:
+    """Return the cell of largest Q on the path to each node, `[nodes]`; ties as in `spaql.partition.kernels`."""
+    count = int(partition.forest.used[0])
+    nodes, parent = partition.forest.nodes[:count], partition.forest.links["parent"][:count]
+    value, chosen = nodes["top_q"].copy(), nodes["top"].copy()
+    for here in group_by_level(nodes["level"])[1:]:
+        above = parent[here]
+        better = value[here] > value[above]
+        value[here] = np.where(better, value[here], value[above])
+        chosen[here] = np.where(better, chosen[here], chosen[above])
+    return chosen
 
 
 def _find_least(cuts: Floats, low: Floats, width: Floats, turns: Floats | float = 0.0) -> Floats:

@@ -87,31 +87,14 @@ def _incomplete_beta(p: float, q: float, x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Travel:
-    """A travel problem on [0, 1] with reward `max(floor, gain(a) - travel * |x - a|)` in expectation.
+    """A travel problem on [0, 1] with reward `max(floor, gain(a) - travel * |x - a|)` in expectation."""
 
-    Parameters
-    ----------
-    gain
-        Expected reward of standing at each of the actions, `[n] -> [n]`.
-    steepness
-        A Lipschitz constant of `gain` on [0, 1]; the certified tolerance of the optimum rests on it.
-    travel
-        Cost per unit of distance, >= 0.
-    floor
-        Lower bound of the reward; `-inf` for none.
-    start
-        Initial state, in [0, 1].
-    arrivals
-        Distribution function `[n] -> [n]` of the next state, whatever the state and action; None when the next
-        state is the action itself.
-    """
-
-    gain: Callable[[Array], Array]
-    steepness: float
-    travel: float
-    floor: float
-    start: float
-    arrivals: BetaArrivals | None = None
+    gain: Callable[[Array], Array]  # expected reward of standing at each of the actions, `[n] -> [n]`
+    steepness: float  # a Lipschitz constant of `gain` on [0, 1]; the certified tolerance of the optimum rests on it
+    travel: float  # cost per unit of distance, >= 0
+    floor: float  # lower bound of the reward; `-inf` for none
+    start: float  # initial state, in [0, 1]
+    arrivals: BetaArrivals | None = None  # distribution of the next state, if that is drawn and not the action itself
 
     def __post_init__(self) -> None:
         for name in ("steepness", "travel"):

@@ -17,7 +17,7 @@ from typing import Self
 from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.agents.callbacks import Checkpoint
-from spaql.agents.files import AGENT, ON_ITS_WAY, load
+from spaql.agents.files import AGENT, CHECKPOINT, load
 from spaql.atomic_io import check_folder, clean_folder, write_files
 from spaql.errors import ParameterError
 from spaql.gym.problem import find_function
@@ -45,7 +45,7 @@ class TrainDir:
         """Begin a run in a folder; the agent of an earlier one stays until this one has its own."""
         begun = cls(check_folder(folder), run, checkpoint_every)
         clean_folder(begun.folder)
-        (begun.folder / ON_ITS_WAY).unlink(missing_ok=True)  # before the specification of another run is written
+        (begun.folder / CHECKPOINT).unlink(missing_ok=True)  # before the specification of another run is written
         begun._write(finished=False)
         return begun
 
@@ -82,8 +82,8 @@ class TrainDir:
 
     def load_agent(self) -> Agent | None:
         """Return the agent as far as it has learned, or None where nothing was kept."""
-        if (self.folder / ON_ITS_WAY).exists():
-            path = self.folder / ON_ITS_WAY
+        if (self.folder / CHECKPOINT).exists():
+            path = self.folder / CHECKPOINT
         elif self.finished and (self.folder / AGENT).exists():  # else it is of an earlier run
             path = self.folder / AGENT
         else:
@@ -94,11 +94,11 @@ class TrainDir:
         """Return a callback that keeps the agent, or None where no checkpoints were asked for."""
         if self.checkpoint_every is None:
             return None
-        return Checkpoint(self.checkpoint_every, self.folder, name=ON_ITS_WAY)
+        return Checkpoint(self.checkpoint_every, self.folder, name=CHECKPOINT)
 
     def keep(self, agent: Agent) -> Path:
         """Keep an agent that was stopped under way."""
-        agent.save(self.folder / ON_ITS_WAY)
+        agent.save(self.folder / CHECKPOINT)
         return agent.save(self.folder / AGENT)
 
     def finish(self, agent: Agent) -> None:
@@ -106,7 +106,7 @@ class TrainDir:
         if agent.iterations and agent.can_save:
             agent.save(self.folder / AGENT)
         self._write(finished=True)
-        (self.folder / ON_ITS_WAY).unlink(missing_ok=True)
+        (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
     def _write(self, finished: bool) -> None:
         content = {

@@ -7,8 +7,7 @@ cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,16 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
-from spaql.studies.paper.printed import SCALINGS
-from spaql.studies.study import Report, Results, Sheet, Stage, Study, make_series
+from spaql.studies.paper.printed import QUICK_SCALINGS, SCALINGS
+from spaql.studies.study import Report, Results, Sheet, make_series
 from spaql.studies.variants import (
     AQL,
     LONGER,
     SPAQL,
     TESSERA,
     Column,
-    Comparison,
-    Score,
     Variant,
+    VariantStudy,
     interval,
     paper_columns,
     random_columns,
@@ -37,6 +35,7 @@ PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}
 RIVALS = (AQL, SPAQL)
 DISABLED = tuple(Variant(f"without-{name}", "tessera", {"disable": [name]}, f"without {name}") for name in MECHANISMS)
 VARIANTS = (TESSERA, *DISABLED, AQL, SPAQL, LONGER)
+QUICK = {"oil": 5, "ambulance": 10, "problems": 16, "agents": 2, "episodes": 500, "scalings": QUICK_SCALINGS}
 NOTE = (
     "Share of the exact optimum in new episodes, in %, and half of its 95% interval. Budget: 25,000 environment "
     "steps (oil and random problems), 10,000 (ambulance), of learning and selection. Minus: behind Tessera at the "
@@ -48,114 +47,95 @@ NOTE = (
 _SHORT = {"oil quadratic": "quad", "oil Laplace": "Lapl", "ambulance Uniform": "unif", "ambulance Beta": "beta"}
 
 
-@dataclass(frozen=True)
-class Size:
-    """Agents on each problem of the paper, random problems and agents on each, evaluation episodes, and scalings."""
+class Ablation(VariantStudy):
+    """Tessera, Tessera without each mechanism, SPAQL and AQL.
 
-    oil: int
-    ambulance: int
-    problems: int
-    agents: int
-    episodes: int
-    scalings: tuple[float, ...]
+    Parameters
+    ----------
+    seed
+        Of the study.
+    oil, ambulance
+        Agents on each problem of the paper.
+    problems, agents
+        Random problems, and agents on each.
+    episodes, scalings
+        Of the evaluation, and for SPAQL and AQL to choose from.
+    """
 
-
-FULL = Size(25, 50, 800, 3, 2000, SCALINGS)
-QUICK = Size(5, 10, 16, 2, 500, (0.1, 0.5, 1.0, 2.0))
-
-
-class Ablation(Study):
-    """Tessera, Tessera without each mechanism, SPAQL and AQL."""
-
-    def __init__(self, size: Size = FULL, seed: int = 0) -> None:
-        self.size, self.seed = size, seed
-        self.paper = paper_columns({"oil": size.oil, "ambulance": size.ambulance}.__getitem__, size.episodes)
-        self.random = random_columns(1, size.problems, 25_000, size.agents, size.episodes)
-        self.comparison = Comparison(seed, size.scalings)
-        self.wanted: list[tuple[Variant, list[Column], float]] = [
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        oil: int = 25,
+        ambulance: int = 50,
+        problems: int = 800,
+        agents: int = 3,
+        episodes: int = 2000,
+        scalings: Sequence[float] = SCALINGS,
+    ) -> None:
+        self.paper = paper_columns({"oil": oil, "ambulance": ambulance})
+        self.random = random_columns(1, problems, agents)
+        self.columns = [*self.paper, *self.random]
+        self.size = (
+            f"{oil} agents (oil), {ambulance} (ambulance), {agents} on each of {problems} random problems, seed {seed}"
+        )
+        wanted: list[tuple[Variant, list[Column], float]] = [
             *((variant, self.paper, part) for part in PARTS for variant in (TESSERA, *RIVALS)),
             *((variant, self.paper, 1.0) for variant in DISABLED),
             *((variant, self.random, 1.0) for variant in (TESSERA, *DISABLED)),
             (LONGER, self.paper, 1.0),
         ]
-
-    def stages(self, results: Results) -> Iterator[Stage]:
-        """All runs at once."""
-        yield Stage([group for wanted in self.wanted for group in self.comparison.groups(*wanted)])
+        super().__init__(seed, episodes, scalings, wanted)
 
     def report(self, results: Results) -> Report:
         """Tables, targets and a figure."""
-        scores = Scores(self.paper, self.random, {})
-        for variant, columns, part in self.wanted:
-            for column in columns:
-                score = self.comparison.score(results, variant, column, part)
-                scores.scores[variant.name, column.name, part] = score
-        size, title = self.size, "Effect of each mechanism of Tessera"
+        self.read(results)
+        targets, title = self._targets(), "Effect of each mechanism of Tessera"
         note = "share of the optimum lost without it; bars: 95%; each panel has its own scale"
         return Report(
             "ablation",
             title,
-            f"{size.oil} agents (oil), {size.ambulance} (ambulance), {size.agents} on each of {size.problems} random "
-            f"problems, seed {self.seed}; spaql {__version__}.",
-            scores.sentences(),
-            scores.tables(),
-            NOTE.format(scalings=len(size.scalings)),
-            {"ablation": Sheet(title, [scores.chart(variant) for variant in DISABLED], note, columns=2)},
-            {"spaql": __version__, "seed": self.seed, "targets": scores.targets(), "rows": scores.records()},
+            f"{self.size}; spaql {__version__}.",
+            [
+                f"Tessera reaches at least {100 * targets['lowest_share']:.2f}% of the optimum on all "
+                f"{len(self.paper)} problems of the paper (least on {targets['lowest_share_on']}).",
+                f"Against AQL and SPAQL at a tenth, a quarter and all of the budget it is ahead in "
+                f"{targets['ahead']} of {targets['comparisons']} comparisons and behind in {targets['behind']}.",
+                f"It has at most {targets['cells_over_printed']:.2f} times the cells printed for SPAQL "
+                f"(most on {targets['cells_over_printed_on']}).",
+            ],
+            [
+                self._shares("Oil discovery, share of the optimum", self.paper[:6]),
+                self._shares("Ambulance relocation, share of the optimum", self.paper[6:]),
+                self._shares("Random problems of the first family, share of the optimum", self.random),
+                self._cells(),
+                self._budgets(),
+                self._effects(),
+            ],
+            NOTE.format(scalings=len(self.scalings)),
+            {"ablation": Sheet(title, [self._chart(variant) for variant in DISABLED], note, columns=2)},
+            {"spaql": __version__, "seed": self.seed, "targets": targets, "rows": self._records()},
         )
 
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Scores by variant, column and part of the budget, and what they show."""
-
-    paper: list[Column]
-    random: list[Column]
-    scores: dict[tuple[str, str, float], Score]
-
-    @property
-    def columns(self) -> list[Column]:
-        """All columns."""
-        return [*self.paper, *self.random]
-
-    def of(self, variant: Variant, column: Column, part: float = 1.0) -> Score:
-        """One score."""
-        return self.scores[variant.name, column.name, part]
-
-    def tables(self) -> list[Table]:
-        """All tables."""
-        return [
-            self._shares("Oil discovery, share of the optimum", self.paper[:6]),
-            self._shares("Ambulance relocation, share of the optimum", self.paper[6:]),
-            self._shares("Random problems of the first family, share of the optimum", self.random),
-            self._cells(),
-            self._budgets(),
-            self._effects(),
-        ]
-
     def _shares(self, caption: str, columns: Sequence[Column]) -> Table:
-        rows = []
-        for variant in VARIANTS:
-            if (variant.name, columns[0].name, 1.0) in self.scores:
-                pairs = [(self.of(variant, column), self.of(TESSERA, column)) for column in columns]
-                rows.append([variant.label, *(score.percent(2) + score.mark(tessera) for score, tessera in pairs)])
+        present = [variant for variant in VARIANTS if (variant.name, columns[0].name, 1.0) in self.scores]
+        rows = [[variant.label, *(self.percent(variant, column, 2) for column in columns)] for variant in present]
         return Table(["agent", *(column.label for column in columns)], rows, caption)
 
     def _cells(self) -> Table:
-        rows = [["SPAQL as printed", *(f"{_printed_cells(c):.0f}" for c in self.paper), *("" for _ in self.random)]]
+        rows = [["SPAQL as printed", *(f"{c.printed_cells:.0f}" for c in self.paper), *("" for _ in self.random)]]
         for variant in VARIANTS:
             scores = [self.scores.get((variant.name, column.name, 1.0)) for column in self.columns]
             rows.append([variant.label, *("" if score is None else f"{score.cells.mean:.0f}" for score in scores)])
         return Table(["agent", *map(_short, self.columns)], rows, "Cells")
 
     def _budgets(self) -> Table:
-        pairs = [(part, variant) for part in PARTS for variant in (TESSERA, *RIVALS)]
+        pairs = [(variant, part) for part in PARTS for variant in (TESSERA, *RIVALS)]
         rows = []
         for column in self.paper:
-            scores = [(self.of(variant, column, part), self.of(TESSERA, column, part)) for part, variant in pairs]
-            texts = [f"{100 * score.share.mean:.2f}{score.mark(tessera)}" for score, tessera in scores]
-            rows.append([column.label, *texts])
-        header = ["problem", *(f"{variant.label} {PARTS[part]}" for part, variant in pairs)]
+            shares = [(self.of(v, column, part).share.mean, self.mark(v, column, part)) for v, part in pairs]
+            rows.append([column.label, *(f"{100 * share:.2f}{mark}" for share, mark in shares)])
+        header = ["problem", *(f"{variant.label} {PARTS[part]}" for variant, part in pairs)]
         return Table(header, rows, "At a tenth, a quarter and all of the budget, share of the optimum")
 
     def _effects(self) -> Table:
@@ -176,22 +156,22 @@ class Scores:
         header = ["mechanism", "behind on", "ahead on", "largest loss, points", "cells, times", "without it"]
         return Table(header, rows, "Cost of disabling each mechanism")
 
-    def targets(self) -> dict[str, Any]:
+    def _targets(self) -> dict[str, Any]:
         """The numbers that Tessera was built to reach."""
-        shares = {column.name: self.of(TESSERA, column).share.mean for column in self.paper}
-        lowest = min(shares, key=lambda name: shares[name])
+        ours = {column.name: self.of(TESSERA, column) for column in self.paper}
+        lowest = min(ours, key=lambda name: ours[name].share.mean)
         standings = [
             self.of(TESSERA, column, part).standing(self.of(rival, column, part))
             for column in self.paper
             for part in PARTS
             for rival in RIVALS
         ]
-        ratios = {column.name: self.of(TESSERA, column).cells.mean / _printed_cells(column) for column in self.paper}
+        ratios = {column.name: ours[column.name].cells.mean / column.printed_cells for column in self.paper}
         most = max(ratios, key=lambda name: ratios[name])
         return {
-            "lowest_share": shares[lowest],
+            "lowest_share": ours[lowest].share.mean,
             "lowest_share_on": lowest,
-            "steps_at_most": max(float(self.of(TESSERA, column).steps) for column in self.paper),
+            "steps_at_most": max(score.steps for score in ours.values()),
             "comparisons": len(standings),
             "ahead": standings.count(1),
             "behind": standings.count(-1),
@@ -199,38 +179,23 @@ class Scores:
             "cells_over_printed_on": most,
         }
 
-    def sentences(self) -> list[str]:
-        """The targets in words."""
-        targets = self.targets()
+    def _records(self) -> list[dict[str, Any]]:
+        """All scores, ready for JSON."""
         return [
-            f"Tessera reaches at least {100 * targets['lowest_share']:.2f}% of the optimum on all {len(self.paper)} "
-            f"problems of the paper (least on {targets['lowest_share_on']}).",
-            f"Against AQL and SPAQL at a tenth, a quarter and all of the budget it is ahead in "
-            f"{targets['ahead']} of {targets['comparisons']} comparisons and behind in {targets['behind']}.",
-            f"It has at most {targets['cells_over_printed']:.2f} times the cells printed for SPAQL "
-            f"(most on {targets['cells_over_printed_on']}).",
+            {
+                "agent": name,
+                "problem": column,
+                "budget": part,
+                **interval("share", score.share),
+                **interval("minus_tessera", score.minus(self.scores[TESSERA.name, column, part])),
+                **interval("cells", score.cells),
+                "steps": score.steps,
+                "scalings": score.scalings,
+            }
+            for (name, column, part), score in self.scores.items()
         ]
 
-    def records(self) -> list[dict[str, Any]]:
-        """All scores, ready for JSON."""
-        records = []
-        for (name, column, part), score in self.scores.items():
-            tessera = self.scores.get((TESSERA.name, column, part))
-            records.append(
-                {
-                    "agent": name,
-                    "problem": column,
-                    "budget": part,
-                    **interval("share", score.share),
-                    **interval("minus_tessera", None if tessera is None else score.minus(tessera)),
-                    **interval("cells", score.cells),
-                    "steps": score.steps,
-                    "scalings": score.scalings,
-                }
-            )
-        return records
-
-    def chart(self, variant: Variant) -> Chart:
+    def _chart(self, variant: Variant) -> Chart:
         """The loss on each problem without a mechanism."""
         parts = {"oil": self.paper[:6], "ambulance": self.paper[6:], "random problems": self.random}
         series = []
@@ -239,12 +204,6 @@ class Scores:
             series.append(make_series(name, list(map(_short, columns)), losses, style="points", factor=100))
         none = Level("no loss", 0.0, look="optimum")
         return Chart(variant.label, "", "loss, % of optimum", tuple(series), (none,), "category")
-
-
-def _printed_cells(column: Column) -> float:
-    assert column.setting is not None
-    assert column.setting.printed is not None
-    return column.setting.printed.cells["spaql"].mean
 
 
 def _short(column: Column) -> str:

@@ -3,12 +3,12 @@
 Five problems of Gymnasium, compiled (`spaql.problems.control`); each has the budget of environment steps that RL
 Baselines3 Zoo gave to the agent cited beside it.  Each algorithm has one configuration for all five.  Rewards are not
 rescaled: SPAQL and AQL are made for 0 to 1 per step, which no linear change of these rewards gives without changing
-the value of an early end.
+the value of an early end.  Agents of Stable-Baselines3 learn on the environments of Gymnasium themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,32 +49,21 @@ TASKS = (
 
 SPAQL_TS = Variant("spaql-ts", "spaql-ts", {"radius": 1.0})
 TENFOLD = Variant("tessera-tenfold", "tessera", title="Tessera, ten times the steps")
-OTHER_PARTS = {RANDOM: (1.0,), TENFOLD: (1.0, 2.0, 5.0, 10.0)}
 RIVALS = (SPAQL, SPAQL_TS, AQL, RANDOM)
+_NETWORK = {"policy": "MlpPolicy", "device": "cpu"}
+SB3 = tuple(Variant(name, f"stable_baselines3:{name}", _NETWORK, f"{name} (SB3)") for name in ("DQN", "PPO", "SAC"))
+OTHER_PARTS = {RANDOM: (1.0,), TENFOLD: (1.0, 2.0, 5.0, 10.0)} | dict.fromkeys(SB3, (1.0,))
+QUICK = {"agents": 4, "episodes": 50, "variants": (TESSERA, *RIVALS)}
 NOTE = (
     "Mean return of {agents} agents with {episodes} new episodes each, half of its 95% interval, and cells. Minus: "
     "behind Tessera at the 5% level (Welch). Budget: environment steps of learning and selection; where it is too "
     "small for one iteration, nothing was measured and nothing is counted. SPAQL-TS is given the state to hold, with "
     "lambda = 1 in the unit cube. 'Reached by others' are results of RL Baselines3 Zoo, cited, not measured here."
 )
-OTHERS_NOTE = (
+SB3_NOTE = (
     " (SB3): agents of Stable-Baselines3 with their default settings, at the same budgets; PPO learns from whole "
     "batches and may play up to 2,047 steps more."
 )
-
-
-@dataclass(frozen=True)
-class Size:
-    """Numbers of agents and evaluation episodes, variants, and tasks."""
-
-    agents: int
-    episodes: int
-    variants: tuple[Variant, ...] = (TESSERA, *RIVALS, TENFOLD)
-    tasks: tuple[Task, ...] = TASKS
-
-
-FULL = Size(20, 200)
-QUICK = Size(4, 50, (TESSERA, *RIVALS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,50 +85,83 @@ class Control(Study):
 
     Parameters
     ----------
-    size, seed
+    seed
         Of the study.
-    others
-        Returns rows of further agents, measured elsewhere: `agent`, `problem`, `seed`, `mean`; called when the folder
-        is locked.
+    agents, episodes, variants, tasks
+        Number of agents of each variant on each task, and of evaluation episodes.
+    sb3_agents
+        Number of agents of DQN, PPO and SAC of Stable-Baselines3; 0 leaves them out.
     """
 
     def __init__(
-        self, size: Size = FULL, seed: int = 0, others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+        self,
+        seed: int = 0,
+        *,
+        agents: int = 20,
+        episodes: int = 200,
+        variants: Sequence[Variant] = (TESSERA, *RIVALS, TENFOLD),
+        tasks: Sequence[Task] = TASKS,
+        sb3_agents: int = 0,
     ) -> None:
-        self.size, self.seed, self.others = size, seed, others
-        self.rows: Sequence[Mapping[str, Any]] = ()
-        self.groups = {(variant, task): self._group(variant, task) for variant in size.variants for task in size.tasks}
+        self.seed, self.agents, self.episodes, self.sb3_agents = seed, agents, episodes, sb3_agents
+        self.variants, self.tasks = [*variants, *(SB3 if sb3_agents else ())], tasks
+        pairs = [(variant, task) for variant in self.variants for task in tasks]
+        # DQN learns discrete actions, SAC continuous ones, PPO both; DQN and SAC are cited where they can learn.
+        self.groups = {
+            (variant, task): self._group(variant, task)
+            for variant, task in pairs
+            if variant not in SB3 or variant.name == "PPO" or variant.name in task.cited
+        }
+        self.curves: Mapping[tuple[Variant, Task], Curve] = {}
 
     def _group(self, variant: Variant, task: Task) -> Group:
+        problem, count = (task.environment, self.sb3_agents) if variant in SB3 else (task.problem, self.agents)
         parameters = dict(variant.parameters)
-        if variant.algorithm == "spaql-ts":
+        if variant is SPAQL_TS:
             parameters["reference"] = list(task.reference)
         budgets = tuple(int(part * task.budget) for part in OTHER_PARTS.get(variant, PARTS))
-        run = Run(task.problem, {}, variant.algorithm, parameters, 0, 0, self.size.episodes, budgets=budgets)
+        run = Run(problem, {}, variant.algorithm, parameters, 0, 0, self.episodes, budgets=budgets)
         word = SEED_WORDS.get(variant.name, variant.name)
-        seeds = seeds_at(self.size.agents, self.seed, "control", word, task.problem)
-        return Group(task.environment, variant.label, run, seeds)
+        return Group(task.environment, variant.label, run, seeds_at(count, self.seed, "control", word, task.problem))
 
     def stages(self, results: Results) -> Iterator[Stage]:
-        """All runs at once, after those of other packages."""
-        self.rows = list(self.others())
+        """All runs at once."""
         yield Stage(list(self.groups.values()))
 
     def report(self, results: Results) -> Report:
         """One table, and curves over environment steps."""
         names = "evaluation", "cells", "steps"
-        curves = {key: Curve(group.run.budgets, *results.stack(group, *names)) for key, group in self.groups.items()}
-        return Curves(self.size, self.seed, curves, self.rows).report()
+        self.curves = {
+            key: Curve(group.run.budgets, *results.stack(group, *names)) for key, group in self.groups.items()
+        }
+        return self.report_curves()
 
-
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """All curves by variant and task, with rows of agents of other packages, and what they show."""
-
-    size: Size
-    seed: int
-    curves: Mapping[tuple[Variant, Task], Curve]
-    others: Sequence[Mapping[str, Any]] = ()
+    def report_curves(self) -> Report:
+        """Table, sentences, figure and data of `curves`."""
+        parts, goals = [], []
+        for rival in RIVALS:
+            ahead, measured = self.against(rival)
+            of_those = "" if measured == len(self.tasks) else f" of the {measured} measured"
+            parts.append(f"{rival.label} on {ahead}{of_those}")
+        for task in self.tasks:
+            score = self.curves[TESSERA, task].score()
+            if score is not None and score.mean >= task.goal:
+                goals.append(task.environment)
+        under = f"mean of {self.agents} agents in new episodes; bands: 95%"
+        return Report(
+            "control",
+            f"Classic control; seed {self.seed}; spaql {__version__}",
+            summary=[
+                f"Of {len(self.tasks)} problems Tessera is ahead of {', '.join(parts)} (Welch, 5%).",
+                f"It reaches the goal on {', '.join(goals)}." if goals else "It reaches none of the goals.",
+            ],
+            tables=[self._table()],
+            note=NOTE.format(agents=self.agents, episodes=self.episodes) + (SB3_NOTE if self.sb3_agents else ""),
+            figures={
+                "control": Sheet("Classic control, all steps counted", [self._chart(t) for t in self.tasks], under)
+            },
+            data=self._data(),
+        )
 
     def standing(self, task: Task, rival: Variant) -> int | None:
         """1 where Tessera is ahead of a rival at the 5% level, -1 where it is behind, else 0; None if not measured."""
@@ -150,97 +172,64 @@ class Curves:
 
     def against(self, rival: Variant) -> tuple[int, int]:
         """On how many tasks Tessera is ahead of a rival, and on how many both were measured."""
-        standings = [self.standing(task, rival) for task in self.size.tasks]
-        measured = [each for each in standings if each is not None]
-        return measured.count(1), len(measured)
-
-    def report(self) -> Report:
-        """Table, sentences, figure and data."""
-        size = self.size
-        note = NOTE.format(agents=size.agents, episodes=size.episodes) + (OTHERS_NOTE if self.others else "")
-        charts = [self._chart(task) for task in size.tasks]
-        under = f"mean of {size.agents} agents in new episodes; bands: 95%"
-        return Report(
-            "control",
-            f"Classic control; seed {self.seed}; spaql {__version__}",
-            summary=self.sentences(),
-            tables=[self._table()],
-            note=note,
-            figures={"control": Sheet("Classic control, all steps counted", charts, under)},
-            data=self.data(),
-        )
+        standings = [self.standing(task, rival) for task in self.tasks]
+        return standings.count(1), len(standings) - standings.count(None)
 
     def _table(self) -> Table:
-        rows = [
-            [variant.label, *(self._cell(variant, task) for task in self.size.tasks)] for variant in self.size.variants
-        ]
-        for name in dict.fromkeys(str(row["agent"]) for row in self.others):
-            rows.append([name, *(self._other(name, task) for task in self.size.tasks)])
-        rows.append(["reached by others", *(task.cited for task in self.size.tasks)])
-        rows.append(["goal", *(f"{task.goal:g}" for task in self.size.tasks)])
-        return Table(["agent", *(f"{task.environment} {task.budget // 1000}k" for task in self.size.tasks)], rows)
+        rows = [[variant.label, *(self._cell(variant, task) for task in self.tasks)] for variant in self.variants]
+        rows.append(["reached by others", *(task.cited for task in self.tasks)])
+        rows.append(["goal", *(f"{task.goal:g}" for task in self.tasks)])
+        return Table(["agent", *(f"{task.environment} {task.budget // 1000}k" for task in self.tasks)], rows)
 
     def _cell(self, variant: Variant, task: Task) -> str:
+        if (variant, task) not in self.curves:
+            return ""
         curve = self.curves[variant, task]
         score = curve.score()
         if score is None:
             return "budget too small"
+        text = f"{_number(score.mean)} ± {_number(score.half_width)}"
+        if variant in SB3:
+            return f"{text} ({score.count} seeds)"
         mark = "-" if variant in RIVALS and self.standing(task, variant) == 1 else ""
         cells = curve.cells[:, -1].mean()
-        return f"{_number(score.mean)} ± {_number(score.half_width)}{mark}" + (f", {cells:,.0f}" if cells else "")
+        return f"{text}{mark}" + (f", {cells:,.0f}" if cells else "")
 
-    def _other(self, name: str, task: Task) -> str:
-        means = [float(row["mean"]) for row in self.others if (row["agent"], row["problem"]) == (name, task.problem)]
-        if len(means) < 2:
-            return ""
-        score = mean_interval(np.array(means))
-        return f"{_number(score.mean)} ± {_number(score.half_width)} ({len(means)} seeds)"
-
-    def sentences(self) -> list[str]:
-        """Which rivals Tessera is ahead of, and which goals it reaches."""
-        parts, count = [], len(self.size.tasks)
-        for rival in RIVALS:
-            ahead, measured = self.against(rival)
-            parts.append(f"{rival.label} on {ahead}" + ("" if measured == count else f" of the {measured} measured"))
-        scores = {task: self.curves[TESSERA, task].score() for task in self.size.tasks}
-        reached = [task.environment for task, score in scores.items() if score is not None and score.mean >= task.goal]
-        goals = f"It reaches the goal on {', '.join(reached)}." if reached else "It reaches none of the goals."
-        return [f"Of {count} problems Tessera is ahead of {', '.join(parts)} (Welch, 5%).", goals]
-
-    def data(self) -> dict[str, Any]:
+    def _data(self) -> dict[str, Any]:
         """All numbers, ready for JSON."""
         rows = []
         for (variant, task), curve in self.curves.items():
             for at, budget in enumerate(curve.budgets):
                 score = curve.score(at)
-                ends = dict(
-                    zip(("mean", "low", "high"), (score.mean, *score.interval) if score else [None] * 3, strict=True)
-                )
+                row = {"agent": variant.name, "problem": task.problem, "budget": budget}
+                row |= {name: getattr(score, name, None) for name in ("mean", "low", "high")}
                 counts = {"cells": float(curve.cells[:, at].mean()), "steps": float(curve.steps[:, at].mean())}
-                rows.append({"agent": variant.name, "problem": task.problem, "budget": budget, **ends, **counts})
+                rows.append(row | counts)
         against = {rival.name: self.against(rival) for rival in RIVALS}
         return {
             "spaql": __version__,
             "seed": self.seed,
-            "agents": self.size.agents,
-            "episodes": self.size.episodes,
+            "agents": self.agents,
+            "episodes": self.episodes,
             "ahead": {name: ahead for name, (ahead, _) in against.items()},
             "measured": {name: measured for name, (_, measured) in against.items()},
-            "goals": {task.problem: task.goal for task in self.size.tasks},
+            "goals": {task.problem: task.goal for task in self.tasks},
             "rows": rows,
-        } | ({"others": list(self.others)} if self.others else {})
+        }
 
     def _chart(self, task: Task) -> Chart:
         """Mean return against environment steps."""
         series, levels = [], []
-        for variant in self.size.variants:
+        for variant in self.variants:
+            if variant in (TENFOLD, *SB3):
+                continue
             curve = self.curves[variant, task]
             scores = {float(budget): curve.score(at) for at, budget in enumerate(curve.budgets)}
             points = {steps: score for steps, score in scores.items() if score is not None}
             if variant is RANDOM:
                 mean = next(iter(points.values())).mean
                 levels.append(Level(variant.label, mean, colour=resolve("random").colour or ""))
-            elif points and variant is not TENFOLD:
+            elif points:
                 values = list(points.values())
                 series.append(make_series(variant.label, list(points), values, algorithm=variant.algorithm))
         levels.append(Level("goal", task.goal, look="optimum"))

@@ -6,28 +6,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from spaql._version import __version__
 from spaql.formatting import Table
-from spaql.studies.paper.printed import SCALINGS
-from spaql.studies.study import Report, Results, Stage, Study
+from spaql.studies.paper.printed import QUICK_SCALINGS, SCALINGS
+from spaql.studies.study import Report, Results
 from spaql.studies.variants import (
     AQL,
     RANDOM,
+    RANDOM_STEPS,
     SPAQL,
     TESSERA,
-    Column,
-    Comparison,
-    Score,
     Variant,
+    VariantStudy,
     interval,
     random_columns,
 )
 
 CHOSEN_ON, REPORTED_ON = 1, 2
-STEPS = 25_000
 CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
     "exploration": (0.125, 0.25, 0.5),
     "z_threshold": (2.0, 3.0, 4.5),
@@ -40,6 +39,7 @@ VARIANTS = tuple(
     for name, (lower, _, higher) in CHANGES.items()
     for value in (lower, higher)
 )
+QUICK = {"problems": 16, "agents": 2, "episodes": 500, "scalings": QUICK_SCALINGS}
 NOTE = (
     "Share of the exact optimum in new episodes, in %, after 25,000 environment steps of learning and selection: mean "
     "over {problems} random problems with {agents} agents each, half of its 95% interval over problems, and the share "
@@ -52,89 +52,75 @@ TUNED_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class Size:
-    """Numbers of problems, agents and evaluation episodes, and the scalings to choose from."""
+class Families(VariantStudy):
+    """Variants on random problems of one family, with a number of agents on each."""
 
-    problems: int
-    agents: int
-    episodes: int
-    scalings: tuple[float, ...]
-
-
-FULL = Size(200, 3, 2000, SCALINGS)
-MORE = Size(800, 3, 2000, ())  # for the constants, whose effects are small and which need no scalings
-QUICK = Size(16, 2, 500, (0.1, 0.5, 1.0, 2.0))
-
-
-class Families(Study):
-    """Variants on one family of random problems; the column "all" is all kinds together."""
-
-    def __init__(self, name: str, family: int, variants: Sequence[Variant], size: Size, seed: int = 0) -> None:
-        self.name, self.family, self.variants, self.size, self.seed = name, family, variants, size, seed
-        self.kinds = random_columns(family, size.problems, STEPS, size.agents, size.episodes)
-        everything = Column("all", "all kinds", tuple(task for kind in self.kinds for task in kind.tasks))
-        self.columns = [everything, *self.kinds]
-        self.comparison = Comparison(seed, size.scalings)
-
-    def stages(self, results: Results) -> Iterator[Stage]:
-        """All runs at once."""
-        yield Stage([group for variant in self.variants for group in self.comparison.groups(variant, self.kinds)])
+    def __init__(
+        self,
+        name: str,
+        family: int,
+        variants: Sequence[Variant],
+        seed: int,
+        *,
+        problems: int,
+        agents: int = 3,
+        episodes: int = 2000,
+        scalings: Sequence[float] = SCALINGS,
+    ) -> None:
+        self.name, self.family, self.variants, self.problems, self.agents = name, family, variants, problems, agents
+        kinds = random_columns(family, problems, agents)
+        everything = [arguments for kind in kinds for arguments in kind.arguments]
+        self.columns = [replace(kinds[0], name="all", label="all kinds", arguments=everything), *kinds]
+        super().__init__(seed, episodes, scalings, [(variant, self.columns, 1.0) for variant in variants])
 
     def report(self, results: Results) -> Report:
         """One table."""
-        scores = {
-            (variant.name, column.name): self.comparison.score(results, variant, column)
-            for variant in self.variants
-            for column in self.columns
-        }
+        self.read(results)
         purpose = "on which Tessera was developed" if self.family == CHOSEN_ON else "on which nothing was chosen"
-        note = NOTE.format(problems=self.size.problems, agents=self.size.agents)
+        note = NOTE.format(problems=self.problems, agents=self.agents)
         return Report(
             self.name,
             f"Random problems of family {self.family}, {purpose}; seed {self.seed}; spaql {__version__}",
-            tables=[self._table(scores)],
-            note=note + (TUNED_NOTE.format(scalings=len(self.size.scalings)) if AQL in self.variants else ""),
+            tables=[self._table()],
+            note=note + (TUNED_NOTE.format(scalings=len(self.scalings)) if AQL in self.variants else ""),
             data={
                 "spaql": __version__,
                 "seed": self.seed,
                 "family": self.family,
-                "problems": self.size.problems,
-                "agents": self.size.agents,
-                "budget": STEPS,
-                "rows": [_record(*key, score) for key, score in scores.items()],
+                "problems": self.problems,
+                "agents": self.agents,
+                "budget": RANDOM_STEPS,
+                "rows": [
+                    {
+                        "agent": agent,
+                        "problems": column,
+                        **interval("share", score.share),
+                        "worst_decile": score.reached_by(0.9),
+                        "worst": score.reached_by(1.0),
+                        "cells": score.cells.mean if score.has_cells else None,
+                        "steps": score.steps,
+                    }
+                    for (agent, column, _), score in self.scores.items()
+                ],
             },
         )
 
-    def _table(self, scores: dict[tuple[str, str], Score]) -> Table:
-        whole, *kinds = self.columns
+    def _table(self) -> Table:
         rows = []
         for variant in self.variants:
-            pairs = [(scores[variant.name, c.name], scores[TESSERA.name, c.name]) for c in self.columns]
-            shares = [score.percent(1) + score.mark(tessera) for score, tessera in pairs]
-            score = scores[variant.name, whole.name]
+            first, *others = (self.percent(variant, column, 1) for column in self.columns)
+            score = self.of(variant, self.columns[0])
             cells = f"{score.cells.mean:.0f}" if score.has_cells else ""
-            rows.append([variant.label, shares[0], f"{100 * score.reached_by(0.9):.1f}", *shares[1:], cells])
-        return Table(["agent", whole.label, "9 of 10 reach", *(kind.label for kind in kinds), "cells"], rows)
+            rows.append([variant.label, first, f"{100 * score.reached_by(0.9):.1f}", *others, cells])
+        first, *others = (column.label for column in self.columns)
+        return Table(["agent", first, "9 of 10 reach", *others, "cells"], rows)
 
 
-def _record(agent: str, problems: str, score: Score) -> dict[str, object]:
-    return {
-        "agent": agent,
-        "problems": problems,
-        **interval("share", score.share),
-        "worst_decile": score.reached_by(0.9),
-        "worst": score.reached_by(1.0),
-        "cells": score.cells.mean if score.has_cells else None,
-        "steps": score.steps,
-    }
-
-
-def evaluate_family(size: Size = FULL, seed: int = 0) -> Families:
+def evaluate_family(seed: int = 0, *, problems: int = 200, **size: Any) -> Families:
     """Tessera on the second family, beside AQL, SPAQL and Random."""
-    return Families("families", REPORTED_ON, (TESSERA, AQL, SPAQL, RANDOM), size, seed)
+    return Families("families", REPORTED_ON, (TESSERA, AQL, SPAQL, RANDOM), seed, problems=problems, **size)
 
 
-def vary_constants(size: Size = MORE, seed: int = 0) -> Families:
+def vary_constants(seed: int = 0, *, problems: int = 800, **size: Any) -> Families:
     """Tessera on the first family, with its defaults and with each of its constants smaller and larger."""
-    return Families("constants", CHOSEN_ON, (TESSERA, *VARIANTS), size, seed)
+    return Families("constants", CHOSEN_ON, (TESSERA, *VARIANTS), seed, problems=problems, **size)

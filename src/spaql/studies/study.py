@@ -30,14 +30,14 @@ from tqdm import tqdm
 
 from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
-from spaql.agents.training import is_progress_shown
 from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_file, write_files
 from spaql.errors import StudyError
 from spaql.formatting import Table, with_values
+from spaql.partition.jit import is_progress_shown
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
 from spaql.runner.code_version import code_version
-from spaql.runner.engines import Engine, Threads, count_processors
+from spaql.runner.engines import Engine, Threads, count_processors, make_engine
 from spaql.runner.execute import prepare
 from spaql.runner.record import Failure
 from spaql.runner.run_many import Tally, announce, conclude, run_many
@@ -266,27 +266,46 @@ def describe(study: Study, groups: Sequence[Group]) -> str:
     return json.dumps({"name": study.name, "baseline": study.baseline, "groups": rows}, default=float) + "\n"
 
 
+@dataclass(eq=False)
 class Cost:
     """Runs of one call, their environment steps, and the time they took; runs of an earlier call cost nothing.
 
     `cpu_seconds` is the CPU time of this process; None where other processes did the work.
     """
 
-    def __init__(
-        self, runs: int, steps: Counter[Problem], seconds: float, cpu_seconds: float | None, threads: int
-    ) -> None:
-        self.runs, self.steps, self.seconds, self.cpu_seconds = runs, steps.total(), seconds, cpu_seconds
-        self._steps, self._threads = steps, threads
+    threads: int
+    runs: int = 0
+    steps_on: Counter[Problem] = field(default_factory=Counter)
+    seconds: float = 0.0
+    cpu_seconds: float | None = None
 
     @cached_property
     def simulation_seconds(self) -> float:
-        """CPU time of bare simulation of the same steps; measured when first read, which takes a few seconds."""
-        return _simulation_seconds(self._steps, self._threads)
+        """CPU time of the same steps without learning, in as many threads; measuring it takes a few seconds."""
+
+        def play(problem: Problem) -> int:
+            streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
+            episodes = max(1, _YARDSTICK // len(self.steps_on) // problem.horizon)
+            _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
+            return int(played)
+
+        def seconds_per_step(problem: Problem) -> float:
+            start = time.process_time()
+            played = sum(pool.map(play, [problem] * self.threads))
+            return (time.process_time() - start) / played
+
+        total = 0.0
+        with ThreadPoolExecutor(self.threads) as pool:
+            for problem, count in self.steps_on.items():
+                play(problem)  # compiled and warm
+                total += count * float(np.median([seconds_per_step(problem) for _ in range(3)]))
+        return total
 
     def __str__(self) -> str:
         if not self.runs:
             return "all runs were finished before"
-        text = f"{self.runs:,} runs, {self.steps / 1e9:.2f} billion environment steps in {self.seconds:.0f} s"
+        steps = self.steps_on.total() / 1e9
+        text = f"{self.runs:,} runs, {steps:.2f} billion environment steps in {self.seconds:.0f} s"
         if self.cpu_seconds is None:
             return text
         times = f"{self.cpu_seconds / self.simulation_seconds:.2f} times the bare simulation of the same steps"
@@ -322,7 +341,8 @@ def run_study(
     folder
         Where the store and all files go; made where it is missing.
     engine
-        Makes the engine for the runs of the first stage, which serves all stages; None for threads.
+        Makes the engine for the runs of the first stage, which serves all stages; None for threads, or processes where
+        a problem or an algorithm is not built in.
     threads
         Runs at once, without an engine; None for one per processor.
     retry_failed
@@ -347,26 +367,25 @@ def run_study(
         )
     check_folder(path)
     check_folder(path / FIGURES)
+    threads = threads or count_processors()
+    make = engine or partial(make_engine, None, workers=threads)
     with _interruptible() as check, Store(path / STORE, code=code_version()) as store:
         clean_folder(path)
         results, stopped = Results(store), True
-        execution = _Execution(
-            study, store, engine, threads or count_processors(), retry_failed, is_progress_shown(progress_bar), check
-        )
+        execution = _Execution(study, store, make, retry_failed, is_progress_shown(progress_bar), check, Cost(threads))
         try:
             with closing(study.stages(results)) as stages:  # type: ignore[type-var]
                 for stage in stages:
                     execution.write(stage.files)
                     execution.run_stage(stage)
             execution.close()
-            cost = execution.cost()
             report = study.report(results)
             files = [] if report is None else execution.write(report.contents())
             stopped = False
         finally:
             execution.close()
             conclude(store, stopped=stopped)
-    return Outcome(report, files, execution.tally, cost, time.perf_counter() - begun)
+    return Outcome(report, files, execution.tally, execution.cost, time.perf_counter() - begun)
 
 
 @dataclass(eq=False)
@@ -375,17 +394,15 @@ class _Execution:
 
     study: Study
     store: Store
-    make_engine: EngineFor | None
-    threads: int
+    make_engine: EngineFor
     retry_failed: bool
     visible: bool
     check: Callable[[], None]
+    cost: Cost
     engine: Engine | None = None
     bar: Any = None
     prepared: set[str] = field(default_factory=set)
-    runs: int = 0
-    steps: Counter[Problem] = field(default_factory=Counter)
-    begun: tuple[float, float] | None = None
+    begun: tuple[float, float] | None = None  # wall and CPU time when the first stage was compiled
     cost_of_stages: int = 0
     groups: list[Group] = field(default_factory=list)  # of all stages so far
     ids: set[str] = field(default_factory=set)  # of their runs
@@ -401,13 +418,15 @@ class _Execution:
         self.ids |= groups.keys()
         write_file(self.store.path.parent / STUDY, describe(self.study, self.groups))
         if self.engine is None:
-            make = self.make_engine or (lambda runs: Threads(self.threads))
-            self.engine = make([group.run for group in stage.groups])
+            self.engine = self.make_engine([group.run for group in stage.groups])
             self.engine.keep_open = True
         earlier = self.tally
         done, lost = earlier.done + len(finished), earlier.failed + len(failed)
         announce(self.store, self.engine, Tally(earlier.total + len(groups), done, lost))
-        self._prepare(runs)
+        new = [run for run in runs if run.algorithm not in self.prepared]
+        prepare(new, self.visible)
+        self.prepared |= {run.algorithm for run in new}
+        self.begun = self.begun or (time.perf_counter(), time.process_time())
         before = sum(groups[key].run.cost for key in finished | failed)
         self._expect(before + sum(run.cost for run in runs), before, stage.later)
         self.tally = run_many(
@@ -422,14 +441,6 @@ class _Execution:
             failed=self._fail,
         )
 
-    def _prepare(self, runs: Sequence[Run]) -> None:
-        """Compile what the runs need; the clock of `cost` starts when that is done."""
-        new = [run for run in runs if run.algorithm not in self.prepared]
-        prepare(new, self.visible)
-        self.prepared |= {run.algorithm for run in new}
-        if self.begun is None:
-            self.begun = time.perf_counter(), time.process_time()
-
     def _expect(self, cost: int, before: int, later: int) -> None:
         self.check()
         self.cost_of_stages += cost
@@ -443,18 +454,20 @@ class _Execution:
         self.bar.refresh()
 
     def _finish(self, run: Run) -> None:
-        self.runs += 1
+        self.cost.runs += 1
         if run.compiled:
-            self.steps[problem_of(run)] += run.cost
-        if self.bar is not None:
-            self.bar.update(run.cost)
-        self.check()
+            self.cost.steps_on[problem_of(run)] += run.cost
+        self._advance(run)
 
     def _fail(self, run: Run, failure: Failure) -> None:
         if not self.study.keep_failures:
             raise StudyError(f"{run}: {failure.message}")
         if self.bar is not None:
             self.bar.write(f"spaql: failed: {run}: {failure.message}", file=sys.stderr)
+        self._advance(run)
+
+    def _advance(self, run: Run) -> None:
+        if self.bar is not None:
             self.bar.update(run.cost)
         self.check()
 
@@ -470,19 +483,18 @@ class _Execution:
 
             return write_files(self.store.path.parent, files, self.study.known_files, advance)
 
-    def cost(self) -> Cost:
-        """Cost since the first stage was compiled."""
-        wall, cpu = self.begun or (time.perf_counter(), time.process_time())
-        used = time.process_time() - cpu if self.make_engine is None else None
-        return Cost(self.runs, self.steps, time.perf_counter() - wall, used, self.threads)
-
     def close(self) -> None:
-        """Close the engine and the bar."""
+        """Close the engine and the bar, and stop the clock."""
         if self.engine is not None:
             self.engine.close()
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+        if self.begun is not None:
+            wall, cpu = self.begun
+            self.cost.seconds = time.perf_counter() - wall
+            self.cost.cpu_seconds = time.process_time() - cpu if isinstance(self.engine, Threads) else None
+            self.begun = None
 
 
 def missing_runs(groups: Sequence[Group], known: Iterable[str]) -> list[Run]:
@@ -529,25 +541,3 @@ def _interruptible() -> Iterator[Callable[[], None]]:
         raise
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _simulation_seconds(steps: Counter[Problem], threads: int) -> float:
-    """Measure the CPU time of the same steps without learning, in as many threads as the study had."""
-
-    def play(problem: Problem) -> int:
-        streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
-        episodes = max(1, _YARDSTICK // len(steps) // problem.horizon)
-        _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
-        return int(played)
-
-    def seconds_per_step(pool: ThreadPoolExecutor, problem: Problem) -> float:
-        start = time.process_time()
-        played = sum(pool.map(play, [problem] * threads))
-        return (time.process_time() - start) / played
-
-    total = 0.0
-    with ThreadPoolExecutor(threads) as pool:
-        for problem, count in steps.items():
-            play(problem)  # compiled and warm
-            total += count * float(np.median([seconds_per_step(pool, problem) for _ in range(3)]))
-    return total

@@ -8,7 +8,8 @@ problem by problem and budget by budget.  That favours them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -18,12 +19,12 @@ import numpy as np
 from spaql.agents.registry import resolve
 from spaql.problems import Problem
 from spaql.problems.optimum import optimum
-from spaql.problems.random_travel import KINDS, draw, random_travel_optimum, random_travel_share
+from spaql.problems.random_travel import KINDS, random_travel_share
 from spaql.runner.run_spec import Run, problem_of, seeds_at
 from spaql.stats import Estimate, combination, mean_interval
-from spaql.studies.paper.plan import LONG, SETTINGS, Setting
+from spaql.studies.paper.plan import LONG, SETTINGS
 from spaql.studies.paper.printed import ROLLOUTS, SCALINGS
-from spaql.studies.study import Floats, Group, Results
+from spaql.studies.study import Floats, Group, Results, Stage, Study
 
 # A seed is a hash of the run's place in its study.  These are the words of that place, older than today's names: other
 # words would be other random numbers, and the recorded results would change.
@@ -35,50 +36,52 @@ SEED_WORDS = {
     "tessera-tenfold": "spaql-tenfold",
     RANDOM_PROBLEM: "wild",
 }
-
-
-@dataclass(frozen=True)
-class Task:
-    """One problem, a budget of environment steps, and the number of agents and evaluation episodes."""
-
-    problem: str
-    arguments: Mapping[str, Any]
-    horizon: int
-    steps: int
-    agents: int
-    episodes: int
-
-    def shares(self, means: Floats) -> Floats:
-        """Mean returns as shares of the optimum."""
-        if self.problem == RANDOM_PROBLEM:
-            return np.array([random_travel_share(float(mean), **self.arguments) for mean in means])
-        return means / self.optimum
-
-    @property
-    def optimum(self) -> float:
-        """The largest mean return; of random problems without their unit and zero."""
-        if self.problem == RANDOM_PROBLEM:
-            return random_travel_optimum(family=self.arguments["family"], number=self.arguments["number"])
-        return _optimum(problem_of(self.run("random", {}, 0)))
-
-    def run(self, algorithm: str, parameters: Mapping[str, Any], iterations: int) -> Run:
-        """A run on this problem."""
-        return Run(self.problem, self.arguments, algorithm, parameters, 0, iterations, self.episodes)
-
-
-@cache
-def _optimum(problem: Problem) -> float:
-    return optimum(problem).value
+RANDOM_STEPS = 25_000  # budget of random problems
 
 
 @dataclass(frozen=True)
 class Column:
-    """One problem, or several whose mean counts."""
+    """A problem with one or several sets of arguments whose mean counts, its budget of steps, and its agents."""
 
     name: str
     label: str
-    tasks: tuple[Task, ...]
-    setting: Setting | None = None  # of the paper
+    problem: str
+    arguments: Sequence[Mapping[str, Any]]
+    steps: int
+    agents: int
+    printed_cells: float = math.nan  # of SPAQL in the paper
+
+
+def paper_columns(agents: Mapping[str, int]) -> list[Column]:
+    """The twelve problems of the paper, with AQL's budget, K * H steps, and this number of agents by problem."""
+    return [
+        Column(
+            setting.id,
+            setting.tick,
+            setting.problem,
+            [setting.arguments],
+            setting.iterations * setting.horizon,
+            agents[setting.problem],
+            setting.printed.cells["spaql"].mean,
+        )
+        for setting in SETTINGS
+        if setting.printed is not None and setting.id != LONG
+    ]
+
+
+def random_columns(family: int, problems: int, agents: int) -> list[Column]:
+    """Random problems of one family, by kind."""
+    return [
+        Column(
+            f"family-{family}-{kind.replace(' ', '-')}",
+            kind,
+            RANDOM_PROBLEM,
+            [{"family": family, "number": number} for number in range(first, problems, len(KINDS))],
+            RANDOM_STEPS,
+            agents,
+        )
+        for first, kind in enumerate(KINDS)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +89,8 @@ class Variant:
     """An algorithm with its parameters.
 
     `name` is for JSON, `title` the label in tables unless it is that of the algorithm.  A `tuned` variant has a scaling
-    to choose; an `unbounded` one plays as many *episodes* as the others, whatever it spends on selection; a `plain` one
-    gets random problems without their unit and zero.
+    to choose, and gets random problems without their unit and zero; an `unbounded` one plays as many *episodes* as the
+    others, whatever it spends on selection.
     """
 
     name: str
@@ -96,35 +99,32 @@ class Variant:
     title: str = ""
     tuned: bool = False
     unbounded: bool = False
-    plain: bool = False
 
     @property
     def label(self) -> str:
         """Its label in tables and charts."""
         return self.title or resolve(self.algorithm).label
 
-    def iterations(self, task: Task, part: float) -> int:
-        """How many iterations fit into this part of the task's budget; at least one."""
-        steps = int(part * task.steps)
+    def iterations(self, steps: int, horizon: int) -> int:
+        """How many iterations fit into this number of steps; at least one."""
         if self.algorithm == "random":
             return 0
         if self.algorithm == "spaql" and not self.unbounded:
             # Every iteration is an episode and N rollouts; N more come first.
-            steps, each = steps - ROLLOUTS * task.horizon, (1 + ROLLOUTS) * task.horizon
-            return max(1, steps // each)
-        return max(1, steps // task.horizon)
+            steps, horizon = steps - ROLLOUTS * horizon, (1 + ROLLOUTS) * horizon
+        return max(1, steps // horizon)
 
 
 TESSERA = Variant("tessera", "tessera")
-SPAQL = Variant("spaql", "spaql", tuned=True, plain=True)
-LONGER = Variant("spaql-longer", "spaql", title="SPAQL, all its steps", tuned=True, unbounded=True, plain=True)
-AQL = Variant("aql", "aql", {"rollouts": 0}, tuned=True, plain=True)
+SPAQL = Variant("spaql", "spaql", tuned=True)
+LONGER = Variant("spaql-longer", "spaql", title="SPAQL, all its steps", tuned=True, unbounded=True)
+AQL = Variant("aql", "aql", {"rollouts": 0}, tuned=True)
 RANDOM = Variant("random", "random")
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Results of one variant in one column, a list entry for each task; arrays are `[agents]`."""
+    """Results of one variant in one column, a list entry for each of its problems; arrays are `[agents]`."""
 
     shares: list[Floats]
     cell_counts: list[Floats]
@@ -162,14 +162,6 @@ class Score:
         """1 where this is ahead of the other at the 5% level, -1 where it is behind, else 0."""
         return standing(self.minus(other))
 
-    def mark(self, other: Score) -> str:
-        """The standing as a sign behind a number, or a blank."""
-        return {1: "+", 0: " ", -1: "-"}[self.standing(other)]
-
-    def percent(self, digits: int) -> str:
-        """The mean share and half of its interval, in percent."""
-        return f"{100 * self.share.mean:.{digits}f} ± {100 * self.share.half_width:.{digits}f}"
-
     def reached_by(self, agents: float) -> float:
         """The share of the optimum that this fraction of the agents reaches or exceeds."""
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
@@ -186,91 +178,89 @@ def standing(difference: Estimate) -> int:
     return int(difference.low > 0.0) - int(difference.high < 0.0)
 
 
+def shares_of(run: Run, means: Floats) -> Floats:
+    """Mean returns on the problem of a run as shares of its optimum."""
+    if run.problem == RANDOM_PROBLEM:
+        return np.array([random_travel_share(float(mean), **run.arguments) for mean in means])
+    return means / _optimum(problem_of(run))
+
+
+@cache
+def _optimum(problem: Problem) -> float:
+    return optimum(problem).value
+
+
 def _units(values: Sequence[Floats]) -> Floats:
     """What an interval is over: the agents on one problem, or the means of several problems."""
     return values[0] if len(values) == 1 else np.array([each.mean() for each in values])
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Variants in columns, from one study seed.
+class VariantStudy(Study):
+    """Variants in columns, with parts of the budget, from one study seed.
 
     Agents of one algorithm have the same seeds with all its parameters, and so differ by those alone; agents of two
     algorithms share no random numbers.
     """
 
-    seed: int
-    scalings: tuple[float, ...] = SCALINGS
+    def __init__(
+        self,
+        seed: int,
+        episodes: int,
+        scalings: Sequence[float] = SCALINGS,
+        wanted: Sequence[tuple[Variant, Sequence[Column], float]] = (),
+    ) -> None:
+        self.seed, self.episodes, self.scalings, self.wanted = seed, episodes, scalings, wanted
+        self.scores: dict[tuple[str, str, float], Score] = {}  # by variant, column and part; see `read`
+
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """All runs at once."""
+        groups = [group for wanted in self.wanted for group in self.groups(*wanted)]
+        yield Stage(list({group.run.kind: group for group in groups}.values()))  # columns may share problems
 
     def groups(self, variant: Variant, columns: Iterable[Column], part: float = 1.0) -> list[Group]:
         """All groups that score a variant with this part of the budget."""
-        return [
-            self._group(variant, task, scaling, part)
-            for column in columns
-            for task in column.tasks
-            for scaling in self._scalings(variant)
-        ]
+        return [group for column in columns for groups in self._groups(variant, column, part) for group in groups]
+
+    def read(self, results: Results) -> None:
+        """Score all variants in their columns."""
+        for variant, columns, part in self.wanted:
+            for column in columns:
+                self.scores[variant.name, column.name, part] = self.score(results, variant, column, part)
 
     def score(self, results: Results, variant: Variant, column: Column, part: float = 1.0) -> Score:
         """Score a variant, at its best scaling where it has one."""
         score = Score([], [], [], [], variant.algorithm)
-        for task in column.tasks:
-            candidates = []
-            for scaling in self._scalings(variant):
-                group = self._group(variant, task, scaling, part)
-                candidates.append((_as_given(variant, task).shares(results.values(group)), group, scaling))
-            shares, group, scaling = max(candidates, key=lambda candidate: float(candidate[0].mean()))
-            steps = results.values(group, "training_steps") + results.values(group, "selection_steps")
+        for groups in self._groups(variant, column, part):
+            candidates = [(shares_of(group.run, results.values(group)), group) for group in groups]
+            shares, group = max(candidates, key=lambda candidate: float(candidate[0].mean()))
             score.shares.append(shares)
             score.cell_counts.append(results.values(group, "cells"))
-            score.step_counts.append(steps)
-            score.scalings.append(scaling)
+            score.step_counts.append(results.values(group, "training_steps") + results.values(group, "selection_steps"))
+            score.scalings.append(group.run.parameters.get("scaling"))
         return score
 
-    def _scalings(self, variant: Variant) -> tuple[float | None, ...]:
-        return self.scalings if variant.tuned else (None,)
+    def of(self, variant: Variant, column: Column, part: float = 1.0) -> Score:
+        """One of the scores."""
+        return self.scores[variant.name, column.name, part]
 
-    def _group(self, variant: Variant, task: Task, scaling: float | None, part: float) -> Group:
-        parameters = dict(variant.parameters) | ({} if scaling is None else {"scaling": scaling})
-        run = _as_given(variant, task).run(variant.algorithm, parameters, variant.iterations(task, part))
-        words = [SEED_WORDS.get(name, name) for name in (variant.algorithm, task.problem)]
-        seeds = seeds_at(task.agents, self.seed, STUDY_WORD, *words, *task.arguments.values())
-        return Group(task.problem, variant.label, run, seeds)
+    def mark(self, variant: Variant, column: Column, part: float = 1.0) -> str:
+        """A sign behind a number: minus where the variant is behind Tessera, plus where it is ahead, else a blank."""
+        return {1: "+", 0: " ", -1: "-"}[self.of(variant, column, part).standing(self.of(TESSERA, column, part))]
 
+    def percent(self, variant: Variant, column: Column, digits: int) -> str:
+        """The mean share in percent, half of its interval, and the mark."""
+        share = self.of(variant, column).share
+        return f"{100 * share.mean:.{digits}f} ± {100 * share.half_width:.{digits}f}{self.mark(variant, column)}"
 
-def _as_given(variant: Variant, task: Task) -> Task:
-    """The task as it is given to this variant."""
-    if not variant.plain or task.problem != RANDOM_PROBLEM:
-        return task
-    return replace(task, arguments={**task.arguments, "plain": True})
-
-
-def paper_columns(agents: Callable[[str], int], episodes: int) -> list[Column]:
-    """The twelve problems of the paper, with AQL's budget: K * H steps."""
-    columns = []
-    for setting in SETTINGS:
-        if setting.id != LONG:
-            steps = setting.iterations * setting.horizon
-            count = agents(setting.problem)
-            task = Task(setting.problem, setting.arguments, setting.horizon, steps, count, episodes)
-            columns.append(Column(setting.id, setting.tick, (task,), setting))
-    return columns
-
-
-def random_columns(family: int, problems: int, steps: int, agents: int, episodes: int) -> list[Column]:
-    """Random problems of one family, by kind."""
-    columns = []
-    for first, kind in enumerate(KINDS):
-        tasks = tuple(
-            Task(
-                RANDOM_PROBLEM,
-                {"family": family, "number": number},
-                draw(family, number).horizon,
-                steps,
-                agents,
-                episodes,
-            )
-            for number in range(first, problems, len(KINDS))
-        )
-        columns.append(Column(f"family-{family}-{kind.replace(' ', '-')}", kind, tuple(tasks)))
-    return columns
+    def _groups(self, variant: Variant, column: Column, part: float) -> Iterator[list[Group]]:
+        """For each problem of the column a group, or one for each scaling."""
+        words = [SEED_WORDS.get(name, name) for name in (variant.algorithm, column.problem)]
+        plain = {"plain": True} if variant.tuned and column.problem == RANDOM_PROBLEM else {}
+        choices = [{"scaling": scaling} for scaling in self.scalings] if variant.tuned else [{}]
+        for arguments in column.arguments:
+            given = {**arguments, **plain}
+            run = Run(column.problem, given, variant.algorithm, variant.parameters, 0, 0, self.episodes)
+            run = replace(run, iterations=variant.iterations(int(part * column.steps), problem_of(run).horizon))
+            seeds = seeds_at(column.agents, self.seed, STUDY_WORD, *words, *arguments.values())
+            group = Group(column.problem, variant.label, run, seeds)
+            yield [group.with_run(parameters={**variant.parameters, **choice}) for choice in choices]

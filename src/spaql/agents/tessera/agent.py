@@ -396,7 +396,6 @@ class Tessera(PartitionAgent):
     def _state(self) -> dict[str, NDArray[Any]]:
         arrays, used = super()._state(), int(self._buffer.counts[USED])
         nodes, cells, _ = (int(n) for n in self._work.forest.used)
-        arrays["work-room"] = np.array([nodes, cells])  # nothing is reordered here, so room makes no difference
         for name, array in self._buffer._asdict().items():
             arrays[f"replay-{name}"] = array if name == "counts" else array[:used]
         for name, array in self._stats._asdict().items():

@@ -17,23 +17,15 @@ import numpy as np
 from spaql.agents.registry import resolve
 from spaql.formatting import decimals
 from spaql.stats import Estimate, combination, mean_interval, welch
-from spaql.studies.paper.measurements import Measurements
-from spaql.studies.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, COMPARED, LEARNERS, LONG, Setting
+from spaql.studies.paper.measurements import SIGNIFICANT, Measurements, Row, beta_twin, compare_arrivals, is_swapped
+from spaql.studies.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, COMPARED, LEARNERS, LONG, NAMES, Setting
 from spaql.studies.paper.printed import ROLLOUTS
-from spaql.studies.paper.rows import (
-    CELLS_SLACK,
-    REWARD_SLACK,
-    ROUNDING,
-    SIGNIFICANT,
-    TableRow,
-    around,
-    beta_twin,
-    by_problem,
-    find_arrivals,
-)
 from spaql.studies.study import Floats, make_series
 from spaql.viz.charts import Chart, Level, Series
 
+REWARD_SLACK = 0.03  # how far a new implementation may be off, beside the intervals
+ROUNDING = 0.01  # a printed mean and its half width have two decimals each
+CELLS_SLACK = 0.25
 _NOTICEABLE = 0.005  # in return: what a table of two decimals can show
 _AT_OPTIMUM = Level("optimum", 100.0, look="optimum")
 
@@ -65,27 +57,39 @@ class Finding:
         return {**names, **numbers, "unit": self.unit, "meaning": self.meaning, "number": self.number}
 
 
+def around(mean: float, half_width: float) -> Estimate:
+    """A number and the half width of its interval, where there is no sample behind them."""
+    return Estimate(mean, mean - half_width, mean + half_width, math.nan, 0)
+
+
 def _label(algorithm: str) -> str:
     return resolve(algorithm).label
 
 
-def _printed(rows: Sequence[TableRow]) -> list[TableRow]:
+def _printed(measured: Measurements) -> list[Row]:
     """Rows of SPAQL and AQL for which the paper prints something."""
-    return [row for row in rows if row.algorithm in LEARNERS and row.printed is not None]
+    return [row for row in measured.rows.values() if row["algorithm"] in LEARNERS and row["printed"] is not None]
 
 
 def _points(
-    settings: Sequence[Setting], estimates: Iterable[Estimate], name: str = "", algorithm: str | None = None
-) -> Series:
-    """One point with its interval for each problem."""
-    label = name or _label(algorithm or "")
+    settings: Sequence[Setting], estimate: Callable[[Setting, str], Estimate], algorithms: Iterable[str] = LEARNERS
+) -> list[Series]:
+    """For each algorithm one point with its interval for each problem."""
     ticks = [setting.tick for setting in settings]
-    return make_series(label, ticks, list(estimates), algorithm=algorithm, style="points")
+    return [
+        make_series(_label(a), ticks, [estimate(setting, a) for setting in settings], algorithm=a, style="points")
+        for a in algorithms
+    ]
 
 
 def _chart(title: str, y_label: str, series: Iterable[Series], note: str, *levels: Level) -> Chart:
     """A chart with a point for each problem."""
     return Chart(title, "", y_label, tuple(series), levels, "category", note)
+
+
+def _mean(samples: Sequence[Floats]) -> Estimate:
+    """The mean over several samples."""
+    return combination(samples, np.full(len(samples), 1 / len(samples)))
 
 
 def _difference(
@@ -95,48 +99,58 @@ def _difference(
     algorithms: tuple[str, str] = ("spaql", "aql"),
 ) -> Estimate:
     """One algorithm minus another, times the scale of each setting, mean over the settings."""
-    samples, weights = [], []
-    for setting in settings:
-        for name, sign in zip(algorithms, (1, -1), strict=True):
-            samples.append(sample(setting, name))
-            weights.append(sign * scale(setting) / len(settings))
+    samples = [sample(setting, name) for setting in settings for name in algorithms]
+    weights = [sign * scale(setting) / len(settings) for setting in settings for sign in (1, -1)]
     return combination(samples, weights)
 
 
 # About the printed numbers -------------------------------------------------------------------------------------------
 
 
-def reproduction(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def reproduction(measured: Measurements) -> Finding | None:
     """Compare our training scores with the printed means."""
-    printed = _printed(rows)
+    printed, settings, rows = _printed(measured), measured.plan.short, measured.rows
     if not printed:
         return None
-    settings, ours = measurements.plan.short, by_problem(rows)
-    by_id = {setting.id: setting for setting in measurements.plan.settings}
-    rewards, strictly = ([row for row in printed if row.reward_within(slack)] for slack in (REWARD_SLACK, ROUNDING))
-    cells = [row for row in printed if abs(row.cells_ratio - 1) <= CELLS_SLACK]
-    swapped = {row.problem for row in printed if row.swapped}
-    agreed = [setting for setting in settings if _same_bold(setting, ours)]
-    furthest = max(printed, key=lambda row: abs(row.cells_ratio - 1.0))
+
+    def gap(row: Row) -> tuple[float, float]:
+        """Our training score minus the printed mean, and the wider of the two half widths."""
+        width = max(row["printed_half_width"], row["counterpart_half_width"])
+        return row["counterpart_training_score"] - row["printed"], width
+
+    def agree(slack: float) -> int:
+        return sum(abs(difference) <= width + slack for difference, width in map(gap, printed))
+
+    def has_same_bold(setting: Setting) -> bool:
+        ours = [rows[setting.id, name] for name in LEARNERS]
+        theirs = [rows[row["counterpart"], row["algorithm"]] for row in ours]
+        return [row["printed_best"] for row in ours] == [row["training_score_best"] for row in theirs]
+
+    ratios = [row["counterpart_cells"] / row["printed_cells"] for row in printed]
+    furthest = max(range(len(printed)), key=lambda at: abs(ratios[at] - 1.0))
+    swapped = {row["problem"] for row in printed if is_swapped(row)}
     # Where the Uniform rows are Beta's, the same agents stand for two rows: one sample, twice the weight.
-    weights = Counter(((row.counterpart or row).problem, row.algorithm) for row in printed)
-    samples = [measurements.as_in_paper(by_id[problem], name) for problem, name in weights]
+    weights = Counter((row["counterpart"], row["algorithm"]) for row in printed)
+    by_id = {setting.id: setting for setting in settings}
+    samples = [measured.as_in_paper(by_id[problem], name) for problem, name in weights]
     mean = combination(samples, [count / len(printed) for count in weights.values()])
-    shift = mean.mean - float(np.mean([row.printed.mean for row in printed if row.printed]))
-    theirs = math.hypot(*(row.printed.half_width for row in printed if row.printed)) / len(printed)
+    shift = mean.mean - float(np.mean([row["printed"] for row in printed]))
+    theirs = math.hypot(*(row["printed_half_width"] for row in printed)) / len(printed)
     sentence = (
-        f"Scored as in the paper, {len(rewards)} of {len(printed)} mean rewards and {len(cells)} of "
+        f"Scored as in the paper, {agree(REWARD_SLACK)} of {len(printed)} mean rewards and "
+        f"{sum(abs(ratio - 1) <= CELLS_SLACK for ratio in ratios)} of "
         f"{len(printed)} mean numbers of cells agree with the printed ones: rewards within the wider of the two "
-        f"intervals plus {REWARD_SLACK:g}, the furthest {max(abs(row.reward_gap[0]) for row in printed):.3f} off "
-        f"({len(strictly)} within interval and rounding alone); cells within a quarter, the furthest "
-        f"{furthest.label} on {by_id[furthest.problem].name} with {furthest.cells_ratio:.2f} times as many. The same "
-        f"algorithm is in bold on {len(agreed)} of {len(settings)} problems"
+        f"intervals plus {REWARD_SLACK:g}, the furthest {max(abs(gap(row)[0]) for row in printed):.3f} off "
+        f"({agree(ROUNDING)} within interval and rounding alone); cells within a quarter, the furthest "
+        f"{_label(printed[furthest]['algorithm'])} on {NAMES[printed[furthest]['problem']]} with "
+        f"{ratios[furthest]:.2f} times as many. The same "
+        f"algorithm is in bold on {sum(map(has_same_bold, settings))} of {len(settings)} problems"
         + (f"; {len(swapped)} problems printed as Uniform are compared with Beta arrivals." if swapped else ".")
     )
     chart = _chart(
         "Our training score minus the printed mean",
         "difference of mean rewards",
-        [_points(settings, [around(*ours[s.id, a].reward_gap) for s in settings], algorithm=a) for a in LEARNERS],
+        _points(settings, lambda setting, name: around(*gap(rows[setting.id, name]))),
         "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them",
         Level("no difference", 0.0, look="optimum"),
     )
@@ -145,70 +159,58 @@ def reproduction(measurements: Measurements, rows: Sequence[TableRow]) -> Findin
     return Finding("reproduction", "Reproducing the printed tables", sentence, number, meaning, chart)
 
 
-def _same_bold(setting: Setting, ours: dict[tuple[str, str], TableRow]) -> bool:
-    """Whether Welch's test marks the algorithms that the paper sets in bold."""
-    here = [ours[setting.id, name] for name in LEARNERS]
-    there = [ours[(row.counterpart or row).problem, row.algorithm] for row in here]
-    return [row.printed_best for row in here] == [row.training_score_best for row in there]
-
-
-def above_optimum(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def above_optimum(measured: Measurements) -> Finding | None:
     """Find printed means that no policy can reach."""
-    printed = _printed(rows)
+    printed, rows = _printed(measured), measured.rows
     if not printed:
         return None
-    settings = {setting.id: setting for setting in measurements.plan.settings}
 
-    def excess(row: TableRow, problem: str) -> Estimate:
-        assert row.printed is not None
-        return around(row.printed.mean - measurements.optima[problem].value, row.printed.half_width + ROUNDING)
+    def excess(row: Row, of: str = "counterpart") -> Estimate:
+        optimum = measured.optima[row[of]].value
+        return around(row["printed"] - optimum, row["printed_half_width"] + ROUNDING)
 
-    def real_excess(row: TableRow) -> Estimate:
-        return excess(row, (row.counterpart or row).problem)
-
-    labelled = [row for row in printed if excess(row, row.problem).low > 0]
-    real = [row for row in printed if real_excess(row).low > 0]
-    largest = max(printed, key=lambda row: real_excess(row).mean)
-    names = " and ".join(sorted({row.label for row in real}))
-    swapped = any(row.swapped for row in printed)
+    labelled = sum(excess(row, "problem").low > 0 for row in printed)
+    real = [row for row in printed if excess(row).low > 0]
+    largest = max(printed, key=lambda row: excess(row).mean)
+    names = " and ".join(sorted({_label(row["algorithm"]) for row in real}))
+    swapped = any(map(is_swapped, printed))
     sentence = (
-        f"{len(labelled)} of the {len(printed)} printed means lie above the exact optimum of the problem they are "
+        f"{labelled} of the {len(printed)} printed means lie above the exact optimum of the problem they are "
         "printed for, which no policy can earn on average"
         + ("; if the rows printed as Uniform are compared with Beta arrivals, " if swapped else ": ")
         + (f"{len(real)} still do" if swapped else f"{len(real)} in all")
         + (f" ({names})." if real else ".")
     )
-    short, ours = measurements.plan.short, by_problem(rows)
     chart = _chart(
         "Printed mean minus exact optimum",
         "printed minus optimum",
-        [_points(short, [real_excess(ours[s.id, name]) for s in short], algorithm=name) for name in LEARNERS],
+        _points(measured.plan.short, lambda setting, name: excess(rows[setting.id, name])),
         "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
         Level("optimum", 0.0, look="optimum"),
     )
-    meaning = f"largest of the {len(printed)} differences: {largest.label}, {settings[largest.problem].name}"
-    return Finding("above-optimum", "Printed scores above the optimum", sentence, real_excess(largest), meaning, chart)
+    where = f"{_label(largest['algorithm'])}, {NAMES[largest['problem']]}"
+    meaning = f"largest of the {len(printed)} differences: {where}"
+    return Finding("above-optimum", "Printed scores above the optimum", sentence, excess(largest), meaning, chart)
 
 
-def uniform_is_beta(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def uniform_is_beta(measured: Measurements) -> Finding | None:
     """Find which arrivals reproduce the rows printed as Uniform."""
-    arrivals = find_arrivals(rows)
+    rows, arrivals = measured.rows, compare_arrivals(measured.rows)
     if arrivals is None:
         return None
-    keys, ours = arrivals.keys, by_problem(rows)
     verdicts = {"beta": "are reproduced by Beta(5, 2) arrivals", "uniform": "are reproduced by Uniform arrivals"}
     sentence = (
-        f"The rows printed for Uniform arrivals {verdicts.get(arrivals.nearer or '', 'fit both kinds of arrivals')}: "
-        f"over their {len(keys)} means ours are {arrivals.uniform:.3f} away from the printed numbers under Uniform "
-        f"arrivals and {arrivals.beta:.3f} under Beta(5, 2)."
+        f"The rows printed for Uniform arrivals {verdicts.get(arrivals.nearer, 'fit both kinds of arrivals')}: "
+        f"over their {len(arrivals.keys)} means ours are {arrivals.uniform:.3f} away from the printed numbers under "
+        f"Uniform arrivals and {arrivals.beta:.3f} under Beta(5, 2)."
     )
-    ticks = [f"{_label(name)}, c = {problem.rsplit('-', 1)[1]}" for problem, name in keys]
+    ticks = [f"{_label(name)}, c = {problem.rsplit('-', 1)[1]}" for problem, name in arrivals.keys]
+    uniform = [rows[key] for key in arrivals.keys]
+    beta = [rows[beta_twin(problem), name] for problem, name in arrivals.keys]
     series = {
-        "printed": [around(p.mean, p.half_width) for key in keys if (p := ours[key].printed)],
-        "ours, Uniform arrivals": [e for key in keys if (e := ours[key].training_score)],
-        "ours, Beta(5, 2) arrivals": [
-            e for problem, name in keys if (e := ours[beta_twin(problem), name].training_score)
-        ],
+        "printed": [around(row["printed"], row["printed_half_width"]) for row in uniform],
+        "ours, Uniform arrivals": [_training_score(row) for row in uniform],
+        "ours, Beta(5, 2) arrivals": [_training_score(row) for row in beta],
     }
     points = [make_series(name, ticks, estimates, style="points") for name, estimates in series.items()]
     chart = _chart("The rows printed as Uniform", "mean training score", points, "bars: 95% intervals")
@@ -217,28 +219,30 @@ def uniform_is_beta(measurements: Measurements, rows: Sequence[TableRow]) -> Fin
     return Finding("uniform-is-beta", "The rows printed as Uniform", sentence, number, meaning, chart)
 
 
+def _training_score(row: Row) -> Estimate:
+    ends = row["training_score_low"], row["training_score_high"]
+    return Estimate(row["training_score"], *ends, math.nan, row["agents"])
+
+
 # About the algorithms and their training score -----------------------------------------------------------------------
 
 
-def running_maximum(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def running_maximum(measured: Measurements) -> Finding | None:
     """Measure how far SPAQL's training score lies above the return of its policy."""
-    plan, settings = measurements.plan, measurements.plan.short
+    plan, settings = measured.plan, measured.plan.short
     if BIAS_SCALING not in plan.scalings:
         return None
     families: dict[str, list[Setting]] = {}
     for setting in settings:
         families.setdefault(setting.family, []).append(setting)
 
-    def bias(setting: Setting, rollouts: int) -> Floats:
-        group = plan.bias(setting, rollouts)
-        return measurements.values(group, "training_score") - measurements.values(group)
-
     def gap(members: Sequence[Setting], rollouts: int) -> Estimate:
-        return combination([bias(setting, rollouts) for setting in members], np.full(len(members), 1 / len(members)))
+        groups = [plan.bias(setting, rollouts) for setting in members]
+        return _mean([measured.values(group, "training_score") - measured.values(group) for group in groups])
 
     def share(rollouts: int) -> float:
-        evaluations = [(setting, measurements.values(plan.bias(setting, rollouts))) for setting in settings]
-        return float(np.mean([measurements.percent(setting) * values.mean() for setting, values in evaluations]))
+        evaluations = [(setting, measured.values(plan.bias(setting, rollouts))) for setting in settings]
+        return float(np.mean([measured.percent(setting) * values.mean() for setting, values in evaluations]))
 
     overall, others = gap(settings, ROLLOUTS), [count for count in BIAS_ROLLOUTS if count != ROLLOUTS]
     sentence = (
@@ -265,27 +269,22 @@ def running_maximum(measurements: Measurements, rows: Sequence[TableRow]) -> Fin
     return Finding("running-maximum", "The running maximum", sentence, overall, meaning, chart)
 
 
-def myopic(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def myopic(measured: Measurements) -> Finding | None:
     """Find the range of V(x') in all updates."""
-    plan, settings = measurements.plan, measurements.plan.short
+    settings, optima = measured.plan.short, measured.optima
 
-    def extremes(setting: Setting, name: str) -> tuple[float, float]:
-        groups = [plan.study(setting, name, scaling) for scaling in plan.scalings]
-        low = min(float(measurements.values(group, "value_low").min()) for group in groups)
-        high = max(float(measurements.values(group, "value_high").max()) for group in groups)
-        return low / setting.horizon, high / setting.horizon
+    def values(setting: Setting, name: str, metric: str) -> list[Floats]:
+        groups = (measured.plan.study(setting, name, scaling) for scaling in measured.plan.scalings)
+        return [measured.values(group, metric) for group in groups]
 
-    def middle(low: float, high: float, count: int = 0) -> Estimate:
-        return Estimate((low + high) / 2, low, high, math.nan, count)
+    def extent(setting: Setting, name: str) -> Estimate:
+        low = min(float(sample.min()) for sample in values(setting, name, "value_low")) / setting.horizon
+        high = max(float(sample.max()) for sample in values(setting, name, "value_high")) / setting.horizon
+        return Estimate((low + high) / 2, low, high, math.nan, 0)
 
-    ranges = {name: [extremes(setting, name) for setting in settings] for name in LEARNERS}
-    low, high = min(low for low, _ in ranges["spaql"]), max(high for _, high in ranges["spaql"])
-    updates = sum(
-        int(measurements.values(plan.study(setting, "spaql", scaling), "training_steps").sum())
-        for setting in settings
-        for scaling in plan.scalings
-    )
-    optima = measurements.optima
+    ranges = [extent(setting, "spaql") for setting in settings]
+    low, high = min(each.low for each in ranges), max(each.high for each in ranges)
+    updates = sum(int(sample.sum()) for setting in settings for sample in values(setting, "spaql", "training_steps"))
     worse = [s.tick for s in settings if optima[s.id].myopic < optima[s.id].value - _NOTICEABLE]
     same = low == high == 1.0
     sentence = (
@@ -297,19 +296,20 @@ def myopic(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | No
     chart = _chart(
         "Range of V(x') during training, as a share of H",
         "V / H",
-        [_points(settings, [middle(*ends) for ends in ranges[name]], algorithm=name) for name in LEARNERS],
+        _points(settings, extent),
         "bars: from the smallest to the largest value over all agents, scalings and updates",
     )
     meaning = "V / H in SPAQL's updates; in brackets the smallest and the largest value"
-    return Finding("myopic", "The value of the next state", sentence, middle(low, high, updates), meaning, chart)
+    number = Estimate((low + high) / 2, low, high, math.nan, updates)
+    return Finding("myopic", "The value of the next state", sentence, number, meaning, chart)
 
 
-def ranking(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def ranking(measured: Measurements) -> Finding | None:
     """Compare SPAQL and AQL by the printed tables and by evaluation."""
-    settings, ours = measurements.plan.short, by_problem(rows)
+    settings = measured.plan.short
 
     def ahead(column: str) -> Counter[str]:
-        best = [[name for name in LEARNERS if getattr(ours[setting.id, name], column)] for setting in settings]
+        best = [[name for name in LEARNERS if measured.rows[setting.id, name][column]] for setting in settings]
         return Counter(names[0] if len(names) == 1 else "neither" for names in best)
 
     printed, evaluation = ahead("printed_best"), ahead("evaluation_best")
@@ -318,98 +318,96 @@ def ranking(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | N
         f"difference on {printed['neither']}; by evaluations SPAQL is ahead on {evaluation['spaql']}, AQL on "
         f"{evaluation['aql']}, with no difference on {evaluation['neither']} (Welch, 5%)."
     )
-    samples = {"training score": measurements.as_in_paper, "evaluation": measurements.separate}
+    ticks = [setting.tick for setting in settings]
+    series = []
+    for name, sample in {"training score": measured.as_in_paper, "evaluation": measured.separate}.items():
+        differences = [_difference([setting], sample, measured.percent) for setting in settings]
+        series.append(make_series(name, ticks, differences, style="points"))
     chart = _chart(
         "SPAQL minus AQL, in percent of the optimum",
         "difference, % of optimum",
-        [
-            _points(settings, [_difference([setting], sample, measurements.percent) for setting in settings], name)
-            for name, sample in samples.items()
-        ],
+        series,
         "above zero SPAQL is better; bars: 95% intervals of the difference",
         Level("equal", 0.0, look="optimum"),
     )
     meaning = "SPAQL minus AQL by evaluation, in percent of the optimum, mean over the problems"
-    number = _difference(settings, measurements.separate, measurements.percent)
+    number = _difference(settings, measured.separate, measured.percent)
     return Finding("ranking", "The ranking of SPAQL and AQL", sentence, number, meaning, chart, "%")
 
 
 # About the cost of a policy ------------------------------------------------------------------------------------------
 
 
-def cells(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def cells(measured: Measurements) -> Finding | None:
     """Compare the numbers of cells."""
-    settings = measurements.plan.short
-    counts = {(s.id, name): measurements.as_in_paper(s, name, "cells") for s in settings for name in LEARNERS}
-    logs = _difference(settings, lambda s, name: np.log(counts[s.id, name]), algorithms=("aql", "spaql"))
+    settings = measured.plan.short
+
+    def count(setting: Setting, name: str) -> Floats:
+        return measured.as_in_paper(setting, name, "cells")
+
+    logs = _difference(settings, lambda setting, name: np.log(count(setting, name)), algorithms=("aql", "spaql"))
     ratio = Estimate(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), math.nan, logs.count)
-    ratios = [counts[setting.id, "aql"].mean() / counts[setting.id, "spaql"].mean() for setting in settings]
+    ratios = [count(setting, "aql").mean() / count(setting, "spaql").mean() for setting in settings]
     sentence = (
         f"AQL keeps {ratio.mean:.1f} times as many cells as SPAQL (geometric mean over the "
         f"problems; {min(ratios):.1f} to {max(ratios):.1f} times)."
     )
-    series = [_points(settings, [mean_interval(counts[s.id, a]) for s in settings], algorithm=a) for a in LEARNERS]
+    series = _points(settings, lambda setting, name: mean_interval(count(setting, name)))
     for name in LEARNERS:
-        printed = [setting.printed.cells[name] for setting in settings if setting.printed]
-        estimates = [around(number.mean, number.half_width) for number in printed]
-        series.append(_points(settings, estimates, f"{_label(name)}, printed"))
+        estimates = [around(*setting.printed.cells[name]) for setting in settings if setting.printed]
+        ticks = [setting.tick for setting in settings]
+        series.append(make_series(f"{_label(name)}, printed", ticks, estimates, style="points"))
     note = "agents behind the training score; bars: 95% intervals"
     chart = _chart("Cells of the returned policy", "cells", series, note)
     return Finding("cells", "Cells", sentence, ratio, "cells of AQL over cells of SPAQL", chart, " times")
 
 
-def sensitivity(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def sensitivity(measured: Measurements) -> Finding | None:
     """Average evaluations over all scalings."""
-    plan, settings, count = measurements.plan, measurements.plan.short, len(measurements.plan.scalings)
+    plan, settings, count = measured.plan, measured.plan.short, len(measured.plan.scalings)
     if count < 2:
         return None
-
-    def means(setting: Setting, name: str) -> Floats:
-        values = [measurements.values(plan.study(setting, name, scaling)).mean() for scaling in plan.scalings]
-        return measurements.percent(setting) * np.array(values)
-
-    averages = {name: [means(setting, name) for setting in settings] for name in LEARNERS}
-    spread = {name: float(np.mean([each.std(ddof=1) for each in averages[name]])) for name in LEARNERS}
-    level = {name: float(np.mean([each.mean() for each in averages[name]])) for name in LEARNERS}
+    means: dict[tuple[str, str], Floats] = {}  # by setting and algorithm, in percent of the optimum, `[scalings]`
     samples, weights = [], []
     for setting in settings:
         for name, sign in (("spaql", 1), ("aql", -1)):
-            samples += [measurements.values(plan.study(setting, name, scaling)) for scaling in plan.scalings]
-            weights += [sign * measurements.percent(setting) / len(settings) / count] * count
-    ahead = sum(a.mean() > b.mean() for a, b in zip(averages["spaql"], averages["aql"], strict=True))
+            evaluations = [measured.values(plan.study(setting, name, scaling)) for scaling in plan.scalings]
+            means[setting.id, name] = measured.percent(setting) * np.array([each.mean() for each in evaluations])
+            samples += evaluations
+            weights += [sign * measured.percent(setting) / len(settings) / count] * count
+    spread = {name: float(np.mean([means[s.id, name].std(ddof=1) for s in settings])) for name in LEARNERS}
+    level = {name: float(np.mean([means[s.id, name].mean() for s in settings])) for name in LEARNERS}
+    ahead = sum(means[s.id, "spaql"].mean() > means[s.id, "aql"].mean() for s in settings)
     sentence = (
         f"Averaged over the {count} scalings, SPAQL earns {level['spaql']:.1f}% of the optimum and AQL "
         f"{level['aql']:.1f}%, SPAQL being ahead on {ahead} of {len(settings)} problems; from scaling to scaling the "
         f"score varies by {spread['spaql']:.1f} points for SPAQL and {spread['aql']:.1f} for AQL (standard deviation)."
     )
-    chart = _chart(
-        f"Evaluation averaged over {count} scalings",
-        "% of optimum",
-        [
-            _points(settings, [around(float(e.mean()), float(e.std(ddof=1))) for e in averages[name]], algorithm=name)
-            for name in LEARNERS
-        ],
-        "bars: standard deviation over the scalings",
-        _AT_OPTIMUM,
-    )
+
+    def spread_of(setting: Setting, name: str) -> Estimate:
+        each = means[setting.id, name]
+        return around(float(each.mean()), float(each.std(ddof=1)))
+
+    note = "bars: standard deviation over the scalings"
+    title = f"Evaluation averaged over {count} scalings"
+    chart = _chart(title, "% of optimum", _points(settings, spread_of), note, _AT_OPTIMUM)
     meaning = f"SPAQL minus AQL by evaluation, mean over {count} scalings and the problems, in percent of the optimum"
     number = combination(samples, weights)
     return Finding("sensitivity", "Sensitivity to the scaling", sentence, number, meaning, chart, "%")
 
 
-def all_steps(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def all_steps(measured: Measurements) -> Finding | None:
     """Compare evaluations after the same number of environment steps, of training and selection."""
-    settings = measurements.plan.short
+    settings = measured.plan.short
     budgets = {name: np.geomspace(0.002, 1.0, 40) for name in COMPARED}
     budgets["spaql"] = np.geomspace(0.002, 1.0 + ROLLOUTS, 56)
-    shares: dict[str, list[Floats]] = {}  # by setting [agents, budgets], at last that of AQL
+    shares: dict[str, list[Floats]] = {name: [] for name in COMPARED}  # by setting [agents, budgets], at last AQL's
     for name in COMPARED:
-        shares[name] = []
+        wanted = np.log(np.append(budgets[name], 1.0))
         for setting in settings:
-            curves = measurements.curves(setting, name)
-            steps = np.log(curves.moment_steps / (setting.iterations * setting.horizon))
-            wanted = np.log(np.append(budgets[name], 1.0))
-            share = 100 * curves.evaluation / measurements.optima[setting.id].value  # [agents, moments]
+            curves = measured.curves(setting, name)
+            steps = np.log(curves["moment_steps"] / (setting.iterations * setting.horizon))
+            share = 100 * curves["evaluation"] / measured.optima[setting.id].value  # [agents, moments]
             shares[name].append(np.array([np.interp(wanted, steps, agent, left=np.nan) for agent in share]))
     samples = [share[:, -1] for name in ("spaql", "aql") for share in shares[name]]
     if not all(np.isfinite(sample).all() for sample in samples):
@@ -425,11 +423,8 @@ def all_steps(measurements: Measurements, rows: Sequence[TableRow]) -> Finding |
     )
     series = []
     for name in COMPARED:
-        bands = [
-            combination([share[:, at] for share in shares[name]], np.full(len(settings), 1 / len(settings)))
-            for at in range(len(budgets[name]))
-            if all(np.isfinite(share[:, at]).all() for share in shares[name])
-        ]
+        columns = [[share[:, at] for share in shares[name]] for at in range(len(budgets[name]))]
+        bands = [_mean(column) for column in columns if np.isfinite(np.concatenate(column)).all()]
         series.append(make_series(_label(name), budgets[name][-len(bands) :].tolist(), bands, algorithm=name))
     chart = Chart(
         "Evaluation against all environment steps",
@@ -444,25 +439,25 @@ def all_steps(measurements: Measurements, rows: Sequence[TableRow]) -> Finding |
     return Finding("all-steps", "Reward against all environment steps", sentence, number, meaning, chart, "%")
 
 
-def long_episodes(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def long_episodes(measured: Measurements) -> Finding | None:
     """Repeat the paper's experiment with H = 50, with more agents."""
-    setting = next((setting for setting in measurements.plan.settings if setting.id == LONG), None)
+    setting = next((setting for setting in measured.plan.settings if setting.id == LONG), None)
     if setting is None:
         return None
-    ours = {name: by_problem(rows)[LONG, name] for name in COMPARED}
-    count = {name: ours[name].evaluation_cells or 0.0 for name in COMPARED}
-    share = {name: 100 * ours[name].share for name in COMPARED}
+    ours = {name: measured.rows[LONG, name] for name in COMPARED}
+    count = {name: row["evaluation_cells"] for name, row in ours.items()}
+    share = {name: 100 * row["fraction_of_optimum"] for name, row in ours.items()}
     sentence = (
         f"With episodes of {setting.horizon} steps (oil, Laplace, λ = 1; the paper trains 2 agents, here are "
-        f"{ours['aql'].evaluation.count}) SPAQL reaches {share['spaql']:.1f}% of the optimum with {count['spaql']:.0f} "
+        f"{ours['aql']['agents']}) SPAQL reaches {share['spaql']:.1f}% of the optimum with {count['spaql']:.0f} "
         f"cells and AQL {share['aql']:.1f}% with {count['aql']:,.0f} cells, {count['aql'] / count['spaql']:.0f} times "
         f"as many. Tessera reaches {share['tessera']:.1f}% with {count['tessera']:.0f} cells."
     )
     series = []
     for name in COMPARED:
-        curves = measurements.curves(setting, name)
-        bands = [mean_interval(measurements.percent(setting) * values) for values in curves.evaluation.T]
-        series.append(make_series(_label(name), curves.moment.tolist(), bands, algorithm=name))
+        curves = measured.curves(setting, name)
+        bands = [mean_interval(measured.percent(setting) * values) for values in curves["evaluation"].T]
+        series.append(make_series(_label(name), curves["moment"].tolist(), bands, algorithm=name))
     chart = Chart(
         f"Evaluation over training, H = {setting.horizon}",
         "training iteration",
@@ -473,53 +468,53 @@ def long_episodes(measurements: Measurements, rows: Sequence[TableRow]) -> Findi
         "of the policy that would be returned; bands: 95% over agents",
     )
     meaning = f"SPAQL minus AQL for H = {setting.horizon}, evaluation, in percent of the optimum"
-    number = _difference([setting], measurements.separate, measurements.percent)
+    number = _difference([setting], measured.separate, measured.percent)
     return Finding("long-episodes", "Longer episodes", sentence, number, meaning, chart, "%")
 
 
-def tessera(measurements: Measurements, rows: Sequence[TableRow]) -> Finding | None:
+def tessera(measured: Measurements) -> Finding | None:
     """Compare Tessera with SPAQL and AQL, in percent of the optimum."""
-    settings, ours = measurements.plan.short, by_problem(rows)
-    lowest = min(settings, key=lambda setting: ours[setting.id, "tessera"].share)
-    standings = [[_standing(measurements, setting, rival) for rival in LEARNERS] for setting in settings]
-    ahead, behind = (sum(min(each) == sign for each in standings) for sign in (1, -1))
-    count = {name: sum(ours[s.id, name].evaluation_cells or 0 for s in settings) / len(settings) for name in COMPARED}
-    least = math.floor(1000 * ours[lowest.id, "tessera"].share) / 10  # a bound is not rounded up
+    settings, rows = measured.plan.short, measured.rows
+    shares = {setting.name: rows[setting.id, "tessera"]["fraction_of_optimum"] for setting in settings}
+    lowest = min(shares, key=lambda name: shares[name])
+
+    def standing(setting: Setting, rival: str) -> int:
+        """1 where Tessera is ahead of the rival by Welch's test at 5%, -1 where it is behind, else 0."""
+        test = welch(measured.separate(setting, "tessera"), measured.separate(setting, rival))
+        return 0 if test.p_value >= SIGNIFICANT else 1 if test.difference > 0 else -1
+
+    standings = [min(standing(setting, rival) for rival in LEARNERS) for setting in settings]
+    count = {name: sum(rows[s.id, name]["evaluation_cells"] for s in settings) / len(settings) for name in COMPARED}
+    least = math.floor(1000 * shares[lowest]) / 10  # a bound is not rounded up
     sentence = (
-        f"Tessera earns at least {least:.1f}% of the optimum on every problem (least on {lowest.name}), with the "
+        f"Tessera earns at least {least:.1f}% of the optimum on every problem (least on {lowest}), with the "
         f"environment steps of AQL, where SPAQL takes {1 + ROLLOUTS} times as many, and {count['tessera']:.0f} cells "
-        f"on average (SPAQL {count['spaql']:.0f}, AQL {count['aql']:.0f}). It is ahead of both on {ahead} of "
-        f"{len(settings)} problems and behind one on {behind} (Welch, 5%)."
+        f"on average (SPAQL {count['spaql']:.0f}, AQL {count['aql']:.0f}). It is ahead of both on "
+        f"{standings.count(1)} of {len(settings)} problems and behind one on {standings.count(-1)} (Welch, 5%)."
     )
 
     def share(setting: Setting, name: str) -> Estimate:
-        return mean_interval(measurements.percent(setting) * measurements.separate(setting, name))
+        return mean_interval(measured.percent(setting) * measured.separate(setting, name))
 
     chart = _chart(
         "Evaluations, in percent of the optimum",
         "% of optimum",
-        [_points(settings, [share(setting, a) for setting in settings], algorithm=a) for a in COMPARED],
+        _points(settings, share, COMPARED),
         f"SPAQL takes {1 + ROLLOUTS} times the environment steps of the others; bars: 95%",
         _AT_OPTIMUM,
     )
     meaning = "Tessera minus AQL by evaluation, in percent of the optimum, mean over the problems"
-    number = _difference(settings, measurements.separate, measurements.percent, ("tessera", "aql"))
+    number = _difference(settings, measured.separate, measured.percent, ("tessera", "aql"))
     return Finding("tessera", "Past the paper: Tessera", sentence, number, meaning, chart, "%")
 
 
-def _standing(measurements: Measurements, setting: Setting, rival: str) -> int:
-    """1 where Tessera is ahead of the rival by Welch's test at 5%, -1 where it is behind, else 0."""
-    test = welch(measurements.separate(setting, "tessera"), measurements.separate(setting, rival))
-    return 0 if test.p_value >= SIGNIFICANT else 1 if test.difference > 0 else -1
-
-
-_MAKERS: Sequence[Callable[[Measurements, Sequence[TableRow]], Finding | None]] = (
+_MAKERS: Sequence[Callable[[Measurements], Finding | None]] = (
     *(reproduction, above_optimum, uniform_is_beta, running_maximum, myopic, ranking),
     *(cells, sensitivity, all_steps, long_episodes, tessera),
 )
 FINDINGS = {make.__name__.replace("_", "-"): make for make in _MAKERS}
 
 
-def make_findings(measurements: Measurements, rows: Sequence[TableRow]) -> list[Finding]:
+def make_findings(measured: Measurements) -> list[Finding]:
     """All findings that the problems of the plan allow."""
-    return [finding for make in FINDINGS.values() if (finding := make(measurements, rows)) is not None]
+    return [finding for make in FINDINGS.values() if (finding := make(measured)) is not None]

@@ -1,14 +1,22 @@
-"""Measurements of the paper's study: scores of every group of agents, chosen scalings, curves and partitions.
+"""Measurements of the paper's study: chosen scalings, rows of numbers, curves and partitions.
 
 The scaling is chosen twice.  *As in the paper*: by the mean training score of the agents that are then reported.
 *Separately*: by the mean evaluation of the tuning agents, which are not reported.
+
+A row is one algorithm on one problem, a line of `tables.csv`; None where there is no such number.  `training_score` is
+the mean of the agents' own final scores at the scaling that is best by that same mean, as in the paper: for SPAQL a
+running maximum, for AQL the last N rollouts.  `evaluation` is the mean return in new episodes at a scaling chosen on
+other agents, with `evaluation_cells`; `cells` and steps are those of the agents behind the training score, and so is
+`paper_evaluation`.  A row is *best* where Welch's test at 5% does not find the other algorithm better, which is how the
+paper sets its bold type.  Tessera has no scaling and no training score; it is best where it is behind neither SPAQL nor
+AQL.  `counterpart` is the problem whose agents reproduce what is printed, see `compare_arrivals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +25,17 @@ from numpy.typing import NDArray
 from spaql.agents.registry import resolve
 from spaql.problems.optimum import Optimum, optimum
 from spaql.runner.run_spec import Run
-from spaql.studies.paper.plan import LEARNERS, LONG, Plan, Setting
+from spaql.stats import Estimate, mean_interval, welch
+from spaql.studies.paper.plan import COMPARED, LEARNERS, LONG, Plan, Setting
+from spaql.studies.paper.printed import ROLLOUTS, Printed
 from spaql.studies.study import Floats, Group, Results
 from spaql.viz.charts import Mosaic
 from spaql.viz.html import Growth
 
+Row = dict[str, Any]
+Rows = Mapping[tuple[str, str], Row]  # by problem and algorithm
+
+SIGNIFICANT = 0.05
 _PORTRAITS = {
     "aql": "of the agent with the best training score",
     "spaql": "of the agent with the best training score, the partition it would return",
@@ -29,36 +43,11 @@ _PORTRAITS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """Learning curves of a group of agents, of the policy that each would return."""
-
-    iteration: NDArray[np.int32]  # [points]
-    steps: NDArray[np.int64]  # [points] training and selection steps until then
-    moment: NDArray[np.int32]  # [moments]
-    moment_steps: Floats  # [moments]
-    training_score: Floats  # [agents, points]
-    cells: Floats  # [agents, points]
-    evaluation: Floats  # [agents, moments]
-    moment_cells: Floats  # [agents, moments]
-
-    def x(self, axis: str) -> NDArray[Any]:
-        """Iterations or environment steps of the points."""
-        return self.iteration if axis == "iterations" else self.steps
-
-    def moment_x(self, axis: str) -> NDArray[Any]:
-        """Iterations or environment steps of the moments."""
-        return self.moment if axis == "iterations" else self.moment_steps
-
-
 class Choice(NamedTuple):
     """Scalings of one algorithm on one problem: as the paper chooses, and chosen on other agents."""
 
-    paper: float | None
-    separate: float | None
-
-
-NO_CHOICE = Choice(None, None)
+    paper: float | None = None
+    separate: float | None = None
 
 
 class Measurements:
@@ -66,7 +55,7 @@ class Measurements:
 
     def __init__(self, plan: Plan, results: Results) -> None:
         self.plan, self.results = plan, results
-        self._curves: dict[tuple[str, str, float | None], Curves] = {}
+        self._curves: dict[tuple[str, str, float | None], dict[str, NDArray[Any]]] = {}
         self._growths: dict[tuple[str, str], list[Growth]] = {}
 
     def values(self, group: Group, metric: str = "evaluation") -> Floats:
@@ -76,7 +65,7 @@ class Measurements:
     @cached_property
     def choices(self) -> dict[tuple[str, str], Choice]:
         """The scalings of each algorithm on each problem; Tessera has none."""
-        choices = {(setting.id, "tessera"): NO_CHOICE for setting in self.plan.settings}
+        choices = {(setting.id, "tessera"): Choice() for setting in self.plan.settings}
 
         def best(group: Callable[[Setting, str, float], Group], metric: str) -> float:
             return max(self.plan.scalings, key=lambda x: float(self.values(group(setting, name, x), metric).mean()))
@@ -116,18 +105,77 @@ class Measurements:
         """The factor that turns a return into percent of the optimum."""
         return 100 / self.optima[setting.id].value
 
-    def curves(self, setting: Setting, algorithm: str, *, paper: bool = False) -> Curves:
-        """Curves of the agents whose scaling was chosen separately, or as in the paper; read once."""
+    @cached_property
+    def rows(self) -> Rows:
+        """All rows, problem by problem, in the order of the paper."""
+        rows = {(s.id, name): self._row(s, name) for s in self.plan.settings for name in (*s.baselines, *COMPARED)}
+        arrivals = compare_arrivals(rows)
+        for (problem, name), row in rows.items():
+            if row["printed"] is not None:
+                swapped = arrivals is not None and arrivals.nearer == "beta"
+                other = rows.get((beta_twin(problem), name), row) if swapped else row
+                row["counterpart"] = other["problem"]
+                row["counterpart_training_score"] = other["training_score"]
+                row["counterpart_half_width"] = half_width(other, "training_score")
+                row["counterpart_cells"] = other["cells"]
+        return rows
+
+    def _row(self, setting: Setting, name: str) -> Row:
+        plan, printed, best = self.plan, setting.printed, self.optima[setting.id].value
+        paper, separate = (partial(sample, setting) for sample in (self.as_in_paper, self.separate))
+        learned, in_paper = name in COMPARED, name in LEARNERS
+        if learned:
+            evaluation, cells = mean_interval(separate(name)), mean_interval(paper(name, "cells"))
+            score = mean_interval(paper(name)) if in_paper else None
+        else:
+            groups = [plan.baseline(setting, name, episodes) for episodes in (ROLLOUTS, plan.episodes)]
+            score, evaluation, cells = (*(mean_interval(self.values(group)) for group in groups), None)
+        choice = self.choices[setting.id, name] if learned else Choice()
+        return {
+            "problem": setting.id,
+            "algorithm": name,
+            **_fields("printed", printed and printed.rewards.get(name), "mean", "half_width"),
+            "printed_best": name in printed.bold if printed and in_paper else None,
+            **_fields("training_score", score, "mean", "low", "high"),
+            "training_score_best": _is_best(paper, name, LEARNERS) if in_paper else None,
+            "paper_evaluation": float(paper(name, "evaluation").mean()) if in_paper else None,
+            **_fields("evaluation", evaluation, "mean", "low", "high"),
+            "evaluation_best": _is_best(separate, name, LEARNERS if in_paper else COMPARED) if learned else None,
+            "optimum": best,
+            "fraction_of_optimum": evaluation.mean / best,
+            **_fields("cells", cells, "mean", "low", "high"),
+            **_fields("printed_cells", printed and printed.cells.get(name), "mean", "half_width"),
+            "evaluation_cells": float(separate(name, "cells").mean()) if learned else None,
+            **{
+                f"{kind}_steps": round(float(paper(name, f"{kind}_steps").mean())) if learned else 0
+                for kind in ("training", "selection", "monitoring")
+            },
+            "scaling": choice.paper,
+            "evaluation_scaling": choice.separate,
+            "agents": evaluation.count,
+            "counterpart": None,
+            "counterpart_training_score": None,
+            "counterpart_half_width": None,
+            "counterpart_cells": None,
+        }
+
+    def curves(self, setting: Setting, algorithm: str, *, paper: bool = False) -> dict[str, NDArray[Any]]:
+        """Learning curves of the agents whose scaling was chosen separately, or as in the paper; read once.
+
+        `training_score` and `cells` are `[agents, points]`, at each `iteration` with the `steps` of training and
+        selection until then; `evaluation` and `moment_cells` are `[agents, moments]`, of the policy that each agent
+        would return, at each `moment` with its `moment_steps`.
+        """
         choice = self.choices[setting.id, algorithm]
         scaling = choice.paper if paper else choice.separate
         key = setting.id, algorithm, scaling
         if key not in self._curves:
             group = self.plan.curves(setting, algorithm, scaling)
             (first,) = self.results.arrays(group.first(1), ("iteration", "steps", "moment"))
-            at = np.interp(first["moment"], first["iteration"], first["steps"])
             names = "training_score", "cells", "evaluation", "moment_cells"
-            axes = first["iteration"], first["steps"], first["moment"], at
-            self._curves[key] = Curves(*axes, *self.results.stack(group, *names))
+            curves = dict(zip(names, self.results.stack(group, *names), strict=True))
+            curves["moment_steps"] = np.interp(first["moment"], first["iteration"], first["steps"])
+            self._curves[key] = first | curves
         return self._curves[key]
 
     def portrait(self, setting: Setting, algorithm: str) -> Group:
@@ -158,3 +206,67 @@ def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
     scaling = f" (ξ = {run.parameters['scaling']:g})" if "scaling" in run.parameters else ""
     place = f", time step {step + 1}" if run.algorithm == "aql" else ""
     return Growth(f"{resolve(run.algorithm).label}{scaling}{place}", _PORTRAITS[run.algorithm], iterations, frames)
+
+
+def _fields(name: str, source: Estimate | Printed | None, *parts: str) -> dict[str, float | None]:
+    """Parts of an estimate by name; the mean has the name itself."""
+    return {name if part == "mean" else f"{name}_{part}": getattr(source, part, None) for part in parts}
+
+
+def _is_best(scores: Callable[[str], Floats], name: str, rivals: Iterable[str]) -> bool:
+    """Whether no rival is better by Welch's test."""
+    tests = [welch(scores(name), scores(rival)) for rival in rivals if rival != name]
+    return all(test.difference >= 0 or test.p_value >= SIGNIFICANT for test in tests)
+
+
+def half_width(row: Row, name: str) -> float:
+    """Half the width of an interval of a row."""
+    return float(row[f"{name}_high"] - row[f"{name}_low"]) / 2
+
+
+def is_swapped(row: Row) -> bool:
+    """Whether agents of another problem reproduce what is printed in a row."""
+    return row["counterpart"] not in (None, row["problem"])
+
+
+class Arrivals(NamedTuple):
+    """Mean distances of ours to the means printed as Uniform, under Uniform and under Beta arrivals.
+
+    `keys` are problem and algorithm of each printed mean; `half_width` is that of the interval of the difference, and
+    generous, for it counts the printed interval in both.  `nearer` is empty where both fit.
+    """
+
+    keys: list[tuple[str, str]]
+    uniform: float
+    beta: float
+    half_width: float
+    nearer: str
+
+
+def beta_twin(problem: str) -> str:
+    """The same problem with Beta arrivals."""
+    return problem.replace("uniform", "beta")
+
+
+def compare_arrivals(rows: Rows) -> Arrivals | None:
+    """Compare the rows for which both distributions were run; None where there are none."""
+    twins = {
+        key: (row, rows[beta_twin(key[0]), key[1]])
+        for key, row in rows.items()
+        if row["printed"] is not None and beta_twin(key[0]) != key[0] and (beta_twin(key[0]), key[1]) in rows
+    }
+    if not twins:
+        return None
+    uniform, beta = (
+        float(np.mean([abs(pair[at]["training_score"] - pair[0]["printed"]) for pair in twins.values()]))
+        for at in (0, 1)
+    )
+    widths = [
+        width
+        for pair in twins.values()
+        for row in pair
+        for width in (half_width(row, "training_score"), pair[0]["printed_half_width"])
+    ]
+    either = math.hypot(*widths) / len(twins)
+    nearer = "" if abs(uniform - beta) <= either else "beta" if beta < uniform else "uniform"
+    return Arrivals(list(twins), uniform, beta, either, nearer)

@@ -7,99 +7,87 @@ add the evaluations of the same agents, and Tessera, which has no training score
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spaql.agents.registry import resolve
 from spaql.stats import mean_interval
-from spaql.studies.paper.measurements import Curves, Measurements
+from spaql.studies.paper.measurements import Measurements
 from spaql.studies.paper.plan import COMPARED, LEARNERS, Setting
-from spaql.studies.study import Floats, Sheet, make_series
+from spaql.studies.study import Sheet, make_series
 from spaql.viz.charts import Chart, Level, Mosaic, Series
 
 Axis = Literal["iterations", "steps"]
 _X = {"iterations": "training iteration", "steps": "environment steps, training and selection"}
+_SCALES: dict[Axis, Literal["linear", "log"]] = {"iterations": "linear", "steps": "log"}
+# Where a curve is known: at points, or at the moments of evaluations.
+_PLACES = {"iterations": ("iteration", "moment"), "steps": ("steps", "moment_steps")}
 
 
-def _band(name: str, algorithm: str, x: NDArray[Any], values: Floats, *, dashed: bool = False) -> Series:
-    """Mean over agents `[agents, n]` and its 95% band."""
-    band, entry = mean_interval(values), resolve(algorithm)
+def _series(
+    measured: Measurements,
+    setting: Setting,
+    axis: Axis,
+    algorithm: str,
+    curve: str,
+    suffix: str = "",
+    *,
+    paper: bool = True,
+    dashed: bool = False,
+) -> Series:
+    """A curve's mean over agents and its 95% band, of the agents that the paper would report, or the separate ones."""
+    curves, entry = measured.curves(setting, algorithm, paper=paper), resolve(algorithm)
+    scaling = measured.choices[setting.id, algorithm].paper if paper else None
+    label = entry.label + ("" if scaling is None else f" (ξ = {scaling:g})") + suffix
+    x = curves[_PLACES[axis][curve in ("evaluation", "moment_cells")]]
+    band = mean_interval(curves[curve])
     y, low, high = (part.tolist() for part in (band.mean, band.low, band.high))
-    return Series(name, x.tolist(), y, low, high, algorithm, "dashed" if dashed else "line", entry.colour or "")
+    return Series(label, x.tolist(), y, low, high, algorithm, "dashed" if dashed else "line", entry.colour or "")
 
 
-def _labelled(measurements: Measurements, setting: Setting, algorithm: str) -> tuple[str, Curves]:
-    """Label with the scaling, and curves, of the agents that the paper would report."""
-    scaling = measurements.choices[setting.id, algorithm].paper
-    label = resolve(algorithm).label + ("" if scaling is None else f" (ξ = {scaling:g})")
-    return label, measurements.curves(setting, algorithm, paper=True)
+def _optimum(measured: Measurements, setting: Setting) -> tuple[Level]:
+    return (Level("optimum", measured.optima[setting.id].value, look="optimum"),)
 
 
-def _optimum(measurements: Measurements, setting: Setting) -> Level:
-    return Level("optimum", measurements.optima[setting.id].value, look="optimum")
-
-
-def training_score_chart(measurements: Measurements, setting: Setting) -> Chart:
+def training_score_chart(measured: Measurements, setting: Setting) -> Chart:
     """Training scores over iterations."""
-    series = []
-    for name in LEARNERS:
-        label, curves = _labelled(measurements, setting, name)
-        series.append(_band(label, name, curves.iteration, curves.training_score))
-    levels = (_optimum(measurements, setting),)
-    return Chart("Cumulative reward", _X["iterations"], "training score", tuple(series), levels, note="bands: 95%")
+    series = tuple(_series(measured, setting, "iterations", name, "training_score") for name in LEARNERS)
+    optimum = _optimum(measured, setting)
+    return Chart("Cumulative reward", _X["iterations"], "training score", series, optimum, note="bands: 95%")
 
 
-def reward_chart(measurements: Measurements, setting: Setting, axis: Axis) -> Chart:
+def reward_chart(measured: Measurements, setting: Setting, axis: Axis) -> Chart:
     """Training scores and evaluations of the same agents, over iterations or over environment steps."""
-    series: list[Series] = []
+    series = []
     for name in COMPARED:
-        label, curves = _labelled(measurements, setting, name)
-        series.append(_band(f"{label}, evaluation", name, curves.moment_x(axis), curves.evaluation))
+        series.append(_series(measured, setting, axis, name, "evaluation", ", evaluation"))
         if name in LEARNERS:
-            scores = curves.training_score
-            series.append(_band(f"{label}, training score", name, curves.x(axis), scores, dashed=True))
-    return Chart(
-        f"Reward over training: {setting.name}",
-        _X[axis],
-        "return",
-        tuple(series),
-        (_optimum(measurements, setting),),
-        "linear" if axis == "iterations" else "log",
-        f"means of {measurements.plan.agents[setting.problem]} agents, bands: 95%",
-    )
+            series.append(_series(measured, setting, axis, name, "training_score", ", training score", dashed=True))
+    title, note = f"Reward over training: {setting.name}", f"means of {measured.plan.agents[setting.problem]} agents"
+    levels = _optimum(measured, setting)
+    return Chart(title, _X[axis], "return", tuple(series), levels, _SCALES[axis], f"{note}, bands: 95%")
 
 
-def cells_chart(measurements: Measurements, setting: Setting, axis: Axis, algorithms: Sequence[str]) -> Chart:
+def cells_chart(measured: Measurements, setting: Setting, axis: Axis, algorithms: Sequence[str]) -> Chart:
     """Numbers of cells over iterations or over environment steps; of Tessera those of the policy it would return."""
-    series = []
-    for name in algorithms:
-        label, curves = _labelled(measurements, setting, name)
-        if name == "tessera":
-            series.append(_band(label, name, curves.moment_x(axis), curves.moment_cells))
-        else:
-            series.append(_band(label, name, curves.x(axis), curves.cells))
-    scale: Literal["linear", "log"] = "linear" if axis == "iterations" else "log"
-    return Chart("Number of cells", _X[axis], "cells", tuple(series), (), scale, "bands: 95%")
+    curves = {name: "moment_cells" if name == "tessera" else "cells" for name in algorithms}
+    series = tuple(_series(measured, setting, axis, name, curve) for name, curve in curves.items())
+    return Chart("Number of cells", _X[axis], "cells", series, (), _SCALES[axis], "bands: 95%")
 
 
-def steps_chart(measurements: Measurements, setting: Setting) -> Chart:
+def steps_chart(measured: Measurements, setting: Setting) -> Chart:
     """Evaluations over environment steps, at the scaling chosen on other agents."""
-    series = []
-    for name in COMPARED:
-        curves = measurements.curves(setting, name)
-        series.append(_band(resolve(name).label, name, curves.moment_steps, curves.evaluation))
-    levels = (_optimum(measurements, setting),)
-    return Chart(setting.name, "environment steps", "evaluation", tuple(series), levels, "log")
+    series = tuple(_series(measured, setting, "steps", name, "evaluation", paper=False) for name in COMPARED)
+    return Chart(setting.name, "environment steps", "evaluation", series, _optimum(measured, setting), "log")
 
 
-def scaling_chart(measurements: Measurements, setting: Setting, metric: str, title: str = "") -> Chart:
+def scaling_chart(measured: Measurements, setting: Setting, metric: str, title: str = "") -> Chart:
     """Final score for every scaling, with its mean and standard deviation over the scalings."""
-    plan, series, levels = measurements.plan, [], []
+    plan, series, levels = measured.plan, [], []
     for name in LEARNERS:
         entry = resolve(name)
-        estimates = [mean_interval(measurements.values(plan.study(setting, name, x), metric)) for x in plan.scalings]
+        estimates = [mean_interval(measured.values(plan.study(setting, name, x), metric)) for x in plan.scalings]
         ticks = [f"{x:g}" for x in plan.scalings]
         series.append(make_series(entry.label, ticks, estimates, algorithm=name, style="points"))
         means = np.array([estimate.mean for estimate in estimates])
@@ -117,17 +105,17 @@ def scaling_chart(measurements: Measurements, setting: Setting, metric: str, tit
     )
 
 
-def make_sheets(measurements: Measurements) -> dict[str, Sheet]:
+def make_sheets(measured: Measurements) -> dict[str, Sheet]:
     """The paper's figures by name: one of six panels for each problem, evaluations over steps, and scalings."""
     sheets: dict[str, Sheet] = {}
-    plan = measurements.plan
+    plan = measured.plan
     for setting in plan.settings:
         panels: list[Chart | tuple[str, Mosaic]] = [
-            training_score_chart(measurements, setting),
-            cells_chart(measurements, setting, "iterations", LEARNERS),
+            training_score_chart(measured, setting),
+            cells_chart(measured, setting, "iterations", LEARNERS),
         ]
         for name in LEARNERS[::-1]:
-            panels += [(growth.label, growth.frames[-1]) for growth in measurements.growth(setting, name)]
+            panels += [(growth.label, growth.frames[-1]) for growth in measured.growth(setting, name)]
         note = f"means of {plan.agents[setting.problem]} agents, scored as in the paper; partitions of the best of them"
         sheets[setting.id] = Sheet(setting.name, panels, note)
     for problem in ("oil", "ambulance"):
@@ -136,13 +124,13 @@ def make_sheets(measurements: Measurements) -> dict[str, Sheet]:
             continue
         sheets[f"{problem}-steps"] = Sheet(
             f"Evaluations against environment steps, {problem}",
-            [steps_chart(measurements, setting) for setting in settings],
+            [steps_chart(measured, setting) for setting in settings],
             "training and selection steps, at the scaling chosen on other agents; bands: 95%",
         )
         for metric, suffix in (("training_score", ""), ("evaluation", "-evaluation")):
             sheets[f"{problem}-scaling{suffix}"] = Sheet(
                 f"Sensitivity to the scaling, {problem}",
-                [scaling_chart(measurements, setting, metric, setting.name) for setting in settings],
+                [scaling_chart(measured, setting, metric, setting.name) for setting in settings],
                 f"final {metric.replace('_', ' ')}; bars: 95%; dashed and shaded: mean and standard deviation over the "
                 "scalings",
             )

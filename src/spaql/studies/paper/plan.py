@@ -25,7 +25,7 @@ from typing import Any
 from spaql.errors import ParameterError
 from spaql.problems import Problem
 from spaql.runner.run_spec import Run, problem_of, seeds_at
-from spaql.studies.paper.printed import HORIZON, ROLLOUTS, ROWS, SCALINGS, Row
+from spaql.studies.paper.printed import HORIZON, PRINTED, QUICK_SCALINGS, ROLLOUTS, SCALINGS, PrintedRow
 from spaql.studies.study import Group
 from spaql.validation import check_whole
 
@@ -46,26 +46,14 @@ class Setting:
     problem: str
     arguments: dict[str, Any]
     iterations: int
-    printed: Row | None
+    family: str  # the problem without its last number, such as "oil Laplace"
+    name: str  # in tables
+    tick: str  # on axes
 
     @property
-    def family(self) -> str:
-        """The problem without its last number, such as "oil Laplace"."""
-        kind = "Laplace" if self.arguments.get("survey") == "laplace" else "quadratic"
-        return f"oil {kind}" if self.problem == "oil" else f"ambulance {str(self.arguments['arrivals']).capitalize()}"
-
-    @property
-    def name(self) -> str:
-        """Its name in tables."""
-        if self.problem == "ambulance":
-            return f"{self.family}, c = {self.arguments['cost']:g}"
-        long = f", H = {self.arguments['horizon']}" if self.arguments["horizon"] != HORIZON else ""
-        return f"{self.family}, λ = {self.arguments['sharpness']:g}{long}"
-
-    @property
-    def tick(self) -> str:
-        """Its name on axes."""
-        return f"{self.family} {self.arguments.get('sharpness', self.arguments.get('cost')):g}"
+    def printed(self) -> PrintedRow | None:
+        """What the paper prints of it."""
+        return PRINTED.get(self.id)
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -77,33 +65,27 @@ class Setting:
         """H."""
         return int(self.arguments["horizon"])
 
-    @property
-    def steps_shown(self) -> tuple[int, ...]:
-        """Time steps (from 0) whose AQL partitions are shown: the first, the middle and the last."""
-        return 0, (self.horizon - 1) // 2, self.horizon - 1
-
     def make(self) -> Problem:
         """Make the problem."""
         return problem_of(Run(self.problem, self.arguments, "random", {}, 0, 0, 0))
 
 
-def _oil(survey: str, sharpness: int, horizon: int = HORIZON) -> Setting:
-    key = f"oil-{survey}-{sharpness}" + ("" if horizon == HORIZON else f"-H{horizon}")
-    arguments = {"survey": survey, "sharpness": sharpness, "horizon": horizon}
-    return Setting(key, "oil", arguments, 5000, ROWS.get(key))
-
-
-def _ambulance(arrivals: str, cost: float) -> Setting:
-    key = f"ambulance-{arrivals}-{cost:g}"
-    return Setting(key, "ambulance", {"arrivals": arrivals, "cost": cost, "horizon": HORIZON}, 2000, ROWS[key])
+def _setting(problem: str, kind: str, number: float, horizon: int = HORIZON) -> Setting:
+    oil = problem == "oil"
+    arguments = {"survey" if oil else "arrivals": kind, "sharpness" if oil else "cost": number, "horizon": horizon}
+    family = f"{problem} {kind if kind == 'quadratic' else kind.capitalize()}"
+    key, name = f"{problem}-{kind}-{number:g}", f"{family}, {'λ' if oil else 'c'} = {number:g}"
+    if horizon != HORIZON:
+        key, name = f"{key}-H{horizon}", f"{name}, H = {horizon}"
+    return Setting(key, problem, arguments, 5000 if oil else 2000, family, name, f"{family} {number:g}")
 
 
 SETTINGS = (
-    *(_oil(survey, sharpness) for survey in ("quadratic", "laplace") for sharpness in (1, 10, 50)),
-    *(_ambulance(arrivals, cost) for arrivals in ("uniform", "beta") for cost in (0.0, 0.25, 1.0)),
-    _oil("laplace", 1, horizon=50),
+    *(_setting("oil", survey, sharpness) for survey in ("quadratic", "laplace") for sharpness in (1, 10, 50)),
+    *(_setting("ambulance", arrivals, cost) for arrivals in ("uniform", "beta") for cost in (0.0, 0.25, 1.0)),
+    _setting("oil", "laplace", 1, horizon=50),
 )
-_BY_ID = {setting.id: setting for setting in SETTINGS}
+NAMES = {setting.id: setting.name for setting in SETTINGS}
 
 
 def choose_settings(names: Iterable[str] | None) -> tuple[Setting, ...]:
@@ -113,16 +95,16 @@ def choose_settings(names: Iterable[str] | None) -> tuple[Setting, ...]:
     """
     if names is None:
         return SETTINGS
-    wanted: set[str] = set()
+    wanted = set[str]()
     for name in names:
-        matches = {key for key in _BY_ID if key == name} or {key for key in _BY_ID if key.startswith(f"{name}-")}
+        matches = {name} & NAMES.keys() or {key for key in NAMES if key.startswith(f"{name}-")}
         if not matches:
             raise ParameterError(
-                f"--problems: {name!r} is not one of {', '.join(_BY_ID)}, nor whole words that one begins with"
+                f"--problems: {name!r} is not one of {', '.join(NAMES)}, nor whole words that one begins with"
             )
         wanted |= matches
     if not wanted:
-        raise ParameterError(f"--problems: name at least one of {', '.join(_BY_ID)}")
+        raise ParameterError(f"--problems: name at least one of {', '.join(NAMES)}")
     if LONG in wanted:
         wanted.add("oil-laplace-1")
     return tuple(setting for setting in SETTINGS if setting.id in wanted)
@@ -169,21 +151,22 @@ class Plan:
     def _learners(
         self, setting: Setting, algorithm: str, scaling: float, role: str, agents: Mapping[str, int], rollouts: int
     ) -> Group:
-        parameters = {"scaling": scaling, "rollouts": rollouts}
-        run = Run(setting.problem, setting.arguments, algorithm, parameters, 0, setting.iterations, self.episodes)
+        run = self._run(setting, algorithm, scaling=scaling, rollouts=rollouts)
         place = self.seed, role, setting.id, algorithm, scaling, rollouts
         return Group(setting.id, algorithm, run, seeds_at(agents[setting.problem], *place), {"scaling": scaling})
 
+    def _run(self, setting: Setting, algorithm: str, **parameters: Any) -> Run:
+        return Run(setting.problem, setting.arguments, algorithm, parameters, 0, setting.iterations, self.episodes)
+
     def tessera(self, setting: Setting) -> Group:
         """Tessera, with AQL's environment steps, evaluated during training."""
-        run = Run(setting.problem, setting.arguments, "tessera", {}, 0, setting.iterations, self.episodes)
         seeds = seeds_at(self.agents[setting.problem], self.seed, _TESSERA_WORD, setting.id)
-        return self._with_curves(Group(setting.id, "tessera", run, seeds))
+        return self._with_curves(Group(setting.id, "tessera", self._run(setting, "tessera"), seeds))
 
     def baseline(self, setting: Setting, algorithm: str, episodes: int) -> Group:
         """Agents that do not learn, each evaluated in this number of episodes."""
+        run = replace(self._run(setting, algorithm), iterations=0, episodes=episodes)
         place = self.seed, "baseline", setting.id, algorithm, episodes
-        run = Run(setting.problem, setting.arguments, algorithm, {}, 0, 0, episodes)
         return Group(setting.id, algorithm, run, seeds_at(self.agents[setting.problem], *place))
 
     def first(self) -> list[Group]:
@@ -211,22 +194,22 @@ class Plan:
         return group.with_run(points=self.points, moments=self.moments, moment_episodes=self.moment_episodes)
 
     def portrait(self, setting: Setting, algorithm: str, scaling: float | None, agent: int) -> Group:
-        """One agent of the tables again, with its partitions as they grow."""
-        group = self.tessera(setting) if scaling is None else self.study(setting, algorithm, scaling)
-        steps = setting.steps_shown if algorithm == "aql" else (0,)
-        changes = {"points": 0, "moments": self.frames, "moment_episodes": 0, "watch": steps}
-        return replace(group.with_run(**changes), seeds=[group.seeds[agent]])
+        """One agent of the tables again, with its partitions as they grow: AQL's of the first, middle and last step."""
+        group, last = self.curves(setting, algorithm, scaling), setting.horizon - 1
+        watch = (0, last // 2, last) if algorithm == "aql" else (0,)
+        group = group.with_run(points=0, moments=self.frames, moment_episodes=0, watch=watch)
+        return replace(group, seeds=[group.seeds[agent]])
 
 
 def full(settings: Sequence[Setting] = SETTINGS, agents: int | None = None, seed: int = 0) -> Plan:
     """The paper's own size, or another number of agents."""
-    sizes = {"oil": 25, "ambulance": 50} if agents is None else dict.fromkeys(("oil", "ambulance"), agents)
+    sizes = {"oil": 25, "ambulance": 50} if agents is None else {"oil": agents, "ambulance": agents}
     fewer = {name: max(2, 2 * size // 5) for name, size in sizes.items()}
     return Plan(tuple(settings), SCALINGS, sizes, fewer, seed)
 
 
 def quick(settings: Sequence[Setting] = SETTINGS, agents: int | None = None, seed: int = 0) -> Plan:
     """A reduced study: fewer agents, four scalings."""
-    sizes = {"oil": 5, "ambulance": 10} if agents is None else dict.fromkeys(("oil", "ambulance"), agents)
+    sizes = {"oil": 5, "ambulance": 10} if agents is None else {"oil": agents, "ambulance": agents}
     fewer = {name: max(2, size // 2) for name, size in sizes.items()}
-    return Plan(tuple(settings), (0.1, 0.5, 1.0, 2.0), sizes, fewer, seed, points=60, moments=12, frames=24)
+    return Plan(tuple(settings), QUICK_SCALINGS, sizes, fewer, seed, points=60, moments=12, frames=24)

@@ -7,23 +7,22 @@ intervals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SCALINGS = (0.01, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 4.0, 5.0)
+QUICK_SCALINGS = (0.1, 0.5, 1.0, 2.0)  # of reduced studies
 HORIZON = 5
 ROLLOUTS = 20  # N
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(NamedTuple):
     """A printed mean and half the width of its interval; both are rounded to two decimals."""
 
     mean: float
     half_width: float
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class PrintedRow(NamedTuple):
     """What the paper prints of one problem."""
 
     rewards: dict[str, Printed]  # by algorithm: random, aql, spaql
@@ -31,14 +30,15 @@ class Row:
     bold: tuple[str, ...]  # the best, or both where Welch's test finds no difference
 
 
-def _row(random: str, aql: str, spaql: str, aql_cells: str, spaql_cells: str, *bold: str) -> Row:
-    read = [
-        Printed(*(float(part) for part in text.split("+-"))) for text in (random, aql, spaql, aql_cells, spaql_cells)
-    ]
-    return Row(dict(zip(("random", "aql", "spaql"), read, strict=False)), {"aql": read[3], "spaql": read[4]}, bold)
+def _row(random: str, aql: str, spaql: str, aql_cells: str, spaql_cells: str, *bold: str) -> PrintedRow:
+    texts = (random, aql, spaql, aql_cells, spaql_cells)
+    read = [Printed(*map(float, text.split("+-"))) for text in texts]
+    return PrintedRow(
+        dict(zip(("random", "aql", "spaql"), read, strict=False)), {"aql": read[3], "spaql": read[4]}, bold
+    )
 
 
-ROWS = {
+PRINTED = {
     "oil-quadratic-1": _row("2.50+-0.06", "4.26+-0.01", "4.17+-0.00", "155.72+-4.47", "42.04+-1.90", "aql"),
     "oil-quadratic-10": _row("0.99+-0.06", "4.22+-0.01", "4.21+-0.00", "140.60+-2.86", "35.08+-1.10", "aql"),
     "oil-quadratic-50": _row("0.44+-0.04", "4.19+-0.04", "4.18+-0.03", "167.84+-2.09", "59.08+-4.52", "aql", "spaql"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from textwrap import fill
 
 from spaql._version import __version__
+from spaql.agents.registry import resolve
 from spaql.atomic_io import FIGURES
 from spaql.formatting import Table
 from spaql.runner.code_version import code_version
@@ -16,7 +17,6 @@ from spaql.studies.paper.measurements import Measurements
 from spaql.studies.paper.panels import cells_chart, make_sheets, reward_chart, scaling_chart
 from spaql.studies.paper.plan import BIAS_SCALING, COMPARED, LEARNERS, SETTINGS, Plan, Setting, full
 from spaql.studies.paper.printed import ROLLOUTS
-from spaql.studies.paper.rows import TableRow, by_problem, make_rows
 from spaql.studies.paper.tables import TERMINAL, make_brief_table, make_tables
 from spaql.studies.study import Report, Results, Stage, Study
 from spaql.viz.charts import Chart
@@ -55,31 +55,28 @@ class Paper(Study):
 
     def report(self, results: Results) -> Report:
         """Tables, findings, figures and page."""
-        measurements = Measurements(self.plan, results)
-        rows = make_rows(measurements)
-        findings = make_findings(measurements, rows)
-        tables, subtitle = make_tables(rows), describe(self.plan)
-        records = [row.record() for row in rows]
+        measured = Measurements(self.plan, results)
+        findings, tables, subtitle = make_findings(measured), make_tables(measured.rows), describe(self.plan)
+        records = list(measured.rows.values())
         latex = "\n\n".join(replace(table, caption=table.caption.split(". ")[-1]).tex().strip() for table in tables)
         data = {"study": subtitle, "code": code_version(), "findings": [finding.to_dict() for finding in findings]}
+        lines = [line for table in tables for line in table.select(*TERMINAL).rows]
+        words = [f"{finding.title}: {finding.number}\n{fill(finding.sentence, 120)}" for finding in findings]
         return Report(
             "tables",
             "The paper's tables, and what is true",
             subtitle,
-            tables=[make_brief_table(rows), *tables],
-            figures={
-                **make_sheets(measurements),
-                **{f"finding-{finding.id}": finding.chart for finding in findings},
-            },
+            tables=[make_brief_table(measured.rows), *tables],
+            figures=make_sheets(measured) | {f"finding-{finding.id}": finding.chart for finding in findings},
             data=records,
             files={
                 "tables.csv": Table.of_records(records).csv(),
                 "tables.tex": f"% Needs \\usepackage{{booktabs}}\n\n{latex}\n",
                 "findings.md": findings_markdown(self.plan, findings),
                 "findings.json": json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-                "report.html": render_page(TITLE, make_sections(measurements, rows, findings), subtitle),
+                "report.html": render_page(TITLE, make_sections(measured, tables, findings), subtitle),
             },
-            terminal=terminal_text(tables, findings),
+            terminal="\n\n".join([Table(TERMINAL, lines, left=2, sections=True).text(), *words]),
         )
 
 
@@ -123,15 +120,6 @@ def method(plan: Plan) -> list[str]:
     ]
 
 
-def terminal_text(tables: Sequence[Table], findings: Sequence[Finding]) -> str:
-    """The main columns of all tables, and the findings."""
-    rows = [row for table in tables for row in table.select(*TERMINAL).rows]
-    parts = [Table(TERMINAL, rows, left=2, sections=True).text()]
-    return "\n\n".join(
-        parts + [f"{finding.title}: {finding.number}\n{fill(finding.sentence, 120)}" for finding in findings]
-    )
-
-
 def findings_markdown(plan: Plan, findings: Sequence[Finding]) -> str:
     """The findings with their figures."""
     parts = ["# Findings\n", describe(plan) + "\n"]
@@ -146,53 +134,45 @@ def findings_markdown(plan: Plan, findings: Sequence[Finding]) -> str:
     return "\n".join(parts)
 
 
-def make_sections(measurements: Measurements, rows: Sequence[TableRow], findings: Sequence[Finding]) -> list[Section]:
+def make_sections(measured: Measurements, tables: Sequence[Table], findings: Sequence[Finding]) -> list[Section]:
     """The sections of the page."""
-    plan = measurements.plan
-    verdict = [finding.sentence for finding in findings if finding.id in _VERDICT]
-    return [
-        Section("Main results", verdict),
-        Section("Tables", tables=[table.html() for table in make_tables(rows)]),
-        Section("Problems", cases=[_case(measurements, setting, rows) for setting in plan.settings]),
+    parts = [
         Section(
-            "Findings",
-            parts=[
-                Section(
-                    finding.title,
-                    [finding.sentence],
-                    charts=[finding.chart],
-                    id=f"finding-{finding.id}",
-                    highlight=(finding.number, finding.meaning),
-                )
-                for finding in findings
-            ],
-        ),
-        Section("Method", method(plan)),
+            finding.title,
+            [finding.sentence],
+            charts=[finding.chart],
+            id=f"finding-{finding.id}",
+            highlight=(finding.number, finding.meaning),
+        )
+        for finding in findings
+    ]
+    return [
+        Section("Main results", [finding.sentence for finding in findings if finding.id in _VERDICT]),
+        Section("Tables", tables=[table.html() for table in tables]),
+        Section("Problems", cases=[_case(measured, setting) for setting in measured.plan.settings]),
+        Section("Findings", parts=parts),
+        Section("Method", method(measured.plan)),
     ]
 
 
-def _case(measurements: Measurements, setting: Setting, rows: Sequence[TableRow]) -> Case:
+def _case(measured: Measurements, setting: Setting) -> Case:
+    """One problem in a few sentences, charts and growing partitions."""
+    rows = {name: measured.rows[setting.id, name] for name in COMPARED}
+    sentences = [f"The optimum is {rows['aql']['optimum']:.3f}."]
+    for name in LEARNERS:
+        row, share = rows[name], 100 * rows[name]["fraction_of_optimum"]
+        sentences.append(
+            f"{resolve(name).label} earns {row['evaluation']:.3f} in new episodes ({share:.1f}% of the optimum, "
+            f"ξ = {row['evaluation_scaling']:g}); its training score is {row['training_score']:.3f} "
+            f"(ξ = {row['scaling']:g})."
+        )
+    share = 100 * rows["tessera"]["fraction_of_optimum"]
+    sentences.append("The curves show the agents behind the training scores.")
+    sentences.append(f"Tessera earns {rows['tessera']['evaluation']:.3f} ({share:.1f}%).")
     charts: dict[str, list[Chart]] = {}
     for axis in ("iterations", "steps"):
-        charts[axis] = [reward_chart(measurements, setting, axis), cells_chart(measurements, setting, axis, COMPARED)]
-        if setting in measurements.plan.short:
-            charts[axis].append(scaling_chart(measurements, setting, "evaluation"))
-    growth = [each for name in ("spaql", "aql", "tessera") for each in measurements.growth(setting, name)]
-    return Case(setting.id, setting.name, _summary(setting, rows), charts, growth)
-
-
-def _summary(setting: Setting, rows: Sequence[TableRow]) -> str:
-    """One problem in a few sentences."""
-    ours = {name: by_problem(rows)[setting.id, name] for name in COMPARED}
-    parts = [f"The optimum is {ours['aql'].optimum:.3f}."]
-    for row in (ours[name] for name in LEARNERS):
-        assert row.training_score is not None
-        parts.append(
-            f"{row.label} earns {row.evaluation.mean:.3f} in new episodes ({100 * row.share:.1f}% of the optimum, "
-            f"ξ = {row.choice.separate:g}); its training score is {row.training_score.mean:.3f} "
-            f"(ξ = {row.choice.paper:g})."
-        )
-    tessera = ours["tessera"]
-    parts.append("The curves show the agents behind the training scores.")
-    parts.append(f"Tessera earns {tessera.evaluation.mean:.3f} ({100 * tessera.share:.1f}%).")
-    return " ".join(parts)
+        charts[axis] = [reward_chart(measured, setting, axis), cells_chart(measured, setting, axis, COMPARED)]
+        if setting in measured.plan.short:
+            charts[axis].append(scaling_chart(measured, setting, "evaluation"))
+    growth = [each for name in ("spaql", "aql", "tessera") for each in measured.growth(setting, name)]
+    return Case(setting.id, setting.name, " ".join(sentences), charts, growth)

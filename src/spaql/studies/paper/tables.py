@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from spaql.agents.registry import resolve
 from spaql.formatting import Bold, Table
-from spaql.studies.paper.plan import LONG, SETTINGS, Setting
-from spaql.studies.paper.rows import TableRow, by_problem
+from spaql.studies.paper.measurements import Row, Rows, half_width, is_swapped
+from spaql.studies.paper.plan import LONG, NAMES
 
 NOTE = (
     "Printed: the paper's table; it calls cells arms. Training score: our agents scored as in the paper, by the mean "
@@ -32,51 +30,48 @@ UNIFORM_NOTE = (
 _SCORES = ("problem", "agent", "printed", "training score", "evaluation", "optimum", "% of optimum")
 HEADER = (*_SCORES, "cells printed", "cells", "training steps", "selection steps", "scaling")
 TERMINAL = (*_SCORES, "cells", "selection steps")
+_CAPTIONS = {
+    "oil": "Table 1. Oil discovery",
+    "ambulance": "Table 2. Ambulance relocation",
+    LONG: "Longer episodes (H = 50)",
+}
 
 
-def make_tables(rows: Sequence[TableRow]) -> list[Table]:
+def make_tables(rows: Rows) -> list[Table]:
     """The paper's two tables, and a third for H = 50: those that have rows."""
-    present = {row.problem for row in rows}
-    settings = [setting for setting in SETTINGS if setting.id in present]
-    parts = {
-        "Table 1. Oil discovery": [s for s in settings if s.problem == "oil" and s.id != LONG],
-        "Table 2. Ambulance relocation": [s for s in settings if s.problem == "ambulance"],
-        "Longer episodes (H = 50)": [s for s in settings if s.id == LONG],
-    }
-    return [_table(caption, members, rows) for caption, members in parts.items() if members]
+    members: dict[str, list[Row]] = {part: [] for part in _CAPTIONS}
+    for row in rows.values():
+        members[LONG if row["problem"] == LONG else row["problem"].partition("-")[0]].append(row)
+    tables = []
+    for part, some in members.items():
+        notes = [NOTE, *([UNIFORM_NOTE] if any(map(is_swapped, some)) else []), *([LONG_NOTE] if part == LONG else [])]
+        lines = [[NAMES[row["problem"]], resolve(row["algorithm"]).label, *_cells(row)] for row in some]
+        if lines:
+            tables.append(Table(HEADER, lines, _CAPTIONS[part], " ".join(notes), left=2, sections=True))
+    return tables
 
 
-def _table(caption: str, settings: Sequence[Setting], rows: Sequence[TableRow]) -> Table:
-    names = {setting.id: setting.name for setting in settings}
-    members = [row for row in rows if row.problem in names]
-    notes = [NOTE]
-    if any(row.swapped for row in members):
-        notes.append(UNIFORM_NOTE)
-    if LONG in names:
-        notes.append(LONG_NOTE)
-    lines = [[names[row.problem], row.label, *_cells(row)] for row in members]
-    return Table(HEADER, lines, caption, " ".join(notes), left=2, sections=True)
-
-
-def _cells(row: TableRow) -> list[str]:
-    score, other = row.training_score, row.counterpart
-    printed = "" if row.printed is None else f"{row.printed.mean:.2f} ± {row.printed.half_width:.2f}"
-    training = "" if score is None else f"{score.mean:.3f} ± {score.half_width:.3f}"
-    if row.swapped and other is not None and other.training_score is not None:
-        training += f" ({other.training_score.mean:.3f})"
-    scalings = [f"{x:g}" for x in dict.fromkeys((row.choice.paper, row.choice.separate)) if x is not None]
-    learned = row.cells is not None
+def _cells(row: Row) -> list[str]:
+    printed = training = ""
+    if row["printed"] is not None:
+        printed = f"{row['printed']:.2f} ± {row['printed_half_width']:.2f}"
+    if row["training_score"] is not None:
+        training = f"{row['training_score']:.3f} ± {half_width(row, 'training_score'):.3f}"
+    if is_swapped(row):
+        training += f" ({row['counterpart_training_score']:.3f})"
+    scalings = [x for x in dict.fromkeys((row["scaling"], row["evaluation_scaling"])) if x is not None]
+    learned = row["cells"] is not None
     return [
-        _bold(printed, row.printed_best),
-        _bold(training, row.training_score_best),
-        _bold(f"{row.evaluation.mean:.3f} ± {row.evaluation.half_width:.3f}", row.evaluation_best),
-        f"{row.optimum:.3f}",
-        f"{100 * row.share:.1f}",
-        "" if row.printed_cells is None else f"{row.printed_cells.mean:.0f}",
-        "" if row.cells is None else f"{row.cells.mean:.0f}",
-        f"{row.steps[0]:,}" if learned else "",
-        f"{row.steps[1]:,}" if learned else "",
-        "; ".join(scalings),
+        _bold(printed, row["printed_best"]),
+        _bold(training, row["training_score_best"]),
+        _bold(f"{row['evaluation']:.3f} ± {half_width(row, 'evaluation'):.3f}", row["evaluation_best"]),
+        f"{row['optimum']:.3f}",
+        f"{100 * row['fraction_of_optimum']:.1f}",
+        "" if row["printed_cells"] is None else f"{row['printed_cells']:.0f}",
+        f"{row['cells']:.0f}" if learned else "",
+        f"{row['training_steps']:,}" if learned else "",
+        f"{row['selection_steps']:,}" if learned else "",
+        "; ".join(f"{x:g}" for x in scalings),
     ]
 
 
@@ -84,23 +79,18 @@ def _bold(text: str, best: bool | None) -> str:
     return Bold(text) if text and best else text
 
 
-def make_brief_table(rows: Sequence[TableRow]) -> Table:
+def make_brief_table(rows: Rows) -> Table:
     """One line for each problem: printed means, evaluations, cells."""
-    ours, names = by_problem(rows), ("spaql", "aql", "tessera")
-    labels = [resolve(name).label for name in names]
-    header = ["problem"]
-    for label in labels[:2]:
-        header += [f"{label} printed", f"{label} evaluation"]
-    header += [f"{labels[2]} evaluation", "optimum", *(f"{label} cells" for label in labels)]
+    spaql, aql, tessera = (resolve(name).label for name in ("spaql", "aql", "tessera"))
+    header = ["problem", *(f"{label} {kind}" for label in (spaql, aql) for kind in ("printed", "evaluation"))]
+    header += [f"{tessera} evaluation", "optimum", *(f"{label} cells" for label in (spaql, aql, tessera))]
     lines = []
-    for setting in SETTINGS:
-        if (setting.id, "aql") not in ours:
-            continue
-        line = [setting.name]
-        for row in (ours[setting.id, name] for name in names):
-            if row.algorithm != "tessera":
-                line.append("" if row.printed is None else _bold(f"{row.printed.mean:.2f}", row.printed_best))
-            line.append(_bold(f"{row.evaluation.mean:.3f}", row.evaluation_best))
-        cells = [f"{ours[setting.id, name].evaluation_cells or 0:.0f}" for name in names]
-        lines.append([*line, f"{ours[setting.id, 'aql'].optimum:.3f}", *cells])
+    for problem in dict.fromkeys(problem for problem, _ in rows):
+        ours = [rows[problem, name] for name in ("spaql", "aql", "tessera")]
+        line = [NAMES[problem]]
+        for row in ours:
+            if row["algorithm"] != "tessera":
+                line.append("" if row["printed"] is None else _bold(f"{row['printed']:.2f}", row["printed_best"]))
+            line.append(_bold(f"{row['evaluation']:.3f}", row["evaluation_best"]))
+        lines.append([*line, f"{ours[0]['optimum']:.3f}", *(f"{row['evaluation_cells']:.0f}" for row in ours)])
     return Table(header, lines, "Summary", BRIEF_NOTE)

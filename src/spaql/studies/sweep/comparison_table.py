@@ -7,13 +7,14 @@ one problem.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from spaql.errors import StudyError
 from spaql.problems import Problem
 from spaql.runner.run_spec import problem_of
 from spaql.runner.summary import known_optimum
-from spaql.studies.sweep.group_values import GroupValues, StudyValues
+from spaql.studies.sweep.study_folder import GroupValues, StudyValues
 from spaql.studies.sweep.sweep_study import check_baseline
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
@@ -130,23 +131,20 @@ class Comparison:
         return formatting.Table(header, rows, self.name, self.note, left=2, sections=True)
 
     def format(self, form: str = "text") -> str:
-        """Return the table in one of `FORMATS`, with a final line break."""
+        """Return the table in one of `FORMATS`, with a final line break; CSV and JSON have every digit."""
+        if form not in FORMATS:
+            raise StudyError(f"format: {form!r} is not one of {', '.join(FORMATS)}")
         if form == "text":
-            return self.table.text() + "\n"
+            return f"{self.table.text()}\n\n{textwrap.fill(self.note, 120)}\n"
         if form == "markdown":
             return f"{self.table.markdown()}\n\n{self.note}\n"
-        if form == "csv":
-            return formatting.Table.of_records([asdict(row) for row in self.rows]).csv()
         if form == "latex":
             return "% Needs \\usepackage{booktabs}\n" + self.table.tex()
-        if form == "json":
-            return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        raise StudyError(f"format: {form!r} is not one of {', '.join(FORMATS)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, ready for JSON."""
         rows = [asdict(row) for row in self.rows]
-        return {"name": self.name, "metric": self.metric, "baseline": self.baseline, "rows": rows, "note": self.note}
+        if form == "csv":
+            return formatting.Table.of_records(rows).csv()
+        about = {"name": self.name, "metric": self.metric, "baseline": self.baseline}
+        return json.dumps({**about, "rows": rows, "note": self.note}, indent=1, allow_nan=False) + "\n"
 
 
 def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = False) -> Comparison:
@@ -222,11 +220,9 @@ def compute_optima(study: StudyValues) -> dict[str, float]:
             labels[problem].append(label)
             order[problem] = problem.horizon, json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
     optima: dict[str, float] = {}
-    steps = 0
-    for problem in sorted(order, key=order.__getitem__)[:_MAX_SOLVED]:
-        steps += problem.horizon
-        if steps > _MAX_STEPS:
-            break
+    shortest = sorted(order, key=order.__getitem__)[:_MAX_SOLVED]
+    quick = np.cumsum([problem.horizon for problem in shortest]) <= _MAX_STEPS
+    for problem in itertools.compress(shortest, quick):
         optimum = known_optimum(problem, _TOLERANCE)
         if optimum is not None:
             optima |= dict.fromkeys(labels[problem], optimum.value)

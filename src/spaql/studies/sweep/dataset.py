@@ -11,32 +11,22 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from spaql.atomic_io import write_file
 from spaql.errors import OutputError
-from spaql.runner.store import Store
+from spaql.runner.store import STORE, Store
 from spaql.studies.study import Group
-from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.status import open_store
+from spaql.studies.sweep.study_folder import read_values
 
 FORMATS = ("csv", "parquet")
-_BATCH = 10_000  # rows
-_FIRST = ("id", "problem", "problem_label", "algorithm", "algorithm_label")
-_SIZES = ("seed", "iterations", "steps", "episodes")
-_LAST = ("seconds", "status", "kind", "message", "attempts")
-_TYPES = {
-    "seed": "uint64",
-    "seconds": "float64",
-    **dict.fromkeys(("iterations", "steps", "episodes", "attempts"), "int64"),
-    **dict.fromkeys((*_FIRST, "status", "kind", "message"), "string"),
-}
-_Shared = Mapping[str, Mapping[str, Any]]  # columns of each run but its numbers, by id
+_FIRST = dict.fromkeys(("id", "problem", "problem_label", "algorithm", "algorithm_label"), "string")
+_PREFIXES = ("argument_", "view_", "parameter_")
+_SIZES = {"seed": "uint64", "iterations": "int64", "steps": "int64", "episodes": "int64"}
+_LAST = {"seconds": "float64", "status": "string", "kind": "string", "message": "string", "attempts": "int64"}
 
 
 def export_runs(
@@ -45,32 +35,34 @@ def export_runs(
     """Write all runs of a study into one file, by default `runs.csv` or `runs.parquet`, and return its path."""
     if form not in FORMATS:
         raise OutputError(f"export: {form!r} is not one of {', '.join(FORMATS)}")
-    arrow = _import_arrow() if form == "parquet" else None
+    write = _write_csv
+    if form == "parquet":
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError:
+            raise OutputError(
+                "export to parquet needs the package pyarrow; pip install 'spaql[parquet]', or export to csv"
+            ) from None
+        write = _write_parquet
     path = Path(folder) / f"runs.{form}" if target is None else Path(target)
-    shared: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = {}  # columns of each run but its numbers, by id
     for group in read_values(folder, "seconds").groups:
-        columns = _shared_columns(group)
+        shared = _describe(group)
         for run_id, seed in zip(group.ids, group.seeds, strict=True):
-            shared.setdefault(run_id, {**columns, "id": run_id, "seed": seed})  # several labels: the first one
-    with open_store(folder) as store, store.snapshot():
-        types = _column_types(store, shared)
-        write = _write_csv if arrow is None else partial(_write_parquet, arrow)
-        write_file(path, lambda draft: write(draft, types, _rows(store, shared)))
+            settings.setdefault(run_id, {**shared, "id": run_id, "seed": seed})  # several labels: the first
+    with Store.open_readonly(Path(folder) / STORE) as store, store.snapshot():
+        numbers = {row.id: {**row.scalars, "seconds": row.seconds, "status": "done"} for row in store.rows()}
+        failures = {run_id: {**asdict(failed), "status": "failed"} for run_id, (_, failed) in store.failures().items()}
+    rows = [settings[run_id] | columns for run_id, columns in (numbers | failures).items() if run_id in settings]
+    names = dict.fromkeys(name for part in (settings, numbers) for row in part.values() for name in row)
+    before = [name for prefix in _PREFIXES for name in names if name.startswith(prefix)]
+    after = [name for name in names if name not in {*_FIRST, *before, *_SIZES, *_LAST}]
+    columns = {name: [row.get(name) for row in rows] for name in (*_FIRST, *before, *_SIZES, *after, *_LAST)}
+    write_file(path, lambda draft: write(draft, columns))
     return path
 
 
-def _import_arrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise OutputError(
-            "export to parquet needs the package pyarrow; pip install 'spaql[parquet]', or export to csv"
-        ) from None
-    return pyarrow
-
-
-def _shared_columns(group: Group) -> dict[str, Any]:
+def _describe(group: Group) -> dict[str, Any]:
     """Return the columns that do not depend on the seed."""
     run = group.run
     columns = {
@@ -82,61 +74,31 @@ def _shared_columns(group: Group) -> dict[str, Any]:
         "steps": run.budgets[-1] if run.budgets else None,
         "episodes": run.episodes,
     }
-    for prefix, values in (("argument", run.arguments), ("view", run.environment), ("parameter", run.parameters)):
+    for prefix, values in zip(_PREFIXES, (run.arguments, run.environment, run.parameters), strict=True):
         for name, value in values.items():
             plain = value is None or isinstance(value, str | bool | int | float)
-            columns[f"{prefix}_{name}"] = value if plain else json.dumps(value, default=str)
+            columns[f"{prefix}{name}"] = value if plain else json.dumps(value, default=str)
     return columns
 
 
-def _rows(store: Store, shared: _Shared) -> Iterator[dict[str, Any]]:
-    """Yield every run of the study, the finished ones first."""
-    for row in store.rows():
-        if row.id in shared:
-            yield {**shared[row.id], **row.scalars, "seconds": row.seconds, "status": "done"}
-    for run_id, (_, failure) in store.failures().items():
-        if run_id in shared:
-            yield {**shared[run_id], **asdict(failure), "status": "failed"}
-
-
-def _column_types(store: Store, shared: _Shared) -> dict[str, str]:
-    """Return all columns in order with the type of each."""
-    types: dict[str, set[type]] = {}
-    scalars: dict[str, set[type]] = {}
-    for columns, records in ((types, shared.values()), (scalars, (row.scalars for row in store.rows()))):
-        for record in records:
-            for name, value in record.items():
-                columns.setdefault(name, set()).add(type(value))
-    names = [name for prefix in ("argument_", "view_", "parameter_") for name in types if name.startswith(prefix)]
-    types |= scalars
-    order = dict.fromkeys([*_FIRST, *names, *_SIZES, *scalars, *_LAST])
-    return {name: _TYPES.get(name) or _common_type(types.get(name, set())) for name in order}
-
-
-def _common_type(types: set[type]) -> str:
-    types = types - {type(None)}
-    if types in ({bool}, {int}):
-        return "bool" if types == {bool} else "int64"
-    return "float64" if types <= {int, float} else "string"
-
-
-def _write_csv(path: Path, types: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> None:
+def _write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(types)
-        for row in rows:
-            writer.writerow(["" if (value := row.get(name)) is None else value for name in types])
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _write_parquet(arrow: Any, path: Path, types: Mapping[str, str], rows: Iterator[dict[str, Any]]) -> None:
-    schema = arrow.schema([(name, arrow.type_for_alias(kind)) for name, kind in types.items()])
+def _write_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    import pyarrow
 
-    def convert(value: Any, kind: str) -> Any:
-        if value is None or kind not in ("string", "float64"):
-            return value
-        return float(value) if kind == "float64" else value if isinstance(value, str) else json.dumps(value)
-
-    with arrow.parquet.ParquetWriter(str(path), schema) as writer:
-        while batch := list(islice(rows, _BATCH)):
-            columns = [[convert(row.get(name), kind) for row in batch] for name, kind in types.items()]
-            writer.write_table(arrow.table(columns, schema=schema))
+    known, arrays = {**_FIRST, **_SIZES, **_LAST}, {}
+    for name, values in columns.items():
+        types = set(map(type, values)) - {type(None)}
+        kind = known.get(name) or ("float64" if types <= {int, float} else "string")
+        if name not in known and types in ({bool}, {int}):
+            kind = "bool" if types == {bool} else "int64"
+        if kind in ("string", "float64"):
+            convert: Any = float if kind == "float64" else lambda v: v if isinstance(v, str) else json.dumps(v)
+            values = [None if value is None else convert(value) for value in values]
+        arrays[name] = pyarrow.array(values, kind)
+    pyarrow.parquet.write_table(pyarrow.table(arrays), str(path))

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from spaql import stats
 from spaql.errors import StudyError
-from spaql.runner.store import Store
+from spaql.runner.store import STORE, Store
 from spaql.studies.study import Sheet
 from spaql.studies.sweep.comparison_table import compute_optima
-from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues
-from spaql.studies.sweep.status import open_store
+from spaql.studies.sweep.study_folder import METRIC, GroupValues, StudyValues
 from spaql.viz.charts import Chart, Level, Series
 
 MAX_LINES = 8
@@ -39,51 +38,107 @@ def make_sheets(study: StudyValues, baseline: str | None = None) -> dict[str, Sh
 
     The baseline, by default that of the study, is always shown.  A StudyError is raised where no run has a value.
     """
-    baseline = study.baseline if baseline is None else baseline
     if not any(len(group.sample) for group in study.groups):
         raise StudyError(f"{str(study.folder)!r}: no finished run has a value of {study.metric!r} yet")
-    optima = compute_optima(study)
-    sheets = {"scores": _score_sheet(study, baseline, optima)}
-    return sheets | {f"by-{name}": _parameter_sheet(study, name, optima) for name in _varied_parameters(study)}
+    return _Charts(study, study.baseline if baseline is None else baseline).sheets()
 
 
-def _score_sheet(study: StudyValues, baseline: str | None, optima: Mapping[str, float]) -> Sheet:
-    problems = _finished_problems(study)
-    chosen = {problem: _best_groups(groups, baseline, MAX_LINES) for problem, groups in problems.items()}
-    charts, colours = [], _find_colours(study)
-    with open_store(study.folder) as store:
-        for problem, groups in chosen.items():
-            curves = _read_curves(store, groups) if study.metric == METRIC else {}
-            levels, x_label = (
-                _levels([g for g in groups if curves and g.label not in curves], optima.get(problem), colours),
-                "",
-            )
-            if curves:
-                series = [_line(label, x, scores, colours) for label, (x, scores, _) in curves.items()]
-                x_label = next(iter(curves.values()))[2]
-            else:
-                chosen[problem] = _best_groups(problems[problem], baseline, _MAX_NAMES)
-                series = [_points("", [group.label], [group], group.label, colours) for group in chosen[problem]]
-            charts.append(_chart(study, problem, x_label, series, levels))
-    omitted = max(len(problems[problem]) - len(groups) for problem, groups in chosen.items())
-    shown = max(map(len, chosen.values()))
-    extra = f"the {shown} of {shown + omitted:,} algorithms with the largest means" if omitted else ""
-    return _make_sheet(study, study.name, charts, extra + (f", with {baseline}" if omitted and baseline else ""))
+class _Charts:
+    """What the sheets of a study share: groups with values, for as many problems as a figure has panels."""
 
+    def __init__(self, study: StudyValues, baseline: str | None) -> None:
+        self.study, self.baseline, self.optima = study, baseline, compute_optima(study)
+        problems = {label: [group for group in groups if len(group.sample)] for label, groups in study.problems.items()}
+        self.problems = dict([(label, groups) for label, groups in problems.items() if groups][:_MAX_PANELS])
+        self.colours = _find_colours(study)
 
-def _make_sheet(study: StudyValues, title: str, charts: Sequence[Chart], extra: str = "") -> Sheet:
-    counts = sorted({len(group.sample) for group in study.groups} - {0})
-    agents = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    notes = [f"{study.metric}: means of {agents} agent{'s' if counts != [1] else ''}", "bands and bars: 95%", extra]
-    if len(study.problems) > _MAX_PANELS:
-        notes.append(f"the first {_MAX_PANELS} of {len(study.problems)} problems")
-    return Sheet(title, charts, "; ".join(filter(None, notes)), 3 if len(charts) > 2 else 2)
+    def sheets(self) -> dict[str, Sheet]:
+        values: dict[tuple[str, str], set[float]] = defaultdict(set)
+        for group in self.study.groups:
+            name = _single_parameter(group)
+            if name is not None and len(group.sample):
+                values[group.algorithm, name].add(float(group.varied[name]))
+        varied = dict.fromkeys(name for (_, name), some in values.items() if len(some) >= _MIN_VALUES)
+        return {"scores": self._score_sheet(), **{f"by-{name}": self._parameter_sheet(name) for name in varied}}
 
+    def _score_sheet(self) -> Sheet:
+        charts, shown, omitted = [], 0, 0
+        with Store.open_readonly(self.study.folder / STORE) as store:
+            for problem, groups in self.problems.items():
+                chosen = _best_groups(groups, self.baseline, MAX_LINES)
+                curves = _read_curves(store, chosen) if self.study.metric == METRIC else {}
+                if curves:
+                    series = [self._curve(label, x, scores) for label, (x, scores, _) in curves.items()]
+                    x_label = next(iter(curves.values()))[2]
+                else:
+                    chosen, x_label = _best_groups(groups, self.baseline, _MAX_NAMES), ""
+                    series = [self._points("", [group.label], [group], group.label) for group in chosen]
+                flat = [group for group in chosen if curves and group.label not in curves]
+                charts.append(self._chart(problem, x_label, series, flat))
+                shown, omitted = max(shown, len(chosen)), max(omitted, len(groups) - len(chosen))
+        extra = f"the {shown} of {shown + omitted:,} algorithms with the largest means" if omitted else ""
+        extra += f", with {self.baseline}" if omitted and self.baseline else ""
+        return self._sheet(self.study.name, charts, extra)
 
-def _finished_problems(study: StudyValues) -> dict[str, list[GroupValues]]:
-    """Return the groups with values by problem, for as many problems as a figure has panels."""
-    problems = {label: [group for group in groups if len(group.sample)] for label, groups in study.problems.items()}
-    return dict([(label, groups) for label, groups in problems.items() if groups][:_MAX_PANELS])
+    def _parameter_sheet(self, name: str) -> Sheet:
+        charts = []
+        for problem, groups in self.problems.items():
+            variants: dict[str, list[GroupValues]] = defaultdict(list)  # by algorithm
+            for group in groups:
+                if _single_parameter(group) == name:
+                    variants[group.algorithm].append(group)
+            series = []
+            for algorithm, some in variants.items():
+                some.sort(key=lambda group: float(group.varied[name]))
+                series.append(self._points(algorithm, [float(group.varied[name]) for group in some], some, algorithm))
+            if series:
+                charts.append(self._chart(problem, name, series, [group for group in groups if not group.varied]))
+        return self._sheet(f"{self.study.name}: by {name}", charts)
+
+    def _sheet(self, title: str, charts: Sequence[Chart], extra: str = "") -> Sheet:
+        counts = sorted({len(group.sample) for group in self.study.groups} - {0})
+        agents = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        notes = [f"{self.study.metric}: means of {agents} agent{'s' if counts != [1] else ''}", "bands and bars: 95%"]
+        notes += [extra] if extra else []
+        if len(self.study.problems) > _MAX_PANELS:
+            notes.append(f"the first {_MAX_PANELS} of {len(self.study.problems)} problems")
+        return Sheet(title, charts, "; ".join(notes), 3 if len(charts) > 2 else 2)
+
+    def _chart(self, problem: str, x_label: str, series: Sequence[Series], flat: Sequence[GroupValues]) -> Chart:
+        """Make a panel, with the means of flat groups as levels; x is logarithmic where numbers span a wide range."""
+        x: list[Any] = [value for line in series for value in line.x]
+        scale: Literal["linear", "log", "category"] = "category" if isinstance(x[0], str) else "linear"
+        if scale == "linear" and min(x) > 0 and max(x) / min(x) >= _LOG_RATIO:
+            scale = "log"
+        levels = []
+        for group in flat:
+            mean = stats.mean_interval(group.sample)
+            low, high = mean.interval if np.isfinite(mean.low) else (None, None)
+            levels.append(Level(group.label, mean.mean, low, high, colour=self.colours.get(group.label, "")))
+        levels += [Level("optimum", self.optima[problem])] if problem in self.optima else []
+        return Chart(problem, x_label, self.study.metric, tuple(series), tuple(levels), scale)
+
+    def _curve(self, label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
+        """Make the means and their band; NaN where some agent has no score yet."""
+        complete = np.isfinite(scores).all(axis=0)
+        lines = np.full((3, len(x)), np.nan)
+        band = stats.mean_interval(scores[:, complete])
+        lines[:, complete] = band.mean, band.low, band.high
+        return self._series(label, x.tolist(), lines, label, "line")
+
+    def _points(self, name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str) -> Series:
+        """Make the means of groups with their intervals."""
+        means = [stats.mean_interval(group.sample) for group in groups]
+        lines = np.array([[mean.mean, mean.low, mean.high] for mean in means]).T
+        return self._series(name, x, lines, label, "line" if len(groups) >= _MANY_VALUES else "points")
+
+    def _series(
+        self, name: str, x: Sequence[Any], lines: NDArray[np.float64], label: str, style: Literal["line", "points"]
+    ) -> Series:
+        """Make a series of means and ends of intervals, `[3, n]`, where these are finite."""
+        known = np.isfinite(lines[1])
+        low, high = np.where(known, lines[1:], np.nan).tolist() if known.any() else (None, None)
+        return Series(name, x, lines[0].tolist(), low, high, label, style, self.colours.get(label, ""))
 
 
 def _best_groups(groups: Sequence[GroupValues], baseline: str | None, most: int) -> list[GroupValues]:
@@ -108,44 +163,13 @@ def _read_curves(store: Store, groups: Sequence[GroupValues]) -> dict[str, _Curv
         scores = np.array([row["evaluation"] for row in rows if np.array_equal(row[axis], x)])
         curves[group.label] = x, scores, _STEPS if run.budgets else "iteration"
         if not run.budgets:
-            totals = {
-                scalars.get("training_steps", 0) + scalars.get("selection_steps", 0)
-                for scalars in store.scalars(group.finished).values()
-            }
+            runs = store.scalars(group.finished).values()
+            totals = {scalars.get("training_steps", 0) + scalars.get("selection_steps", 0) for scalars in runs}
             if len(totals) == 1:
                 steps[group.label] = totals.pop() / run.iterations
     if steps.keys() == curves.keys():
         return {name: (x * steps[name], scores, _STEPS) for name, (x, scores, _) in curves.items()}
     return curves
-
-
-def _chart(study: StudyValues, label: str, x_label: str, series: Sequence[Series], levels: Sequence[Level]) -> Chart:
-    """Make a panel; its axis is logarithmic where numbers span a wide range."""
-    x: list[Any] = [value for line in series for value in line.x]
-    scale: Literal["linear", "log", "category"] = "category" if isinstance(x[0], str) else "linear"
-    if scale == "linear" and min(x) > 0 and max(x) / min(x) >= _LOG_RATIO:
-        scale = "log"
-    return Chart(label, x_label, study.metric, tuple(series), tuple(levels), scale)
-
-
-def _line(label: str, x: NDArray[Any], scores: NDArray[np.float64], colours: Mapping[str, str]) -> Series:
-    """Make the means and their band; NaN where some agent has no score yet."""
-    complete = np.isfinite(scores).all(axis=0)
-    lines = np.full((3, len(x)), np.nan)
-    band = stats.mean_interval(scores[:, complete])
-    lines[:, complete] = band.mean, band.low, band.high
-    low, high = lines[1:].tolist() if len(scores) > 1 else (None, None)
-    return Series(label, x.tolist(), lines[0].tolist(), low, high, label, colour=colours.get(label, ""))
-
-
-def _varied_parameters(study: StudyValues) -> list[str]:
-    """Return the parameters that are the only difference between at least a few variants of an algorithm."""
-    values: dict[tuple[str, str], set[float]] = defaultdict(set)
-    for group in study.groups:
-        name = _single_parameter(group)
-        if name is not None and len(group.sample):
-            values[group.algorithm, name].add(float(group.varied[name]))
-    return list(dict.fromkeys(name for (_, name), some in values.items() if len(some) >= _MIN_VALUES))
 
 
 def _single_parameter(group: GroupValues) -> str | None:
@@ -156,57 +180,7 @@ def _single_parameter(group: GroupValues) -> str | None:
     return name if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _parameter_sheet(study: StudyValues, name: str, optima: Mapping[str, float]) -> Sheet:
-    charts, colours = [], _find_colours(study)
-    for problem, groups in _finished_problems(study).items():
-        families: dict[str, list[GroupValues]] = defaultdict(list)
-        for group in groups:
-            if _single_parameter(group) == name:
-                families[group.algorithm].append(group)
-        for members in families.values():
-            members.sort(key=lambda group: float(group.varied[name]))
-        series = [
-            _points(family, [float(group.varied[name]) for group in members], members, family, colours)
-            for family, members in families.items()
-        ]
-        if series:
-            levels = _levels([group for group in groups if not group.varied], optima.get(problem), colours)
-            charts.append(_chart(study, problem, name, series, levels))
-    return _make_sheet(study, f"{study.name}: by {name}", charts)
-
-
-def _points(
-    name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str, colours: Mapping[str, str]
-) -> Series:
-    """Make the means of groups with their intervals, where these are finite."""
-    estimates = [stats.mean_interval(group.sample) for group in groups]
-    low, high = ([getattr(estimate, end) for estimate in estimates] for end in ("low", "high"))
-    known = np.isfinite(low)
-    ends = [np.where(known, end, np.nan).tolist() if known.any() else None for end in (low, high)]
-    style: Literal["line", "points"] = "line" if len(groups) >= _MANY_VALUES else "points"
-    return Series(
-        name,
-        x,
-        [estimate.mean for estimate in estimates],
-        ends[0],
-        ends[1],
-        label,
-        style,
-        colour=colours.get(label, ""),
-    )
-
-
-def _levels(groups: Sequence[GroupValues], optimum: float | None, colours: Mapping[str, str]) -> list[Level]:
-    """Make the means of groups, and the optimum, as horizontal lines."""
-    levels = []
-    for group in groups:
-        estimate = stats.mean_interval(group.sample)
-        low, high = estimate.interval if np.isfinite(estimate.low) else (None, None)
-        levels.append(Level(group.label, estimate.mean, low, high, colour=colours.get(group.label, "")))
-    return levels if optimum is None else [*levels, Level("optimum", optimum)]
-
-
-def _find_colours(study: StudyValues) -> dict[str, str]:
+def _find_colours(study: StudyValues) -> Mapping[str, str]:
     """Return the colours of algorithms by label, with and without varied parameters; those of variants differ."""
     colours: dict[str, str] = {}
     for name in ("label", "algorithm"):

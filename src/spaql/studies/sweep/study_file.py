@@ -29,17 +29,6 @@ MAX_RUNS = 10_000_000
 MAX_GROUPS = 200_000
 
 
-def _integer(low: int, high: int) -> Any:
-    """Accept integers from low to high."""
-
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"expected an integer from {low:,} to {high:,}, got {value!r:.80}")
-        return value
-
-    return PlainValidator(check)
-
-
 def _check_value(value: Any) -> Any:
     """Accept what a run's specification can hold."""
     if isinstance(value, Mapping):
@@ -60,19 +49,24 @@ def _check_values(values: Any) -> list[Any]:
     return checked
 
 
-def _check_seeds(seeds: Any) -> int | list[int]:
-    if not isinstance(seeds, list):
-        return int(_integer(1, MAX_RUNS).func(seeds))
-    if not seeds or len(set(map(str, seeds))) < len(seeds):
+def _check_seeds(seeds: Any) -> Any:
+    """Accept a number of seeds, or a list of them."""
+    values, low, high = (seeds, 0, LARGEST_SEED) if isinstance(seeds, list) else ([seeds], 1, MAX_RUNS)
+    if not values or len(set(map(str, values))) < len(values):
         raise ValueError("expected at least one seed, and each seed once")
-    return [_integer(0, LARGEST_SEED).func(seed) for seed in seeds]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"expected an integer from {low:,} to {high:,}, got {value!r:.80}")
+    return seeds
 
 
 Value = Annotated[Any, PlainValidator(_check_value)]
 Values = Annotated[list[Any], PlainValidator(_check_values)]
 Bounds = Annotated[list[Value], Field(min_length=2, max_length=2)]
 Name = Annotated[str, Field(pattern=r"^\P{C}*[^\p{C}\s]\P{C}*$")]  # printable, and not blank
-Size = Annotated[int | None, _integer(1, 10**12)]
+Size = Annotated[int, Field(ge=1, le=10**12)]
+Episodes = Annotated[int, Field(ge=2, le=10**8)]
+Agents = Annotated[int, Field(ge=2, le=100_000)]
 
 
 class _Table(BaseModel):
@@ -85,10 +79,10 @@ class _Table(BaseModel):
 
 class _Sized(_Table):
     seeds: Annotated[int | list[int] | None, PlainValidator(_check_seeds)] = None
-    steps: Size = None
-    iterations: Size = None
-    episodes: Annotated[int | None, _integer(2, 10**8)] = None
-    points: Annotated[int | None, _integer(0, 10_000)] = None
+    steps: Size | None = None
+    iterations: Size | None = None
+    episodes: Episodes | None = None
+    points: Annotated[int, Field(ge=0, le=10_000)] | None = None
 
 
 SIZES = tuple(_Sized.model_fields)
@@ -103,8 +97,8 @@ class ProblemTable(_Sized):
     grid: dict[str, Values] = {}
     bounds: dict[Any, Bounds] | None = None
     periodic: list[Value] | None = None
-    horizon: Annotated[int | None, _integer(1, 10**9)] = None
-    warm_up: Annotated[int | None, _integer(1, 10**9)] = None
+    horizon: Size | None = None
+    warm_up: Size | None = None
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -194,7 +188,7 @@ class AlgorithmTable(_Table):
     grid: dict[str, Values] = {}
     variants: list[dict[str, Value]] = Field(default=[{}], min_length=1, alias="list")
     random: dict[str, Range] = {}
-    draws: Annotated[int, _integer(0, MAX_RUNS)] = 0
+    draws: Annotated[int, Field(ge=0, le=MAX_RUNS)] = 0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -215,12 +209,12 @@ class AlgorithmTable(_Table):
 class TuneTable(_Table):
     """The table `[tune]`."""
 
-    trials: Annotated[int, _integer(1, 100_000)] = 40  # besides the default parameters
-    seeds: Annotated[int, _integer(2, 100_000)] = 16  # most agents of each trial on each problem
-    first_seeds: Annotated[int, _integer(2, 100_000)] = 4  # in the first stage; then twice as many, and so on
-    batch: Annotated[int, _integer(1, 10_000)] = 4  # trials that race together
-    evaluation_seeds: Annotated[int, _integer(2, 100_000)] = 32  # agents that evaluate winner and defaults
-    evaluation_episodes: Annotated[int | None, _integer(2, 10**8)] = None  # None: as in tuning
+    trials: Annotated[int, Field(ge=1, le=100_000)] = 40  # besides the default parameters
+    seeds: Agents = 16  # most agents of each trial on each problem
+    first_seeds: Agents = 4  # in the first stage; then twice as many, and so on
+    batch: Annotated[int, Field(ge=1, le=10_000)] = 4  # trials that race together
+    evaluation_seeds: Agents = 32  # agents that evaluate winner and defaults
+    evaluation_episodes: Episodes | None = None  # None: as in tuning
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95  # of intervals, and of keeping the best trial
     metric: Literal["evaluation", "training_score"] = "evaluation"  # to maximize
 
@@ -235,7 +229,7 @@ class StudyFile(_Sized):
     """A whole study file."""
 
     name: Name | None = None
-    seed: Annotated[int, _integer(0, LARGEST_SEED)] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
     seeding: str | None = None
     baseline: str | None = None
     problems: list[ProblemTable] = Field(min_length=1)
@@ -273,14 +267,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a StudyError says what is wrong with it."""
     try:
         return tomllib.loads(path.read_bytes().decode())
-    except FileNotFoundError:
-        raise StudyError(f"study file {str(path)!r} does not exist; check its name") from None
-    except UnicodeDecodeError:
-        raise StudyError(f"study file {str(path)!r} is not valid UTF-8; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"study file {str(path)!r} is not valid TOML: {error}") from error
+    except ValueError as error:
+        raise StudyError(f"study file {str(path)!r} is not valid TOML in UTF-8: {error}") from error
     except OSError as error:
-        raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}") from error
+        raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}; check its name") from error
 
 
 def validate(data: Mapping[str, Any]) -> StudyFile:
@@ -292,38 +282,37 @@ def validate(data: Mapping[str, Any]) -> StudyFile:
 
 
 _TABLES: dict[Any, type[_Table]] = dict(problems=ProblemTable, algorithms=AlgorithmTable, random=Range, tune=TuneTable)
-_EXPECTED = {
-    "bounds": "a table of [low, high] such as {{ level = [0, 2] }}",
-    "dict_type": "a table such as {{ name = ... }}",
-    "model_type": "a table",
-    "list_type": "a list",
-    "too_short": "a list of at least {min_length}",
-    "too_long": "a list of at most {max_length}",
-    "string_type": "a string",
-    "string_pattern_mismatch": "a string of one line",
-    "bool_type": "true or false",
-    "float_type": "a number",
-    "greater_than_equal": "a number of at least {ge}",
-    "less_than": "a number below {lt}",
-    "colour": 'a colour such as "#D55E00"',
-    "literal_error": "{expected}",
+_EXAMPLES: dict[Any, str] = {
+    "bounds": "expected a table of [low, high] such as { level = [0, 2] }",
+    "colour": 'expected a colour such as "#D55E00"',
+    **dict.fromkeys(("label", "name", "problem", "algorithm"), "expected a string of one line"),
+}
+_WORDS = {  # of pydantic, and ours
+    "Input should be": "expected",
+    "expected greater": "expected a number greater",
+    "expected less": "expected a number less",
+    "a valid integer": "an integer",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+    "a valid": "a",
 }
 
 
 def _describe(error: ValidationError) -> str:
     """Turn the first of pydantic's errors into a sentence: where, what, what to do."""
     mistake = error.errors()[0]
-    place, kind, context = mistake["loc"], mistake["type"], mistake.get("ctx", {})
+    place, kind = mistake["loc"], mistake["type"]
     if kind == "value_error":
-        return f"{_format_place(place)}: {context['error']}"
+        return f"{_format_place(place)}: {mistake['ctx']['error']}"
     if kind == "missing":
         return f"{_format_place(place[:-1])}: {place[-1]} is missing; add it"
     if kind == "extra_forbidden":
         table = next((_TABLES[part] for part in reversed(place[:-1]) if part in _TABLES), StudyFile)
         known = ", ".join(field.alias or name for name, field in table.model_fields.items())
         return f"{_format_place(place[:-1])}: unknown key {place[-1]!r}; choose from {known}"
-    expected = _EXPECTED.get(str(place[-1])) or _EXPECTED.get(kind)
-    sentence = mistake["msg"] if expected is None else f"expected {expected.format(**context)}"
+    sentence = _EXAMPLES.get(place[-1]) or mistake["msg"].partition(" or instance of")[0]
+    for theirs, ours in _WORDS.items():
+        sentence = sentence.replace(theirs, ours)
     return f"{_format_place(place)}: {sentence}, got {mistake['input']!r:.80}"
 
 

@@ -10,8 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
@@ -153,58 +154,44 @@ def _check_problems(runs: Iterable[Run]) -> None:
     """Check problems that are not built in, without importing the user's modules into this process."""
     for name in {run.problem for run in runs if not run.compiled}:
         module = name.rpartition(":")[0]
-        advice = f"there is no module {module!r}; start in its folder, put that on PYTHONPATH, or install it"
         try:
-            exists = importlib.util.find_spec(module) is not None if module else bool(gymnasium.spec(name))
+            known = importlib.util.find_spec(module) if module else gymnasium.spec(name)
         except (ImportError, ValueError):
-            exists = False
+            known = None
         except gymnasium.error.Error as error:
-            exists, advice = False, f"Gymnasium has no such environment ({error})"
-        if not exists:
-            raise StudyError(f"problem {name!r}: {advice}")
-
-
-class _Problem(NamedTuple):
-    label: str
-    run: Run  # with all but the algorithm
-    sizes: Mapping[str, Any]
-
-
-class _Variant(NamedTuple):
-    label: str
-    algorithm: str
-    parameters: Mapping[str, Any]
-    varied: Mapping[str, Any]
-    colour: str
+            raise StudyError(f"problem {name!r}: Gymnasium has no such environment ({error})") from None
+        if known is None:
+            advice = "start in its folder, put that on PYTHONPATH, or install it"
+            raise StudyError(f"problem {name!r}: there is no module {module!r}; {advice}")
 
 
 def _make_groups(file: StudyFile) -> Iterator[Group]:
     problems = list(_make_problems(file))
-    families = [list(_make_variants(table, file.seed)) for table in file.algorithms]
-    variants = [variant for family in families for variant in family]
-    labels = [with_values(variant.label, variant.varied) for variant in variants]
-    _check_unique([family[0].label for family in families], "algorithms")
+    tables = [list(_make_variants(table, file.seed)) for table in file.algorithms]
+    variants = [variant for table in tables for variant in table]
+    labels = [variant.label for variant in variants]
+    _check_unique([table[0].algorithm for table in tables], "algorithms")
     _check_unique(labels, "algorithms")
-    _check_unique([problem.label for problem in problems], "problems")
-    counts = [problem.sizes["seeds"] for problem in problems]
-    agents = max(len(seeds) if isinstance(seeds, list) else seeds for seeds in counts)
+    _check_unique([problem for problem, _, _ in problems], "problems")
+    agents = max(len(seeds) if isinstance(seeds, list) else seeds for _, _, seeds in problems)
     groups = len(problems) * len(variants)
     for number, most, noun in ((groups, MAX_GROUPS, "groups"), (groups * agents, MAX_RUNS, "runs")):
         if number > most:
             raise StudyError(f"study: more than {most:,} {noun}; leave some out")
     check_baseline(file.baseline, labels)
     _check_seeding(file)
-    for problem in problems:
+    for at, (problem, run, seeds) in enumerate(problems):
         tried: set[str] = set()
         for variant in variants:
-            group = _make_group(file, problem, variant)
-            if variant.label not in tried or problem is problems[0]:
-                _try(group.run, f"problem {group.problem!r} with algorithm {group.label!r}")
-                tried.add(variant.label)
+            group = _combine(file, variant, problem, run, seeds)
+            if variant.algorithm not in tried or at == 0:
+                _try(group.run, f"problem {problem!r} with algorithm {group.label!r}")
+                tried.add(variant.algorithm)
             yield group
 
 
-def _make_problems(file: StudyFile) -> Iterator[_Problem]:
+def _make_problems(file: StudyFile) -> Iterator[tuple[str, Run, Any]]:
+    """Yield label, run without an algorithm, and seeds, or their number, of each problem."""
     for at, table in enumerate(file.problems, 1):
         sizes = {"seeds": 10, "episodes": 100, "points": 0, **file.given(*SIZES)}
         if table.steps is not None or table.iterations is not None:  # replaces that of the whole study
@@ -212,56 +199,50 @@ def _make_problems(file: StudyFile) -> Iterator[_Problem]:
         sizes |= table.given(*SIZES)
         if ("steps" in sizes) == ("iterations" in sizes):
             raise StudyError(f"problems[{at}]: set either steps or iterations, here or for the whole study")
+        points, episodes = sizes["points"], sizes["episodes"]
+        length = {"iterations": sizes.get("iterations", 0), "episodes": episodes}
+        if "steps" in sizes:
+            ends = {max(1, sizes["steps"] * (at + 1) // points) for at in range(points)} | {sizes["steps"]}
+            length["budgets"] = tuple(sorted(ends))
+        elif points:
+            length |= {"moments": points, "moment_episodes": episodes}
         for varied, run in table.runs():
-            label = with_values(table.label or table.problem, varied)
-            yield _Problem(label, replace(run, episodes=sizes["episodes"]), sizes)
+            yield with_values(table.label or table.problem, varied), replace(run, **length), sizes["seeds"]
 
 
-def _make_variants(table: AlgorithmTable, seed: int) -> Iterator[_Variant]:
-    """Make one variant for each combination of grid, list and draws."""
+def _make_variants(table: AlgorithmTable, seed: int) -> Iterator[Group]:
+    """Yield a group without problem and seeds for each combination of grid, list and draws."""
     entry, algorithm, label = resolve(table.algorithm), table.algorithm, table.label or table.algorithm
     if not entry.built_in and ":" in algorithm:
         label = table.label or entry.label
     elif not entry.built_in:  # workers know no name that this process registered
         with suppress(SpaqlError):  # a class that its module does not have by its name
             algorithm = resolve(entry.path).name
+    place = partial(seed_at, seed, "draw", label)
     draws: list[dict[str, Any]] = [
-        {
-            name: span.draw(np.random.default_rng(seed_at(seed, "draw", label, name, number)))
-            for name, span in table.random.items()
-        }
+        {name: span.draw(np.random.default_rng(place(name, number))) for name, span in table.random.items()}
         for number in range(table.draws)
     ]
     for listed, combination, drawn in itertools.product(table.variants, combine(table.grid), draws or [{}]):
         varied = {**combination, **listed, **drawn}
-        colour = table.colour or entry.colour or ""
-        yield _Variant(label, algorithm, {**table.parameters, **varied}, varied, colour)
+        run = Run("", {}, algorithm, {**table.parameters, **varied}, 0, 0, 0)
+        yield Group("", label, run, (), varied, table.colour or entry.colour or "")
 
 
-def _make_group(file: StudyFile, problem: _Problem, variant: _Variant) -> Group:
-    length = _find_length(variant.algorithm, problem.sizes)
-    run = replace(problem.run, algorithm=variant.algorithm, parameters=variant.parameters, **length)
-    seeds = problem.sizes["seeds"]
+def _combine(file: StudyFile, variant: Group, problem: str, run: Run, seeds: Any) -> Group:
+    """Return the group of a variant on a problem."""
+    algorithm, parameters = variant.run.algorithm, variant.run.parameters
+    run = replace(run, algorithm=algorithm, parameters=parameters)
+    if not (":" in algorithm or resolve(algorithm).learns):
+        run = replace(run, iterations=0, budgets=run.budgets[-1:], moments=0, moment_episodes=0)
     if not isinstance(seeds, list):
-        place = canonical([run.problem, run.arguments, run.environment, run.algorithm, run.parameters])
+        place = canonical([run.problem, run.arguments, run.environment, algorithm, parameters])
         if file.seeding is not None:
-            values = {name: f"{v:g}" if isinstance(v, float) else v for name, v in run.parameters.items()}
-            values = {"problem": problem.label, "algorithm": variant.label} | values
+            values = {name: f"{v:g}" if isinstance(v, float) else v for name, v in parameters.items()}
+            values = {"problem": problem, "algorithm": variant.algorithm} | values
             place = file.seeding.format_map(defaultdict(str, values))
         seeds = seeds_at(seeds, file.seed, place)
-    return Group(problem.label, variant.label, run, seeds, variant.varied, variant.colour)
-
-
-def _find_length(algorithm: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how long a run is and how often it is evaluated during training, as `Run` takes it."""
-    learns = ":" in algorithm or resolve(algorithm).learns
-    points = sizes["points"] if learns else 0
-    if "steps" in sizes:
-        steps = sizes["steps"]
-        budgets = tuple(sorted({max(1, steps * (at + 1) // points) for at in range(points)})) or (steps,)
-        return {"budgets": budgets}
-    moments = {"moments": points, "moment_episodes": sizes["episodes"]} if points else {}
-    return {"iterations": sizes["iterations"] if learns else 0, **moments}
+    return replace(variant, problem=problem, run=run, seeds=seeds)
 
 
 def _try(run: Run, place: str) -> None:

@@ -16,16 +16,16 @@ complete trial, even worse ones.  A failed trial is reported as failed, and TPE 
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from spaql.errors import ParameterError, StoreError
 from spaql.runner.run_spec import seed_at
-from spaql.studies.sweep.study_file import Range, format_choice
+from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.tune.trials import FAILED, TuningResult
 
 if TYPE_CHECKING:
@@ -33,39 +33,41 @@ if TYPE_CHECKING:
 
 FILE = "optuna.sqlite"
 MIN_TRIALS = 10  # finished ones, for the importance of parameters
-_NAME = "spaql"
-_KEY, _NUMBER, _STATE = "search", "trial", "state"
+_STUDY: dict[str, Any] = {"study_name": "spaql", "direction": "maximize"}
 _SEED_LIMIT = 2**32  # of NumPy's legacy generators, which Optuna uses
 
 
-def check_optuna() -> None:
-    """Raise a ParameterError where Optuna is not installed."""
-    try:
-        with _silence():
-            import optuna  # noqa: F401
-    except ModuleNotFoundError:
-        raise ParameterError("tune: optuna is missing; install it with: pip install 'spaql[tune]'") from None
+@contextmanager
+def load_optuna() -> Iterator[Any]:
+    """Import Optuna, and suppress its logs and warnings; a ParameterError where it is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import optuna
+        except ModuleNotFoundError:
+            raise ParameterError("tune: optuna is missing; install it with: pip install 'spaql[tune]'") from None
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            yield optuna
+        finally:
+            optuna.logging.set_verbosity(before)
 
 
 class OptunaStudy:
     """The Optuna study of one tuning, with its file in the folder; use it in a `with` statement."""
 
     def __init__(self, tuning: Tuning, folder: Path) -> None:
-        self._tuning, self._ranges = tuning, tuning.ranges
-        self._path = folder / FILE
+        self._tuning, self._path = tuning, folder / FILE
         self._storage: Any = None
         self._study: Any = None
 
     def __enter__(self) -> Self:
-        with self._translate_errors():
-            import optuna
-
-            self._storage = _open_storage(self._connect)
-            self._study = optuna.create_study(
-                storage=self._storage, study_name=_NAME, direction="maximize", load_if_exists=True
-            )
-            if self._study.user_attrs.get(_KEY) != self._tuning.key:
-                self._rewrite([])
+        with self._open_file() as optuna:
+            self._storage = _make_storage(optuna, self._connect)
+            self._study = optuna.create_study(storage=self._storage, load_if_exists=True, **_STUDY)
+            if self._study.user_attrs.get("search") != self._tuning.key:
+                self._rewrite(optuna, [])
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -76,26 +78,12 @@ class OptunaStudy:
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=30)
 
-    def _rewrite(self, frozen: Sequence[Any]) -> None:
-        """Replace the contents of the file; a killed process leaves the old or the new ones."""
-        import optuna
-
-        with contextlib.closing(sqlite3.connect(":memory:")) as memory, contextlib.closing(self._connect()) as file:
-            storage = _open_storage(lambda: memory)
-            study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize")
-            study.set_user_attr(_KEY, self._tuning.key)
-            study.add_trials(frozen)
-            storage.remove_session()
-            memory.backup(file, progress=_raise_if_locked)
-            storage.engine.dispose()
-        self._study = optuna.load_study(study_name=_NAME, storage=self._storage)
-
-    @contextlib.contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    @contextmanager
+    def _open_file(self) -> Iterator[Any]:
         """Turn errors of SQLite, SQLAlchemy and Optuna about the file into a StoreError."""
         try:
-            with _silence():
-                yield
+            with load_optuna() as optuna:
+                yield optuna
         except (KeyboardInterrupt, ImportError):
             raise
         except Exception as error:
@@ -105,48 +93,54 @@ class OptunaStudy:
                 "created again from the runs"
             ) from error
 
-    def read_trials(self) -> dict[int, dict[str, Any]]:
-        """Return the values of the trials in the file by number."""
-        with self._translate_errors():
-            return {
-                int(trial.user_attrs[_NUMBER]): self._to_values(trial.params)
-                for trial in self._study.get_trials(deepcopy=False)
-                if trial.params.keys() == self._ranges.keys()
-            }
+    def _rewrite(self, optuna: Any, frozen: Sequence[Any]) -> None:
+        """Replace the contents of the file; a killed process leaves the old or the new ones."""
+        with closing(sqlite3.connect(":memory:")) as memory, closing(self._connect()) as file:
+            storage = _make_storage(optuna, lambda: memory)
+            study = optuna.create_study(storage=storage, **_STUDY)
+            study.set_user_attr("search", self._tuning.key)
+            study.add_trials(frozen)
+            storage.remove_session()
+            memory.backup(file, progress=_raise_if_locked)
+            storage.engine.dispose()
+        self._study = optuna.load_study(study_name=_STUDY["study_name"], storage=self._storage)
 
     def write_trials(self, result: TuningResult, *, last: bool = True) -> None:
         """Store the trials of a result in the file; later trials in it are kept.
 
         Unless these are the `last` ones, a file that contradicts them and has later trials is not changed.
         """
-        with self._translate_errors():
-            wanted = self._freeze(result)
-            stored = self._study.get_trials(deepcopy=False)
+        with self._open_file() as optuna:
+            wanted, stored = self._freeze(optuna, result), self._study.get_trials(deepcopy=False)
             if all(_contents(one) == _contents(other) for one, other in zip(stored, wanted, strict=False)):
                 self._study.add_trials(wanted[len(stored) :])
             elif last or len(wanted) >= len(stored):
-                self._rewrite([*wanted, *stored[len(wanted) :]])
+                self._rewrite(optuna, [*wanted, *stored[len(wanted) :]])
 
-    def suggest(self, batch: int, count: int, result: TuningResult) -> list[dict[str, Any]]:
-        """Suggest the values of a batch of trials, given those of a result."""
-        with _silence():
-            import optuna
-
+    def suggest(self, batch: int, numbers: Sequence[int], result: TuningResult) -> dict[int, dict[str, Any]]:
+        """Return the values of a batch of trials by number: from the file, or suggested after those of a result."""
+        with self._open_file():
+            known = {
+                int(trial.user_attrs["trial"]): self._to_values(trial.params)
+                for trial in self._study.get_trials(deepcopy=False)
+                if trial.params.keys() == self._tuning.ranges.keys()
+            }
+        if known.keys() >= set(numbers):
+            return {number: known[number] for number in numbers}
+        with load_optuna() as optuna:
             seed = seed_at(self._tuning.file.seed, "tune", batch) % _SEED_LIMIT
             sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
-            study = optuna.create_study(direction="maximize", sampler=sampler)
-            study.add_trials(self._freeze(result))
-            return [self._to_values(study.ask(self._distributions()).params) for _ in range(count)]
+            study = optuna.create_study(sampler=sampler, **_STUDY)
+            study.add_trials(self._freeze(optuna, result))
+            return {n: self._to_values(study.ask(self._make_distributions(optuna)).params) for n in numbers}
 
     def rank_parameters(self, result: TuningResult) -> tuple[dict[str, float] | None, str]:
         """Return the importance of each parameter, the largest first, and how it was computed, or why it was not."""
-        with _silence():
-            import optuna
-
-            complete = [trial for trial in self._freeze(result) if trial.state.name == "COMPLETE"]
+        with load_optuna() as optuna:
+            complete = [trial for trial in self._freeze(optuna, result) if trial.state.name == "COMPLETE"]
             if len(complete) < MIN_TRIALS:
                 return None, f"The importance of parameters is not known with fewer than {MIN_TRIALS} finished trials."
-            study = optuna.create_study(direction="maximize")
+            study = optuna.create_study(**_STUDY)
             study.add_trials(complete)
             evaluator = optuna.importance.PedAnovaImportanceEvaluator()
             try:
@@ -160,38 +154,40 @@ class OptunaStudy:
             f"a hint only, as a tenth of {len(complete)} trials is few."
         )
 
-    def _freeze(self, result: TuningResult) -> list[Any]:
+    def _freeze(self, optuna: Any, result: TuningResult) -> list[Any]:
         """Return trials as Optuna stores them; the defaults only where they lie within the ranges."""
-        import optuna
-
-        frozen = []
+        states, ranges, frozen = optuna.trial.TrialState, self._tuning.ranges, []
         for trial in result.trials:
             tuned = trial.values or self._tuning.defaults
             if tuned is None:
                 continue
-            failed = trial.state == FAILED
-            attributes = {_NUMBER: trial.number, _STATE: trial.state, "seeds": trial.seeds, "note": trial.note}
+            choices = {name: format_choice(tuned[name]) for name, span in ranges.items() if span.choices is not None}
+            attributes = {"trial": trial.number, "state": trial.state, "seeds": trial.seeds, "note": trial.note}
             frozen.append(
                 optuna.trial.create_trial(
-                    state=optuna.trial.TrialState.FAIL if failed else optuna.trial.TrialState.COMPLETE,
-                    value=None if failed else result.values[trial.number].mean,
-                    params={
-                        name: tuned[name] if span.choices is None else format_choice(tuned[name])
-                        for name, span in self._ranges.items()
-                    },
-                    distributions=self._distributions(),
+                    state=states.FAIL if trial.state == FAILED else states.COMPLETE,
+                    value=None if trial.state == FAILED else result.values[trial.number].mean,
+                    params={name: tuned[name] for name in ranges} | choices,
+                    distributions=self._make_distributions(optuna),
                     user_attrs=attributes,
                 )
             )
         return frozen
 
-    def _distributions(self) -> dict[str, Any]:
-        return {name: _make_distribution(span) for name, span in self._ranges.items()}
+    def _make_distributions(self, optuna: Any) -> dict[str, Any]:
+        kinds, distributions = optuna.distributions, {}
+        for name, span in self._tuning.ranges.items():
+            if span.choices is not None:
+                distributions[name] = kinds.CategoricalDistribution(list(map(format_choice, span.choices)))
+            else:
+                kind = kinds.IntDistribution if span.whole else kinds.FloatDistribution
+                distributions[name] = kind(*span.ends, log=span.log)
+        return distributions
 
     def _to_values(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return Optuna's values as the algorithm takes them: six significant digits, within the range."""
         values: dict[str, Any] = {}
-        for name, span in self._ranges.items():
+        for name, span in self._tuning.ranges.items():
             if span.choices is not None:
                 values[name] = next(choice for choice in span.choices if format_choice(choice) == params[name])
             elif span.whole:
@@ -201,10 +197,8 @@ class OptunaStudy:
         return values
 
 
-def _open_storage(connect: Callable[[], sqlite3.Connection]) -> Any:
-    """Open Optuna's storage; not by a URL, in which some characters of a path have a meaning."""
-    import optuna
-
+def _make_storage(optuna: Any, connect: Callable[[], sqlite3.Connection]) -> Any:
+    """Make Optuna's storage; not by a URL, in which some characters of a path have a meaning."""
     return optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect})
 
 
@@ -214,28 +208,5 @@ def _raise_if_locked(status: int, remaining: int, total: int) -> None:
         raise sqlite3.OperationalError("database is locked")
 
 
-def _make_distribution(span: Range) -> Any:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if span.choices is not None:
-        return CategoricalDistribution([format_choice(choice) for choice in span.choices])
-    return (IntDistribution if span.whole else FloatDistribution)(*span.ends, log=span.log)  # type: ignore[arg-type]
-
-
 def _contents(frozen: Any) -> tuple[Any, ...]:
     return frozen.state.name, frozen.value, dict(frozen.params), dict(frozen.user_attrs)
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress Optuna's logs and warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import optuna
-
-        before = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
-            yield
-        finally:
-            optuna.logging.set_verbosity(before)

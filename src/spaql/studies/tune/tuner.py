@@ -33,7 +33,7 @@ from spaql.studies.study import Group, Report, Results, Stage
 from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.sweep.sweep_study import Sweep, perform
 from spaql.studies.tune import racing, tuning_report
-from spaql.studies.tune.optuna_study import OptunaStudy, check_optuna
+from spaql.studies.tune.optuna_study import OptunaStudy, load_optuna
 from spaql.studies.tune.racing import Scores
 from spaql.studies.tune.trials import COMPLETE, FAILED, STOPPED, Trial, TuningResult
 
@@ -64,8 +64,8 @@ def tune(
     TuningResult
         `parameters` are those of the winner, `summary()` describes the result in sentences.
     """
-    check_optuna()
-    tuning = Tuning.load(study)
+    with load_optuna():  # before anything is written
+        tuning = Tuning.load(study)
     if trials is not None:
         tuning = Tuning({**tuning.data, "tune": {**tuning.data.get("tune", {}), "trials": trials}}, tuning.name)
     perform(tuning, folder, **options)
@@ -89,7 +89,6 @@ class Tuning(Sweep):
         self.algorithm, self.problems = self.groups[0].run.algorithm, [group.problem for group in self.groups]
         self._check()
         self.result = TuningResult(self, ())
-        self.cost = {"trial": _cost(self.trial_groups({})), "evaluation": _cost(self.evaluation_groups({}))}
 
     def _check(self) -> None:
         table = self.file.algorithms[0]
@@ -147,50 +146,42 @@ class Tuning(Sweep):
         """Yield the defaults, the stages of each batch, and the evaluation of the winner."""
         plan = self.plan
         with OptunaStudy(self, results.store.path.parent) as optuna:
-            known = optuna.read_trials()
             defaults = self.trial_groups({})
-            yield Stage(defaults, self._cost_of(plan.trials))
-            self._add([self._make_default_trial(defaults, results)])
+            yield Stage(defaults, self._estimate_cost(plan.trials))
+            scores, error = self._read_scores(defaults, results)
+            if error and len(defaults) > 1:
+                raise StudyError(
+                    f"tune: the default parameters failed ({error}), and trials on several problems are scaled by "
+                    "them; fix that, or set other values in parameters"
+                )
+            trials = [Trial(0, {}, FAILED if error else COMPLETE, scores, error)]
             for batch, first in enumerate(range(1, plan.trials + 1, plan.batch), 1):
+                self.result, stored = TuningResult(self, tuple(trials)), len(results)
                 numbers = range(first, min(first + plan.batch, plan.trials + 1))
-                if all(number in known for number in numbers):
-                    values = [known[number] for number in numbers]
-                else:
-                    values = optuna.suggest(batch, len(numbers), self.result)
-                stored = len(results)
-                self._add((yield from self._race(batch, dict(zip(numbers, values, strict=True)), results)))
+                trials += yield from self._race(batch, optuna.suggest(batch, numbers, self.result), results)
                 if len(results) > stored:  # otherwise it was written before, or will be at the end
-                    self._save(optuna)
+                    self._save(optuna, trials)
                     files = tuning_report.make_report(self.result).contents(figures=False)
-                    yield Stage((), self._cost_of(plan.trials - numbers[-1]), files)
+                    yield Stage((), self._estimate_cost(plan.trials - numbers[-1]), files)
+            self.result = TuningResult(self, tuple(trials))
             evaluations, error = yield from self._evaluate(results)
-            self.result = replace(self.result, evaluations=evaluations, error=error)
-            self._save(optuna, last=True)
+            self._save(optuna, trials, evaluations=evaluations, error=error)
 
     def report(self, results: Results) -> Report:
         """Report the result."""
         return tuning_report.make_report(self.result)
 
-    def _add(self, trials: Sequence[Trial]) -> None:
-        self.result = TuningResult(self, (*self.result.trials, *trials))
+    def _save(self, optuna: OptunaStudy, trials: Sequence[Trial], **evaluation: Any) -> None:
+        """Keep the result so far; it is the last one with an evaluation."""
+        result = TuningResult(self, tuple(trials), **evaluation)
+        shares, note = optuna.rank_parameters(result)
+        self.result = replace(result, importance=shares, importance_note=note)
+        optuna.write_trials(self.result, last=bool(evaluation))
 
-    def _save(self, optuna: OptunaStudy, *, last: bool = False) -> None:
-        shares, note = optuna.rank_parameters(self.result)
-        self.result = replace(self.result, importance=shares, importance_note=note)
-        optuna.write_trials(self.result, last=last)
-
-    def _cost_of(self, trials: int) -> int:
-        """Return the cost of so many trials, at most, and of the evaluation."""
-        return trials * self.cost["trial"] + 2 * self.cost["evaluation"]
-
-    def _make_default_trial(self, groups: Sequence[Group], results: Results) -> Trial:
-        scores, error = self._read_scores(groups, results)
-        if not scores and len(groups) > 1:
-            raise StudyError(
-                f"tune: the default parameters failed ({error}), and trials on several problems are scaled by them; "
-                "fix that, or set other values in parameters"
-            )
-        return Trial(0, {}, COMPLETE if scores else FAILED, scores, error)
+    def _estimate_cost(self, trials: int) -> int:
+        """Return about how many steps this number of trials, at most, and the evaluation take."""
+        runs = trials * self.plan.seeds + 2 * self.plan.evaluation_seeds
+        return runs * sum(group.run.cost for group in self.groups)
 
     def _race(
         self, batch: int, values: Mapping[int, Mapping[str, Any]], results: Results
@@ -212,13 +203,14 @@ class Tuning(Sweep):
             racers = [group for trial in groups.values() for group in trial]
             later = sum(group.run.cost * (plan.seeds - seeds) for group in racers)
             runs = [replace(group, seeds=group.seeds[done:seeds]) for group in racers]
-            yield Stage(runs, later + self._cost_of(plan.trials - max(values)))
+            yield Stage(runs, later + self._estimate_cost(plan.trials - max(values)))
             scores: dict[int, Scores] = {}
             for number, trial in groups.items():
-                scores[number], note = self._read_scores([group.first(seeds) for group in trial], results)
-                if not scores[number]:
+                sample, note = self._read_scores([group.first(seeds) for group in trial], results)
+                if note:
                     over[number] = Trial(number, values[number], FAILED, (), note)
-                    del scores[number]
+                else:
+                    scores[number] = sample
             if seeds == plan.seeds:
                 over |= {number: Trial(number, values[number], COMPLETE, scores[number]) for number in scores}
             else:
@@ -257,7 +249,3 @@ class Tuning(Sweep):
 
 def _without(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key not in keys}
-
-
-def _cost(groups: Sequence[Group]) -> int:
-    return sum(group.cost for group in groups)

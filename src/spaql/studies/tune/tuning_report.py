@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spaql.formatting import Bold, Table
 from spaql.stats import Estimate
 from spaql.studies.study import Report, Sheet
 from spaql.studies.sweep.study_file import format_choice
-from spaql.studies.tune.trials import COMPLETE, FAILED, STOPPED, Trial, TuningResult
+from spaql.studies.tune.trials import COMPLETE, FAILED, Trial, TuningResult
 from spaql.viz.charts import Chart, Level, Series
 from spaql.viz.style import GREY, INK, PALETTE
 
 NAME, BEST = "tune", "best.json"
 FIGURES = ("tuning-scores", "tuning-history", "tuning-importance", "tuning-parameters")
-_ALL, _EARLY = "all seeds", "stopped early"
-_STATES = {_EARLY: STOPPED, _ALL: COMPLETE}
-_COLOURS = {_ALL: PALETTE[0], _EARLY: GREY, "best so far": INK, "defaults": PALETTE[1], "winner": PALETTE[2]}
+_COLOURS = {"all seeds": PALETTE[0], "stopped early": GREY, "defaults": PALETTE[1], "winner": PALETTE[2]}
 
 
 def make_report(result: TuningResult) -> Report:
@@ -45,9 +43,8 @@ def _score_chart(result: TuningResult) -> Chart | None:
         return None
     confidence, series = result.study.plan.confidence, []
     for name, trial, key in (("winner", result.winner, "winner"), ("defaults", result.default, "default")):
-        estimates = {"evaluation": result.objective.value(result.evaluations[key], confidence)}
-        if trial.number in result.values:
-            estimates = {"tuning": result.values[trial.number], **estimates}
+        estimates = {"tuning": result.values[trial.number]} if trial.number in result.values else {}
+        estimates["evaluation"] = result.objective.value(result.evaluations[key], confidence)
         series.append(_points(name, list(estimates), list(estimates.values())))
     note = f"Means over agents with {confidence:.0%} intervals; the winner was selected by its score in tuning."
     return Chart("Tuning and evaluation", "seeds", result.unit, tuple(series), x_scale="category", note=note)
@@ -55,53 +52,49 @@ def _score_chart(result: TuningResult) -> Chart | None:
 
 def _history_chart(result: TuningResult) -> Chart | None:
     """Chart the values of trials in order, and the best so far."""
-    best: dict[int, float] = {}
+    best: dict[float, float] = {}
     for trial in result.trials:
-        values = [*list(best.values())[-1:]]
-        values += [result.values[trial.number].mean] if trial.state == COMPLETE else []
-        best |= {trial.number: max(values)} if values else {}
-    series = [Series("best so far", list(map(float, best)), list(best.values()), colour=_COLOURS["best so far"])]
-    for label, state in _STATES.items():
-        series.append(_trial_points(result, label, [trial for trial in result.trials if trial.state == state]))
-    drawn = tuple(one for one in series if len(one.x))
+        values = [*best.values()][-1:] + ([result.values[trial.number].mean] if trial.state == COMPLETE else [])
+        best |= {float(trial.number): max(values)} if values else {}
+    series = [Series("best so far", list(best), list(best.values()), colour=INK)] if best else []
+    series += _trial_points(result, {number: float(number) for number in result.values})
     failed = result.count(FAILED)
     note = f"Means over seeds with {result.study.plan.confidence:.0%} intervals; trial 0 is the defaults."
     note += f" Failed trials without a point: {failed}." if failed else ""
-    return Chart("Trials", "trial", result.unit, drawn, _default_level(result), note=note) if drawn else None
+    return Chart("Trials", "trial", result.unit, tuple(series), _default_level(result), note=note) if series else None
 
 
 def _importance_chart(result: TuningResult) -> Chart | None:
     if result.importance is None:
         return None
-    shares = list(result.importance.values())
-    series = Series("share", list(result.importance), shares, style="points", colour=_COLOURS[_ALL])
+    names, shares = list(result.importance), list(result.importance.values())
+    series = Series("share", names, shares, style="points", colour=_COLOURS["all seeds"])
     levels, note = (Level("none", 0.0, colour=GREY),), result.importance_note
     return Chart("Importance of parameters", "parameter", "share", (series,), levels, "category", note)
 
 
 def _parameter_sheet(result: TuningResult) -> Sheet | None:
     """Chart the values of trials over each parameter."""
-    charts = []
-    tuned = [trial for trial in result.trials if trial.number and trial.state != FAILED]
-    for name, span in result.study.ranges.items():
-        groups = {label: [t for t in tuned if t.state == s and t is not result.winner] for label, s in _STATES.items()}
-        groups["winner"] = [trial for trial in tuned if trial is result.winner]
-        series = tuple(_trial_points(result, label, trials, name) for label, trials in groups.items() if trials)
-        scale: Literal["linear", "log", "category"] = (
-            "log" if span.log else "linear" if span.low is not None else "category"
-        )
-        if series:
-            charts.append(Chart(name, name, result.unit, series, _default_level(result), scale))
+    tuned, charts = [trial for trial in result.trials if trial.number and trial.state != FAILED], []
+    for name, span in result.study.ranges.items() if tuned else ():
+        convert = format_choice if span.choices else float
+        series = _trial_points(result, {trial.number: convert(trial.values[name]) for trial in tuned}, result.winner)
+        scale: Any = "category" if span.choices else "log" if span.log else "linear"
+        charts.append(Chart(name, name, result.unit, series, _default_level(result), scale))
     return Sheet("Parameters", charts, "Trials by each parameter; the others differ too.") if charts else None
 
 
-def _trial_points(result: TuningResult, label: str, trials: Sequence[Trial], parameter: str | None = None) -> Series:
-    """Make points of trials over their numbers, or over a parameter."""
-    x: list[Any] = [float(trial.number) for trial in trials]
-    if parameter is not None:
-        convert = float if result.study.ranges[parameter].choices is None else format_choice
-        x = [convert(trial.values[parameter]) for trial in trials]
-    return _points(label, x, [result.values[trial.number] for trial in trials])
+def _trial_points(result: TuningResult, x: Mapping[int, Any], winner: Trial | None = None) -> tuple[Series, ...]:
+    """Make points of trials, by number, in groups by state; the winner may stand apart."""
+    groups: dict[str, list[int]] = {"stopped early": [], "all seeds": [], "winner": []}
+    for number in x:
+        state = "all seeds" if result.trials[number].state == COMPLETE else "stopped early"
+        groups["winner" if result.trials[number] is winner else state].append(number)
+    return tuple(
+        _points(label, [x[number] for number in some], [result.values[number] for number in some])
+        for label, some in groups.items()
+        if some
+    )
 
 
 def _points(label: str, x: Sequence[Any], estimates: Sequence[Estimate]) -> Series:
@@ -121,9 +114,8 @@ def _score_table(result: TuningResult) -> Table:
         cells = (result.tuning_score, result.evaluation or "not yet", result.bias or "")
         rows.append(["winner", *(Bold(cell) for cell in cells)])
     if 0 in result.values and result.winner is not result.default:
-        rows.append(
-            ["defaults", str(result.values[0]), str(result.gains[-1].default if result.gains else "not yet"), ""]
-        )
+        default = str(result.gains[-1].default if result.gains else "not yet")
+        rows.append(["defaults", str(result.values[0]), default, ""])
     header = ["", f"tuning, {plan.seeds} seeds", f"evaluation, {plan.evaluation_seeds} seeds", "selection bias"]
     note = f"{plan.confidence:.0%} intervals in brackets. That of the winner in tuning ignores its selection."
     return Table(header, rows, "Winner in tuning and evaluation", note)
