@@ -163,8 +163,8 @@ def explain(
     low, high = (side[partition.forest.cells["node"][relevant[0]]] for side in partition.node_boxes())
     observed = tuple(line.describe(d, low[d], high[d]) for d in range(len(point)))
     bonus = None if scaling is None else scaling / float(np.sqrt(max(cells[0].visits, 1)))
-    others = tuple(cells[1 : runners_up + 1])
-    return Explanation(observed, step, cells[0].action, cells[0].label, cells[0], bonus, others, len(cells))
+    first, others = cells[0], tuple(cells[1 : runners_up + 1])
+    return Explanation(observed, step, first.action, first.label, first, bonus, others, len(cells))
 
 
 def _find_relevant(partition: Partition, root: int, point: Floats) -> list[int]:

@@ -1,7 +1,4 @@
-"""A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema.
-
-Numbers are written with as many digits as bring back the same double.
-"""
+"""A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema."""
 
 from __future__ import annotations
 

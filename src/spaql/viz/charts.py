@@ -14,9 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spaql.partition.spaces import Floats
 from spaql.viz.style import INK, Look, make_looks
-
-Floats = NDArray[np.float64]
 
 # Points at one x stand this share of the axis apart, or of the gap to the next x where that is narrower.
 _DODGE = 0.026

@@ -30,7 +30,8 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from spaql.atomic_io import write_file
-from spaql.viz.charts import Chart, Floats, Level, Mosaic, Trace, look_key, looks_of, place
+from spaql.partition.spaces import Floats
+from spaql.viz.charts import Chart, Level, Mosaic, Trace, look_key, looks_of, place
 from spaql.viz.style import EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, Look
 
 _COLUMN = 10 / 3  # inches; three columns are what a page holds

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spaql.viz.charts import Chart, Floats, Level, Trace, look_key, place, to_plain
+from spaql.partition.spaces import Floats
+from spaql.viz.charts import Chart, Level, Trace, look_key, place, to_plain
 from spaql.viz.style import Look
 
 _DASHED = "5px,3px"

@@ -14,7 +14,6 @@ from spaql.errors import OutputError, ParameterError, SpaqlError
 from spaql.gym.problem import GymnasiumProblem
 from spaql.problems.control import GYMNASIUM
 
-_FRAMES_PER_SECOND = 30
 _MOST_FRAMES = 3000
 _NAMES = {"gravity": "g"}  # arguments of compiled problems as Gymnasium calls them
 _RANGES = ("velocities", "horizon")  # those that are not physics
@@ -34,7 +33,7 @@ def record(agent: Any, path: Path, *, seed: int = 0) -> tuple[float, int]:
             frames.append(np.asarray(environment.render(), dtype=np.uint8))
     if len(rewards) > _MOST_FRAMES:
         frames.append(np.asarray(environment.render(), dtype=np.uint8))
-    rate = int(environment.metadata.get("render_fps") or _FRAMES_PER_SECOND)
+    rate = int(environment.metadata.get("render_fps") or 30)
     environment.close()
     _write(path, frames, rate)
     return sum(rewards), len(rewards) - 1

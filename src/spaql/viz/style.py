@@ -40,10 +40,7 @@ class Look(NamedTuple):
 
 
 def make_looks(names: Mapping[str, str]) -> dict[str, Look]:
-    """Choose a look for every name, in whatever order; `names` maps each to its colour, or to nothing for a hashed one.
-
-    A hashed colour is one that no other name has, as long as there are such.
-    """
+    """Choose a look for every name; `names` maps each to its colour, or to nothing for a free one by its hash."""
     uses: Counter[str] = Counter()
     looks: dict[str, Look] = {}
     for name in sorted(names, key=lambda name: (not names[name], name)):
