@@ -28,7 +28,8 @@ from spaql.runner.run_spec import Run, seeds_at
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import STUDY, describe
 from spaql.studies.sweep.comparison_table import compare
-from spaql.studies.sweep.study_folder import read_status, read_values
+from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.status import read_status
 from spaql.studies.sweep.sweep_study import Sweep
 
 RUNS = 200_000

@@ -19,8 +19,8 @@ from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
 from spaql.runner.summary import summarize
 from spaql.studies.sweep.comparison_table import compare
-from spaql.studies.sweep.score_charts import make_sheets
-from spaql.studies.sweep.study_folder import read_values
+from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.sweep_report import make_sheets
 from spaql.studies.sweep.sweep_study import Sweep
 from sweeps_for_tests import fill_with, write_study
 

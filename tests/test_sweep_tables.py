@@ -21,9 +21,9 @@ from spaql.runner.store import STORE
 from spaql.studies.study import Group, Stage, Study, run_study
 from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
-from spaql.studies.sweep.score_charts import make_sheets
-from spaql.studies.sweep.study_folder import read_status, read_values
-from spaql.studies.sweep.sweep_report import write_figures, write_report
+from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.status import read_status
+from spaql.studies.sweep.sweep_report import make_sheets, write_figures, write_report
 from spaql.studies.sweep.sweep_study import Sweep
 from spaql.viz.html import Section, render_page
 from sweeps_for_tests import NASTY, STUDY_DATA, fill, make_record, read_csv, write_study
@@ -42,7 +42,7 @@ def test_groups_are_those_of_the_study(part):
     assert gathered.groups[0].algorithm == "aql"
     assert gathered.groups[0].finished == [run.id for run in first.runs]
     np.testing.assert_array_equal(
-        gathered.groups[0].values, [make_record(run, at).scalars["evaluation"] for at, run in enumerate(first.runs)]
+        gathered.groups[0].sample, [make_record(run, at).scalars["evaluation"] for at, run in enumerate(first.runs)]
     )
 
 
@@ -85,7 +85,7 @@ def test_a_store_alone_is_a_sentence(whole, tmp_path):
 def test_an_unknown_metric_is_told_with_what_there_is(whole):
     with pytest.raises(StudyError, match="no run has 'speed'; choose from cells, evaluation, seconds"):
         read_values(whole, "speed")
-    np.testing.assert_array_equal(read_values(whole, "seconds").groups[0].values, np.arange(6) + 0.5)
+    np.testing.assert_array_equal(read_values(whole, "seconds").groups[0].sample, np.arange(6) + 0.5)
     assert not len(read_values(whole, "training_score").groups[0].sample)
 
 
@@ -142,8 +142,8 @@ def test_rows_of_equal_values_have_no_deviation(tmp_path):
     told = {**STUDY_DATA, "seeds": 3, "baseline": "aql", "problems": [{"problem": "oil"}]}
     fill(tmp_path, {**told, "algorithms": [{"algorithm": "aql"}]})
     gathered = read_values(tmp_path, "cells")
-    gathered.groups[0].values[:] = 0.1  # numpy's deviation of it is not 0
-    assert gathered.groups[0].values.std(ddof=1) > 0
+    gathered.groups[0].sample[:] = 0.1  # numpy's deviation of it is not 0
+    assert gathered.groups[0].sample.std(ddof=1) > 0
     (row,) = compare(gathered).rows
     assert (row.mean, row.low, row.high, row.deviation) == (0.1, 0.1, 0.1, 0.0)
 
@@ -298,7 +298,7 @@ def test_every_run_is_a_row(part, tmp_path):
     groups = {group.algorithm: group for group in read_values(part).problems["oil, sharpness=1"]}
     exported = {row["id"]: float(row["evaluation"]) for row in rows if row["status"] == "done"}
     for group in groups.values():
-        assert [exported[key] for key in group.finished] == group.values.tolist()
+        assert [exported[key] for key in group.finished] == group.sample.tolist()
     with pytest.raises(OutputError, match="'xls' is not one of"):
         export_runs(part, "xls")
 

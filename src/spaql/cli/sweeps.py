@@ -60,6 +60,7 @@ def _add_readers(subcommands: Any) -> None:
     status, table, plot, export, watch, report = readers.values()
     status.add_argument("--failures", type=int, metavar="N", help="number of last failures to print (5)")
     status.add_argument("--json", action="store_true", help="print JSON instead of text")
+    status.set_defaults(run=_status)
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex", "json"), help="default: text")
     table.add_argument("--json", action="store_true", help="the same as --format json")
     export.add_argument("--to", choices=("csv", "parquet"), default="csv", help="format of the file (%(default)s)")
@@ -101,7 +102,7 @@ def _perform(function: Callable[..., Any], options: argparse.Namespace, kept: st
 
 def _sweep(options: argparse.Namespace) -> int:
     from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.study_folder import read_values
+    from spaql.studies.sweep.group_values import read_values
     from spaql.studies.sweep.sweep_study import sweep
 
     tally = _perform(sweep, options)
@@ -119,8 +120,8 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from spaql.studies.tune.trials import FAILED
     from spaql.studies.tune.tuner import tune
+    from spaql.studies.tune.tuning_result import FAILED
 
     result = _perform(tune, options, ", its report.html shows the finished batches", trials=options.trials)
     if result is None:
@@ -139,21 +140,27 @@ def _say_failed(what: str, folder: str) -> None:
     say(f"{what}; spaql sweep status {folder} shows why, and the same command with --retry-failed performs them again")
 
 
+def _status(options: argparse.Namespace) -> int:
+    from spaql.studies.sweep.status import FAILURES, read_status
+    from spaql.validation import check_whole
+
+    number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
+    status = read_status(options.folder, number)
+    print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
+    return 0
+
+
 def _read(options: argparse.Namespace) -> int:
-    """Perform a command that reads a folder."""
+    """Perform another command that reads a folder."""
     from spaql.atomic_io import write_file
     from spaql.errors import ParameterError
     from spaql.studies.sweep import dataset, sweep_report
     from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.study_folder import FAILURES, read_status, read_values
-    from spaql.validation import check_number, check_whole
+    from spaql.studies.sweep.group_values import read_values
+    from spaql.validation import check_number
 
     folder, files = options.folder, []
-    if options.verb == "status":
-        number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
-        status = read_status(folder, number)
-        print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
-    elif options.verb == "watch":
+    if options.verb == "watch":
         check_number(options.every, "--every", least=0.0, above=True)
         try:
             sweep_report.watch(folder, sys.stdout, every=options.every, once=options.once, metric=options.metric)

@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -101,19 +103,9 @@ class Part:
     """One simple space within an observation, and the places of its numbers in the row."""
 
     path: tuple[str | int, ...]  # keys and indices that lead to it
+    title: str  # its path as text
     shape: tuple[int, ...]
     places: slice
-
-    @property
-    def title(self) -> str:
-        """Its path, or an empty string for a plain space."""
-        return ".".join(str(step) for step in self.path)
-
-    def find(self, observation: Any) -> Any:
-        """Return its value within an observation."""
-        for step in self.path:
-            observation = observation[step]
-        return observation
 
     def filler(self, row: Floats) -> Callable[[Any], None]:
         """Return a function that writes its value into its places of a row `[d]`; called at every step."""
@@ -157,8 +149,9 @@ class Observations:
         self.names: list[str] = []  # of the numbers in a row
         ends: list[Floats] = []  # [3, size] of each part: low, high, whole
         for path, inner in _leaves(space):
+            title = ".".join(map(str, path))
             if not isinstance(inner, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-                where = f" in its part {'.'.join(map(str, path))!r}" if path else ""
+                where = f" in its part {title!r}" if path else ""
                 raise ParameterError(
                     f"observations: {type(inner).__name__} spaces{where} are not supported; Box, Discrete, "
                     "MultiDiscrete, MultiBinary, Tuple and Dict are"
@@ -166,9 +159,8 @@ class Observations:
             ends.append(np.array(np.broadcast_arrays(*_bounds(inner, "observations"))))
             first, size = len(self.names), ends[-1].shape[1]
             if size:
-                part = Part(path, tuple(inner.shape or ()), slice(first, first + size))
-                self.parts.append(part)
-                numbered = [part.title] if size == 1 else [f"{part.title}[{i}]" for i in range(size)]
+                self.parts.append(Part(path, title, tuple(inner.shape or ()), slice(first, first + size)))
+                numbered = [title] if size == 1 else [f"{title}[{i}]" for i in range(size)]
                 self.names += numbered if path else [str(i) for i in range(size)]
         if not self.names:
             raise ParameterError(f"observations: {line(space)} has no numbers to see")
@@ -179,9 +171,6 @@ class Observations:
             )
         self.low, self.high, whole = np.concatenate(ends, axis=1)
         self.whole: NDArray[np.bool_] = whole.astype(bool)  # their bounds are half a step farther out
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def called(self, at: int) -> str:
         """Return the name of a number for messages, or "number i of the observation" where it has none."""
@@ -199,7 +188,7 @@ class Observations:
         def write_parts(observation: Any) -> None:
             for part, fill in fillers:
                 try:
-                    value = part.find(observation)
+                    value = reduce(getitem, part.path, observation)
                 except (KeyError, IndexError, TypeError) as error:
                     must = f"observations must be members of {line(self.space)}"
                     raise Misfit(f"showed {line(observation)}", must) from error
@@ -226,7 +215,7 @@ class Observations:
         sizes: set[int | None] = set()
         for part in self.parts:
             try:
-                values = np.asarray(part.find(observation), dtype=float)
+                values = np.asarray(reduce(getitem, part.path, observation), dtype=float)
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise ParameterError(
                     f"observation: expected a member of {line(self.space)}, got {line(observation)}"

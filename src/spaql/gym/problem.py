@@ -181,7 +181,7 @@ class GymnasiumProblem(Playable):
     def _learn_ranges(self, low: Floats, high: Floats, known: Any, steps: int) -> None:
         """Set the unknown ranges from a warm-up of random actions."""
         random = generator(self.seed, Purpose.WARM_UP)
-        row = np.empty(len(self.observations))
+        row = np.empty(len(self.names))
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
         self.env.action_space.seed(calls.draw_seed(random))

@@ -23,7 +23,7 @@ from spaql.errors import StudyError
 from spaql.problems import Problem
 from spaql.runner.run_spec import problem_of
 from spaql.runner.summary import known_optimum
-from spaql.studies.sweep.study_folder import GroupValues, StudyValues
+from spaql.studies.sweep.group_values import GroupValues, StudyValues
 from spaql.studies.sweep.sweep_study import check_baseline
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")

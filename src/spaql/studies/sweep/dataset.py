@@ -20,7 +20,7 @@ from spaql.atomic_io import write_file
 from spaql.errors import OutputError
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import Group
-from spaql.studies.sweep.study_folder import read_values
+from spaql.studies.sweep.group_values import read_values
 
 FORMATS = ("csv", "parquet")
 _FIRST = dict.fromkeys(("id", "problem", "problem_label", "algorithm", "algorithm_label"), "string")

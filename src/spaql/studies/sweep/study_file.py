@@ -31,19 +31,17 @@ MAX_GROUPS = 200_000
 
 def _check_value(value: Any) -> Any:
     """Accept what a run's specification can hold."""
-    if isinstance(value, Mapping):
-        return {name: _check_value(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_check_value(item) for item in value]
-    if not isinstance(value, str | bool | int | float) or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f"{value!s:.80} is not allowed; use strings, booleans, finite numbers, lists and tables")
-    return value
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        advice = "use strings, booleans, finite numbers, lists and tables"
+        raise ValueError(f"{value!s:.80} is not allowed; {advice}") from None
 
 
 def _check_values(values: Any) -> list[Any]:
     if not isinstance(values, list) or not values:
         raise ValueError(f"expected a list of values, got {values!r:.80}")
-    checked = [_check_value(value) for value in values]
+    checked = list(map(_check_value, values))
     if len({json.dumps(value, sort_keys=True) for value in checked}) < len(checked):
         raise ValueError("the same value is listed twice")
     return checked

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from spaql.errors import ParameterError, StoreError
 from spaql.runner.run_spec import seed_at
 from spaql.studies.sweep.study_file import format_choice
-from spaql.studies.tune.trials import FAILED, TuningResult
+from spaql.studies.tune.tuning_result import FAILED, TuningResult
 
 if TYPE_CHECKING:
     from spaql.studies.tune.tuner import Tuning

@@ -7,13 +7,12 @@ zero.  The best so far has the highest mean among the trials with all seeds and 
 
 The best is itself chosen by noisy numbers, and there are several looks.  So the probability of a wrong stop,
 :math:`\alpha = 1 - \text{confidence}`, is divided among them (Bonferroni): with :math:`L` looks and :math:`m` trials to
-compare with, each look has the level :math:`\alpha / (L m)`.  The truly best trial is then stopped with a probability
-of at most :math:`\alpha`, as far as means of few runs are normal.  Later trials do not count in :math:`m`, so that a
-tuning can be extended without changing earlier decisions.
+compare with, each look has the level :math:`\alpha / (L m)`.  Later trials do not count in :math:`m`, so that a tuning
+can be extended without changing earlier decisions.  docs/tuning.md says what that guarantees.
 
 The value of a trial is its mean score; with several problems the mean over problems of
 :math:`(\bar x - \bar x_0) / s_0`, where :math:`\bar x_0` and :math:`s_0` are mean and standard deviation of the runs
-with default parameters, so that no problem counts more because its scores are larger.
+with default parameters.
 """
 
 from __future__ import annotations

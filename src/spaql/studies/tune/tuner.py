@@ -1,17 +1,13 @@
 """Tune: batches of trials race on any engine, and the winner is evaluated on other seeds.
 
 A tuning is a study file with one algorithm, ranges of its parameters in `random`, and a budget in ``[tune]``.  Trial 0
-is the default parameters with all seeds.  Then follow batches of `batch` trials.  All runs of a stage of a batch are
-performed together.  After each batch, and at the end, the report is written.
+is the default parameters with all seeds; then follow batches of trials.  A call goes through the whole tuning from its
+first trial.  Finished runs are in the store, and since every decision is a function of their numbers, it is the same on
+any engine and after any interruption.
 
-Only finished runs, in the store, and trials, in Optuna's file, are remembered.  A call goes through the whole tuning
-from its first trial.  What is finished is there already, and since every decision is a function of the runs' numbers,
-it takes the same decisions on any engine and after any interruption.
-
-Agent k of a trial has the seed that a sweep would give it: a hash of the study's seed, of the problem, of the algorithm
-with all parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by
-suiting common seeds.  With ``seeding = "{problem}"`` trials share their seeds; intervals are then usually too wide.
-The evaluation seeds are derived from another study seed in the same way.
+Agent k of a trial has the seed that a sweep would give it, a hash of the study's seed, of problem, algorithm and all
+parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by suiting
+common seeds.  The evaluation seeds are derived from another study seed in the same way.
 """
 
 from __future__ import annotations
@@ -32,10 +28,10 @@ from spaql.runner.run_spec import seed_at
 from spaql.studies.study import Group, Report, Results, Stage
 from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.sweep.sweep_study import Sweep, perform
-from spaql.studies.tune import racing, tuning_report
+from spaql.studies.tune import racing, tuning_result
 from spaql.studies.tune.optuna_study import OptunaStudy, load_optuna
 from spaql.studies.tune.racing import Scores
-from spaql.studies.tune.trials import COMPLETE, FAILED, STOPPED, Trial, TuningResult
+from spaql.studies.tune.tuning_result import COMPLETE, FAILED, STOPPED, Trial, TuningResult, make_report
 
 
 def tune(
@@ -76,10 +72,10 @@ class Tuning(Sweep):
     """A tuning as a study: its stages are those of the race, batch by batch."""
 
     known_files = (
-        *(f"{tuning_report.NAME}.{kind}" for kind in ("md", "json")),
-        tuning_report.BEST,
+        *(f"{tuning_result.NAME}.{kind}" for kind in ("md", "json")),
+        tuning_result.BEST,
         "report.html",
-        *(f"{FIGURES}/{name}.{kind}" for name in tuning_report.FIGURES for kind in ("png", "svg")),
+        *(f"{FIGURES}/{name}.{kind}" for name in tuning_result.FIGURES for kind in ("png", "svg")),
     )
 
     def __init__(self, data: Mapping[str, Any], name: str = "study") -> None:
@@ -161,7 +157,7 @@ class Tuning(Sweep):
                 trials += yield from self._race(batch, optuna.suggest(batch, numbers, self.result), results)
                 if len(results) > stored:  # otherwise it was written before, or will be at the end
                     self._save(optuna, trials)
-                    files = tuning_report.make_report(self.result).contents(figures=False)
+                    files = make_report(self.result).contents(figures=False)
                     yield Stage((), self._estimate_cost(plan.trials - numbers[-1]), files)
             self.result = TuningResult(self, tuple(trials))
             evaluations, error = yield from self._evaluate(results)
@@ -169,7 +165,7 @@ class Tuning(Sweep):
 
     def report(self, results: Results) -> Report:
         """Report the result."""
-        return tuning_report.make_report(self.result)
+        return make_report(self.result)
 
     def _save(self, optuna: OptunaStudy, trials: Sequence[Trial], **evaluation: Any) -> None:
         """Keep the result so far; it is the last one with an evaluation."""

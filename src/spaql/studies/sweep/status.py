@@ -1,11 +1,8 @@
-"""What the folder of a study says at any moment: its progress, and the values of its finished runs by group.
+"""Progress of a study, read from its folder at any moment; imports little, so that it answers at once.
 
 The process that performs the runs stores its progress a few times a second (`spaql.runner.run_many`).  Whether it still
 runs is known from the lock of the store, which the operating system releases when the process ends.  Where the lock
 cannot be tested, or belongs to another computer, the age of the last progress decides.
-
-Groups are those that the study last run there wrote to `study.json`; other runs in the store do not count.  Values are
-read in one pass from one snapshot of the store, also while the study runs.
 """
 
 from __future__ import annotations
@@ -14,27 +11,18 @@ import json
 import os
 import socket
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spaql.errors import NothingYetError, StudyError
+from spaql.errors import NothingYetError
 from spaql.formatting import duration, with_values
-from spaql.runner.run_spec import from_specification
 from spaql.runner.store import STORE, Store
-from spaql.studies.study import STUDY, Group
 
 FAILURES = 5  # shown by default
-METRIC = "evaluation"
 _ACTIVE = ("starting", "running")  # states of a process that has not ended
 _RECENT = 5.0  # seconds
-_SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
 
 
 @dataclass(frozen=True)
@@ -105,10 +93,10 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
     with Store.open_readonly(Path(folder) / STORE) as store, store.snapshot():
         progress, kinds, last = store.progress, store.count_failures(), []
         for run_id, (specification, failure) in store.failures(failures).items():
-            run = from_specification(specification)
-            names = {"problem": with_values(run.problem, run.arguments)}
-            names["algorithm"] = with_values(run.algorithm, run.parameters)
-            last.append({"id": run_id, **names, "seed": run.seed, **asdict(failure)})
+            run = json.loads(specification)
+            names = {"problem": with_values(run["problem"], run["arguments"])}
+            names["algorithm"] = with_values(run["algorithm"], run["parameters"])
+            last.append({"id": run_id, **names, "seed": run["seed"], **asdict(failure)})
     if progress is None:
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
     if not progress["failed"]:  # earlier failures are not part of the study any more
@@ -163,103 +151,3 @@ def is_locked(store: Path) -> bool | None:
     finally:
         os.close(descriptor)
     return False
-
-
-@dataclass(frozen=True, eq=False)
-class GroupValues(Group):
-    """A group and the values of its finished runs."""
-
-    finished: Sequence[str] = ()  # ids, in the order of the seeds
-    values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # [n], NaN without such a number
-    failed: int = 0
-
-    @cached_property
-    def sample(self) -> NDArray[np.float64]:
-        """Return the values without NaN."""
-        return self.values[np.isfinite(self.values)]
-
-
-@dataclass(frozen=True, eq=False)
-class StudyValues:
-    """The values of a study."""
-
-    folder: Path
-    name: str
-    metric: str
-    baseline: str | None  # label of the algorithm that tables compare with
-    groups: tuple[GroupValues, ...]  # also those without finished runs
-
-    @cached_property
-    def problems(self) -> dict[str, list[GroupValues]]:
-        """Return the groups by the label of their problem."""
-        problems: dict[str, list[GroupValues]] = defaultdict(list)
-        for group in self.groups:
-            problems[group.problem].append(group)
-        return dict(problems)
-
-
-def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyValues:
-    """Read the values of all finished runs of a folder.
-
-    Parameters
-    ----------
-    folder
-        A folder of `spaql sweep`, or of any other study.
-    metric
-        Any number that runs record, such as evaluation, training_score, cells, training_steps or seconds.
-    """
-    path = Path(folder)
-    values: dict[str, float] = {}  # by id
-    names: set[str] = set()
-    with Store.open_readonly(path / STORE) as store, store.snapshot():
-        name, baseline, groups = _read_study(path)
-        for row in store.rows():
-            value: Any = row.seconds if metric == "seconds" else row.scalars.get(metric)
-            names.update(row.scalars)
-            values[row.id] = np.nan if value is None else float(value)
-        failures = store.failures()
-    if values and metric != "seconds" and metric not in names:
-        raise StudyError(f"metric: no run has {metric!r}; choose from {', '.join(sorted({*names, 'seconds'}))}")
-
-    def select(group: Group) -> GroupValues:
-        ids = [run_id for run_id in group.ids if run_id in values]
-        failed = sum(run_id in failures for run_id in group.ids) if failures else 0
-        fields = group.problem, group.algorithm, group.run, group.seeds, group.varied, group.colour
-        return GroupValues(*fields, ids, np.array([values[run_id] for run_id in ids], np.float64), failed)
-
-    return StudyValues(path, name or path.resolve().name, metric, baseline, tuple(map(select, groups)))
-
-
-def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:
-    """Return name, baseline and groups of a study, no two with the same labels."""
-    path = folder / STUDY
-    groups: dict[tuple[str, str, str], Group] = {}
-    try:
-        data = json.loads(path.read_bytes())
-        for row in data["groups"]:
-            group = Group(**{**row, "run": from_specification(json.dumps(row["run"]))})
-            key = group.problem, group.label, group.run.kind
-            if key in groups:  # a later stage had more seeds
-                group = replace(group, seeds=list(dict.fromkeys([*groups[key].seeds, *group.seeds])))
-            groups[key] = group
-        return data["name"], data["baseline"], _distinguish(list(groups.values()))
-    except FileNotFoundError:
-        raise NothingYetError(f"{str(path)!r} is not there; run the study again, which repeats no run") from None
-    except OSError as error:
-        raise StudyError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise StudyError(f"{str(path)!r} is not a study of this version ({error!r}); run the study again") from error
-
-
-def _distinguish(groups: Sequence[Group]) -> list[Group]:
-    """Add to groups with the same labels what else they differ in; those of one problem stand together."""
-    traits = [{**group.run.parameters, **{size: getattr(group.run, size) for size in _SIZES}} for group in groups]
-    texts: dict[tuple[str, str, str], set[str]] = defaultdict(set)  # values of each trait of each pair of labels
-    for group, some in zip(groups, traits, strict=True):
-        for name, value in some.items():
-            texts[group.problem, group.label, name].add(json.dumps(value, sort_keys=True))
-    by_problem: dict[str, list[Group]] = defaultdict(list)
-    for group, some in zip(groups, traits, strict=True):
-        others = {name: value for name, value in some.items() if len(texts[group.problem, group.label, name]) > 1}
-        by_problem[group.problem].append(replace(group, varied={**group.varied, **others}) if others else group)
-    return [group for some in by_problem.values() for group in some]
