@@ -39,13 +39,7 @@ def parts() -> dict[str, Part]:
 
 
 def measure(progress_bar: bool = True, only: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measure everything, in a few minutes, or some parts.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such part.
-    """
+    """Measure everything, in a few minutes, or some parts; a ParameterError where there is no such part."""
     from tqdm import tqdm
 
     known = parts()
@@ -101,11 +95,8 @@ def median_ratio(ours: Sequence[float], baseline: Sequence[float]) -> float:
 
 def describe(figures: dict[str, Any]) -> str:
     """Return figures as text: for each a line, a list, or a table."""
-    texts = []
-    for name, value in figures.items():
-        title = (inspect.getdoc(_PARTS[name]) or "").split("\n", 1)[0] if name in _PARTS else ""
-        texts.append(f"{name}: {title}\n{_format(value)}\n")
-    return "\n".join(texts)
+    titles = {name: (inspect.getdoc(measure) or "").split("\n", 1)[0] for name, measure in _PARTS.items()}
+    return "\n".join(f"{name}: {titles.get(name, '')}\n{_format(value)}\n" for name, value in figures.items())
 
 
 def _format(value: Any, indent: str = "  ") -> str:

@@ -18,7 +18,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import benchmarks
 from benchmarks import Report, measure_in_turn, measure_seconds, median_ratio, part
 from spaql.runner.code_version import code_version
 from spaql.runner.engines.dask import Dask, work
@@ -54,7 +53,7 @@ def cluster(report: Report) -> dict[str, Any]:
     """
     if importlib.util.find_spec("distributed") is None:
         return {"cluster": None}
-    ratio, costs = compare_with_processes(report), measure_costs(report)
+    ratio, costs = _compare_with_processes(report), _measure_costs(report)
     return {"cluster": {**ratio, "costs": costs, "limits": find_limits(costs)}}
 
 
@@ -63,18 +62,17 @@ def _make_runs(number: int, run: Run = _RUN) -> list[Run]:
 
 
 class _Counter(Dask):
-    """A Dask engine that stays open and counts chunks."""
+    """A Dask engine for two workers that stays open and counts chunks."""
 
-    chunks = 0
     keep_open = True
+
+    def __init__(self, address: str | None = None) -> None:
+        super().__init__(address, workers=2, timeout=None, algorithms=[_ALGORITHM], isolated=False)
+        self.chunks = 0
 
     def submit(self, chunk: Sequence[Run]) -> None:
         self.chunks += 1
         super().submit(chunk)
-
-
-def _make_dask(address: str | None = None) -> _Counter:
-    return _Counter(address, workers=2, timeout=None, algorithms=[_ALGORITHM], isolated=False)
 
 
 def _prepare_runs(engine: Engine, number: int = RUNS, run: Run = _RUN) -> Callable[[], int]:
@@ -89,10 +87,9 @@ def _prepare_runs(engine: Engine, number: int = RUNS, run: Run = _RUN) -> Callab
     return call
 
 
-def compare_with_processes(report: Report) -> dict[str, Any]:
-    """Return the throughput of Dask with two local workers over that of two processes."""
+def _compare_with_processes(report: Report) -> dict[str, Any]:
     report("Dask and processes start")
-    with closing(Processes(2, algorithms=[_ALGORITHM])) as processes, closing(_make_dask()) as dask:
+    with closing(Processes(2, algorithms=[_ALGORITHM])) as processes, closing(_Counter()) as dask:
         processes.keep_open = True
         for engine in (processes, dask):
             _prepare_runs(engine, _PER_CHUNK)()
@@ -106,10 +103,9 @@ def compare_with_processes(report: Report) -> dict[str, Any]:
     }
 
 
-def measure_costs(report: Report) -> dict[str, Any]:
-    """Return what chunks and runs cost, in seconds and bytes."""
+def _measure_costs(report: Report) -> dict[str, Any]:
     report("messages of Dask")
-    with _start_cluster() as (address, scheduler), closing(_make_dask(address)) as dask, dask:
+    with _start_cluster() as (address, scheduler), closing(_Counter(address)) as dask, dask:
         _perform_chunks(dask, _PER_CHUNK)
         trips = [measure_seconds(partial(_perform_chunks, dask, 1)) for _ in range(_TRIPS)]
         before = time.process_time(), _read_cpu(scheduler), time.perf_counter()
@@ -151,14 +147,10 @@ def _perform_chunks(engine: Engine, number: int) -> None:
 def _time_commit(runs: Sequence[Run]) -> float:
     """Return CPU seconds per run of a commit of a second's worth of runs."""
     entries = [(run.id, run.specification, execute(run)) for run in runs]
-    with tempfile.TemporaryDirectory() as folder:
-        times = []
-        for number in range(benchmarks.REPEATS):
-            with Store(Path(folder) / f"{number}.sqlite", code=code_version()) as store:
-                start = time.process_time()
-                store.add(entries)
-                times.append(time.process_time() - start)
-    return statistics.median(times) / len(runs)
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite", code=code_version()) as store:
+        start = time.process_time()
+        store.add(entries)
+        return (time.process_time() - start) / len(runs)
 
 
 @contextmanager

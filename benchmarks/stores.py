@@ -23,7 +23,7 @@ from spaql.runner.code_version import code_version
 from spaql.runner.engines import Threads
 from spaql.runner.execute import execute
 from spaql.runner.record import Record
-from spaql.runner.run_many import run_many
+from spaql.runner.run_many import Tally, announce, conclude, run_many
 from spaql.runner.run_spec import Run, seeds_at
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import STUDY, describe
@@ -60,12 +60,10 @@ def fill_folder(folder: str | os.PathLike[str], runs: int, groups: int) -> Sweep
     study = Sweep(data)
     (Path(folder) / STUDY).write_text(describe(study, study.groups), encoding="utf-8")
     scores = np.random.default_rng(0).normal(4.0, 0.2, runs).tolist()
-    now = time.time()
-    progress = {"state": "finished", "engine": "threads", "workers": 2, "process": 0, "host": "", "began": now - runs}
-    progress |= {"updated": now, "total": runs, "done": runs, "failed": 0, "running": 0, "done_now": runs}
     with Store(Path(folder) / STORE, code=code_version()) as store:
         _add_runs(store, study.runs, [_SCALARS | {"evaluation": score} for score in scores])
-        store.add((), progress=progress | {"seconds_left": 0.0})
+        announce(store, Threads(_WORKERS), Tally(runs, runs, 0))
+        conclude(store, stopped=False)
     return study
 
 

@@ -5,8 +5,8 @@ import math
 from problems_for_tests import box_world
 from spaql.agents import AQL, SPAQL, SPAQLTS, Tessera
 from spaql.agents.callbacks import Callback
-from spaql.agents.history import ROW
 from spaql.agents.loggers import Logger
+from spaql.agents.rollouts import ROW
 from spaql.problems import oil
 
 COLUMNS = ["iteration", "seconds", *ROW.names]

@@ -338,7 +338,7 @@ def test_nobody_at_the_address(monkeypatch):
 
 
 def test_dask_is_an_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed.versions", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(EngineError, match=r"dask: it is not installed; add it with: pip install 'spaql\[dask\]'"):
         made([run()], "tcp://127.0.0.1:8786").start()
 

@@ -227,7 +227,7 @@ def test_an_incomplete_evaluation_is_refused(tmp_path, name):
 def test_bugs_of_our_own_do_not_read_as_damage(error, tmp_path, monkeypatch):
     path = spaql.Tessera("oil").learn(iterations=3).save(tmp_path / "agent")
 
-    def broken(self, arrays, numbers):
+    def broken(self, arrays):
         raise error("a bug")
 
     monkeypatch.setattr(spaql.Tessera, "_restore", broken)

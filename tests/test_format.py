@@ -4,7 +4,7 @@ import numpy as np
 
 import spaql
 from docs_for_tests import read_page, run_page
-from spaql.agents.history import ROW
+from spaql.agents.rollouts import ROW
 
 
 def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):

@@ -12,8 +12,8 @@ import pytest
 import spaql
 from callbacks_for_tests import AGENTS, COLUMNS, Kept, Recorder, told
 from spaql.agents.callbacks import Evaluate, Log
-from spaql.agents.history import ROW
 from spaql.agents.loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
+from spaql.agents.rollouts import ROW
 from spaql.errors import OutputError, ParameterError, SpaqlError
 
 # Loggers ------------------------------------------------------------------------------------------------------

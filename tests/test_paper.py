@@ -109,7 +109,7 @@ def test_the_row_of_tessera_is_what_its_agents_say(small, rows):
     curves = small.curves(setting, "tessera")
     np.testing.assert_array_equal(curves["moment_cells"][:, -1], [len(agent.cells()) for agent in agents])
     assert curves["moment_steps"][-1] == setting.iterations * 5
-    (growth,) = small.growth(setting, "tessera")
+    (growth,) = small.growths[setting.id, "tessera"]
     np.testing.assert_array_equal(growth.frames[-1].q, agents[0].cells().at(0).q)
 
 
@@ -145,7 +145,7 @@ def test_the_portrait_is_the_best_agent_and_its_partition_grows_to_what_it_retur
         group = small.plan.study(setting, algorithm, small.choices[setting.id, algorithm].paper)
         agents = [by_hand(run) for run in group.runs]
         best = max(agents, key=lambda agent: agent.selection_score)
-        growths = small.growth(setting, algorithm)
+        growths = small.growths[setting.id, algorithm]
         steps = [0] if algorithm == "spaql" else [0, 2, 4]
         for growth, step in zip(growths, steps, strict=True):
             assert growth.label.endswith(")" if algorithm == "spaql" else f", time step {step + 1}")

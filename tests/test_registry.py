@@ -98,6 +98,7 @@ def test_a_foreign_algorithm_learns_and_is_evaluated(problem):
     assert again.evaluate(20).returns.tobytes() == evaluation.returns.tobytes()
     assert again.history.tobytes() == history.tobytes()
     assert len(agent.cells()) == 0
+    assert "cells" not in agent.history.dtype.names
     assert agent.record_evaluation(evaluation).recorded_evaluation["episodes"] == 20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+from spaql.agents import algorithms
 from spaql.errors import EngineError, ParameterError, StudyError
 from spaql.runner.engines import Processes, Threads, make_engine
 from spaql.runner.engines.engine import Engine, Lost, Outcome, attempt
@@ -352,6 +354,27 @@ def test_what_an_environment_starts_ends_with_it(store, tmp_path, how):
                 break
             time.sleep(0.01)
         assert not alive(started)
+
+
+OWN = """
+from spaql import Random
+from spaql.agents import register
+
+@register("mine", label="mine")
+class Mine(Random):
+    pass
+"""
+
+
+def test_a_class_that_is_registered_here_only_is_found_by_other_processes(store, tmp_path, monkeypatch):
+    (tmp_path / "own_algorithm.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("spaql.agents.registry._ENTRIES", algorithms())
+    importlib.import_module("own_algorithm")
+    own, built_in = (run(iterations=0, algorithm=name, parameters={}) for name in ("mine", "random"))
+    run_many([own, built_in], store, Processes(1))
+    scalars = store.scalars([own.id, built_in.id])
+    assert scalars[own.id] == scalars[built_in.id]
 
 
 @pytest.mark.compiled_only

@@ -22,16 +22,17 @@ from spaql.studies.variants import (
     SPAQL,
     TESSERA,
     Score,
+    Size,
     VariantStudy,
     paper_columns,
     random_columns,
     shares_of,
+    standing,
 )
 
 pytestmark = pytest.mark.compiled_only
 
-SMALL_FAMILIES = {"problems": 8, "agents": 2, "episodes": 20, "scalings": (0.5, 1.0)}
-SMALL = {"oil": 2, "ambulance": 2, **SMALL_FAMILIES}
+SMALL = Size(8, 2, 20, (0.5, 1.0), oil=2, ambulance=2)
 
 
 def score_of(*shares, seeds=""):
@@ -43,8 +44,12 @@ def runs_of(comparison, variant, columns, part=1.0):
     return [run for group in comparison.groups(variant, columns, part) for run in group.runs]
 
 
+def size(agents=2, episodes=20, scalings=(0.5,), problems=4):
+    return Size(problems, agents, episodes, scalings, agents, agents)
+
+
 def paper(agents=2):
-    return paper_columns({"oil": agents, "ambulance": agents})
+    return paper_columns(size(agents))
 
 
 # Who plays how long ------------------------------------------------------------------------------------------------
@@ -53,8 +58,8 @@ def paper(agents=2):
 @pytest.mark.parametrize("part", [0.1, 0.25, 1.0])
 @pytest.mark.parametrize("variant", [TESSERA, AQL, SPAQL], ids=lambda variant: variant.name)
 def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(variant, part):
-    comparison = VariantStudy(0, 20, (0.5,))
-    for column in paper()[5:7] + random_columns(1, 8, 2):
+    comparison = VariantStudy(0, size())
+    for column in paper()[5:7] + random_columns(1, size(problems=8)):
         run = runs_of(comparison, variant, [column], part)[0]
         scalars = execute(run).scalars
         steps = scalars["training_steps"] + scalars["selection_steps"]
@@ -64,38 +69,38 @@ def test_nobody_has_more_steps_than_the_budget_and_nobody_wastes_them(variant, p
 
 def test_the_longer_published_agent_plays_as_many_episodes():
     column = paper()[0]
-    (run, _) = runs_of(VariantStudy(0, 20, (0.5,)), LONGER, [column])
+    (run, _) = runs_of(VariantStudy(0, size()), LONGER, [column])
     assert run.iterations == 5000
-    assert runs_of(VariantStudy(0, 20), RANDOM, [column])[0].iterations == 0
+    assert runs_of(VariantStudy(0, size()), RANDOM, [column])[0].iterations == 0
 
 
 def test_who_shares_seeds():
-    comparison = VariantStudy(0, 20, (0.5,))
+    comparison = VariantStudy(0, size())
     columns = paper(3)
     seeds = [[run.seed for run in runs_of(comparison, variant, columns)] for variant in (TESSERA, AQL, SPAQL)]
     assert len({seed for each in seeds for seed in each}) == 3 * 36  # no two algorithms share random numbers
     left = [run.seed for run in runs_of(comparison, ablation.DISABLED[0], columns)]
     assert left == seeds[0]  # one that differs by a mechanism differs by that alone
-    assert not {run.seed for run in runs_of(VariantStudy(1, 20), TESSERA, columns)} & set(seeds[0])
+    assert not {run.seed for run in runs_of(VariantStudy(1, size()), TESSERA, columns)} & set(seeds[0])
 
 
 def test_seeds_are_hashed_from_the_words_of_the_first_release():
     """Other words would be other random numbers, and the results in docs/study would not be those of this code."""
     (column, *_) = paper()
-    (wild, *_) = random_columns(1, 4, 2)
+    (wild, *_) = random_columns(1, size())
     for variant, word in ((TESSERA, "spaql"), (SPAQL, "spaql-published"), (AQL, "aql"), (LONGER, "spaql-published")):
-        (group,) = VariantStudy(0, 20, (0.5,)).groups(variant, [column])
+        (group,) = VariantStudy(0, size()).groups(variant, [column])
         assert group.seeds == [seed_at(0, "beyond", word, "oil", "quadratic", 1, 5, agent) for agent in range(2)]
-        (group,) = VariantStudy(3, 20, (0.5,)).groups(variant, [wild])
+        (group,) = VariantStudy(3, size()).groups(variant, [wild])
         assert group.seeds == [seed_at(3, "beyond", word, "wild", 1, 0, agent) for agent in range(2)]
 
 
 def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
-    (column, *_) = random_columns(1, 4, 2)
-    problem = make_agent(runs_of(VariantStudy(0, 20), AQL, [column])[0]).problem
+    (column, *_) = random_columns(1, size())
+    problem = make_agent(runs_of(VariantStudy(0, size()), AQL, [column])[0]).problem
     recipe = draw(1, 0)
     assert problem.parameters[4:6].tolist() == [1.0, 0.0]
-    assert make_agent(runs_of(VariantStudy(0, 20), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
+    assert make_agent(runs_of(VariantStudy(0, size()), TESSERA, [column])[0]).problem.parameters[4:6].tolist() == [
         recipe.unit,
         recipe.zero,
     ]
@@ -109,7 +114,7 @@ def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
 
 def test_the_best_scaling_counts(tmp_path):
     column = paper(3)[6]
-    comparison = VariantStudy(0, 50, (0.01, 0.5, 5.0), [(AQL, [column], 0.1)])
+    comparison = VariantStudy(0, size(3, 50, (0.01, 0.5, 5.0)), [(AQL, [column], 0.1)])
     run_study(comparison, tmp_path, threads=2, progress_bar=False)
     with Store.open_readonly(tmp_path / STORE) as store:
         score = comparison.score(Results(store), AQL, column, 0.1)
@@ -133,14 +138,14 @@ def test_standing_is_welchs_on_one_problem_and_paired_on_several():
         a, b = random.normal(0, 1, 12), random.normal(shift, 2, 9)
         test = welch(a, b)
         expected = 0 if test.p_value >= 0.05 else int(np.sign(test.difference))
-        assert score_of(a, seeds="a").standing(score_of(b, seeds="b")) == expected
+        assert standing(score_of(a, seeds="a").minus(score_of(b, seeds="b"))) == expected
         assert score_of(a, seeds="a").minus(score_of(a + 0.1, seeds="a")).high == pytest.approx(-0.1)  # paired
     # Every problem a little better: no difference of means, but a clear one of pairs.
     base = [np.array([level, level]) for level in np.linspace(0, 1, 20)]
     better = [each + 0.01 + 0.001 * random.random() for each in base]
-    assert score_of(*better).standing(score_of(*base)) == 1
-    assert score_of(*base).standing(score_of(*better)) == -1
-    assert score_of(*base).standing(score_of(*base)) == 0
+    assert standing(score_of(*better).minus(score_of(*base))) == 1
+    assert standing(score_of(*base).minus(score_of(*better))) == -1
+    assert standing(score_of(*base).minus(score_of(*base))) == 0
 
 
 def test_what_nine_of_ten_reach():
@@ -160,7 +165,7 @@ def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablation")
-    study = ablation.Ablation(**SMALL)
+    study = ablation.Ablation(0, SMALL)
     return folder, study, run_study(study, folder, progress_bar=False)
 
 
@@ -219,7 +224,7 @@ def test_the_targets_are_what_the_rows_say(small):
 def test_a_second_call_does_nothing_again(small):
     folder, _, outcome = small
     before = (folder / "ablation.json").read_bytes()
-    again = run_study(ablation.Ablation(**SMALL), folder, threads=1, progress_bar=False)
+    again = run_study(ablation.Ablation(0, SMALL), folder, threads=1, progress_bar=False)
     assert again.cost.runs == 0
     assert (folder / "ablation.json").read_bytes() == before
     assert outcome.cost.runs > 500
@@ -227,7 +232,7 @@ def test_a_second_call_does_nothing_again(small):
 
 @pytest.mark.parametrize(("options", "name"), [([], "families"), (["--constants"], "constants")])
 def test_families_on_the_command_line(options, name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(families, "QUICK", SMALL_FAMILIES)
+    monkeypatch.setattr(families, "QUICK", SMALL)
     command = ["families", "--quick", "--quiet", "--out", str(tmp_path), *options]
     assert cli.main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

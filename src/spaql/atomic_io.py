@@ -55,20 +55,10 @@ def write_files(
 ) -> list[Path]:
     """Write several files of one result: all under temporary names and flushed to the disk, then all renamed.
 
-    A symbolic link is followed, so that it stays one; a target that is not a regular file, such as a device, is
-    refused.
-
-    Parameters
-    ----------
-    folder
-        Where to; it exists.
-    files
-        Contents by name; a name may have a subfolder.
-    known
-        Names that files of such a result can have.  Those that this result does not have are removed, so that a
-        folder always shows one result.
-    advance
-        Called after each file, for progress.
+    The folder exists; a name may have a subfolder.  A symbolic link is followed, so that it stays one; a target that is
+    not a regular file, such as a device, is refused.  `known` are names that files of such a result can have: those
+    that this result does not have are removed, so that a folder always shows one result.  `advance` is called after
+    each file, for progress.
     """
     path = folder
     staged: dict[Path, Path] = {}  # temporary path -> the file it becomes
@@ -76,7 +66,10 @@ def write_files(
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(exist_ok=True)
-            place = _find_place(path)
+            place = Path(os.path.realpath(path))
+            if place.exists() and not place.is_file():
+                kind = "a folder" if place.is_dir() else "not a regular file"
+                raise OutputError(f"{str(path)!r} cannot be written: it is {kind}; move it or choose another")
             temporary = place.with_name(f"{PART}{os.getpid()}-{threading.get_ident()}-{place.name}")
             staged[temporary] = place
             if callable(content):
@@ -97,20 +90,7 @@ def write_files(
     except OSError as error:
         raise OutputError(f"{str(path)!r} cannot be written: {error.strerror or error}; choose another") from None
     finally:
-        _remove(staged)
+        for temporary in staged:
+            with contextlib.suppress(OSError):  # must not replace the error under way
+                temporary.unlink()
     return [folder / name for name in files]
-
-
-def _find_place(path: Path) -> Path:
-    """Return the regular file, or the free place, that a path leads to."""
-    place = Path(os.path.realpath(path))
-    if place.exists() and not place.is_file():
-        kind = "a folder" if place.is_dir() else "not a regular file"
-        raise OutputError(f"{str(path)!r} cannot be written: it is {kind}; move it or choose another")
-    return place
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with contextlib.suppress(OSError):  # must not replace the error under way
-            path.unlink()

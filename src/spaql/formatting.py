@@ -15,12 +15,8 @@ _LEAST_DIGITS, _MOST_DIGITS = 4, 17  # 17 digits identify a double
 def numerals(values: Sequence[float]) -> list[str]:
     """Format numbers with four significant digits, or with more where different numbers would look the same.
 
-    Examples
-    --------
-    >>> numerals([0.5, -0.0, 2 / 3])
-    ['0.5', '0', '0.6667']
-    >>> numerals([0.50001, 0.50002])
-    ['0.50001', '0.50002']
+    >>> numerals([0.5, -0.0, 2 / 3]), numerals([0.50001, 0.50002])
+    (['0.5', '0', '0.6667'], ['0.50001', '0.50002'])
     """
     different = len({float(value) for value in values})
     for digits in range(_LEAST_DIGITS, _MOST_DIGITS + 1):
@@ -33,23 +29,16 @@ def numerals(values: Sequence[float]) -> list[str]:
 def with_values(name: str, values: Mapping[str, Any]) -> str:
     """Format a name with its parameters.
 
-    Examples
-    --------
     >>> with_values("aql", {"scaling": 0.5, "rollouts": 0})
     'aql, scaling=0.5, rollouts=0'
     """
-    return ", ".join([name, *(f"{key}={_shown(value)}" for key, value in values.items())])
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    texts = {key: f"{value:.6g}" if isinstance(value, float) else str(value) for key, value in values.items()}
+    return ", ".join([name, *(f"{key}={text}" for key, text in texts.items())])
 
 
 def duration(seconds: float) -> str:
     """Format a duration in one or two units.
 
-    Examples
-    --------
     >>> [duration(seconds) for seconds in (0.04, 12, 150, 7260, 400_000)]
     ['0.04 s', '12 s', '2 min 30 s', '2 h 1 min', '4 d 15 h']
     """
@@ -67,8 +56,6 @@ def duration(seconds: float) -> str:
 def decimals(half_widths: Sequence[float], most: int = 6) -> int:
     """Return the number of decimals that shows two digits of the narrowest interval; 0 if none has a width.
 
-    Examples
-    --------
     >>> decimals([0.3, 0.042, 0.0])
     3
     """
@@ -82,42 +69,22 @@ class Bold(str):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    r"""A table, written for a terminal, as Markdown, CSV and LaTeX, or shown on a page.
+    """A table, written for a terminal, as Markdown, CSV and LaTeX, or shown on a page.
 
-    Attributes
-    ----------
-    header
-        Names of the columns, `[columns]`.
-    rows
-        Cells, `[rows][columns]`: text, `Bold` text, or numbers for CSV, where None is an empty cell.
-    caption, note
-        Title, and how to read the table.
-    left
-        Number of leading columns that are aligned to the left.
-    sections
-        Whether the first column names a section, to which all rows with the same name belong.
-
-    Examples
-    --------
     >>> table = Table(["agent", "score"], [["AQL", Bold("4.21")], ["Random", "1.95"]])
     >>> print(table.text())
     agent   score
     -------------
     AQL     4.21*
     Random  1.95
-    >>> print(table.markdown())
-    | agent | score |
-    | :--- | ---: |
-    | AQL | **4.21** |
-    | Random | 1.95 |
     """
 
     header: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[Any]]  # [rows][columns]: text, `Bold` text, or numbers for CSV, where None is an empty cell
     caption: str = ""
-    note: str = ""
-    left: int = 1
-    sections: bool = False
+    note: str = ""  # how to read the table
+    left: int = 1  # leading columns that are aligned to the left
+    sections: bool = False  # whether the first column names a section, to which all rows with the same name belong
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -162,9 +129,7 @@ class Table:
     def csv(self) -> str:
         """Format as comma-separated values, with all digits of numbers; None is an empty cell."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
+        csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
         return text.getvalue()
 
     def tex(self) -> str:
@@ -176,12 +141,10 @@ class Table:
             "\\begin{tabular}{" + "l" * self.left + "r" * (len(self.header) - self.left) + "}",
             "\\toprule",
             " & ".join(tex(name) for name in self.header) + " \\\\",
+            *([] if self.sections else ["\\midrule"]),
         ]
-        if not self.sections:
-            lines.append("\\midrule")
         for row in self._without_repetition():
-            if self.sections and row[0]:
-                lines.append("\\midrule")
+            lines += ["\\midrule"] if self.sections and row[0] else []
             cells = [f"\\textbf{{{tex(cell)}}}" if isinstance(cell, Bold) else tex(str(cell)) for cell in row]
             lines.append(" & ".join(cells) + " \\\\")
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
@@ -222,11 +185,5 @@ _TEX = str.maketrans(
 
 
 def tex(text: str) -> str:
-    r"""Escape plain text for LaTeX.
-
-    Examples
-    --------
-    >>> print(tex("5 % of x_1 ± 0.1"))
-    5 \% of x\_1 $\pm$ 0.1
-    """
+    """Escape plain text for LaTeX."""
     return text.translate(_TEX)

@@ -48,8 +48,3 @@ class AQL(QLearner):
         if horizon > _LONGEST:
             raise ParameterError(f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {horizon}")
         self._begin()
-
-    @property
-    def selection_score(self) -> float | None:
-        """The last monitored score of the current agent, or None; nothing was selected by it."""
-        return float(self.history["score"][-1]) if self.iterations and self.rollouts else None

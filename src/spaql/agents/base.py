@@ -16,8 +16,7 @@ from tqdm import tqdm
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
-from spaql.agents.history import ROW
-from spaql.agents.rollouts import FINISHED, MONITORING, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
+from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
 from spaql.partition.kernels import Forest
@@ -65,7 +64,7 @@ class Agent:
     plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
     needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
-    _evaluation_kernel: ClassVar[str] = "evaluation"  # for the message before it is compiled
+    _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
@@ -77,7 +76,7 @@ class Agent:
         else:
             self.problem = problem.for_agent()
         self._counts = np.zeros(SPLIT_ITERATIONS + 1, np.int64)  # see `spaql.agents.rollouts`
-        self._rows = make_records(0, ROW)
+        self._rows = make_records(0, self._row)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
 
@@ -172,7 +171,7 @@ class Agent:
 
     @property
     def history(self) -> NDArray[np.void]:
-        """One row per iteration, read-only; the columns are those of `spaql.agents.history.ROW`."""
+        """One row per iteration, read-only; the columns are those of `spaql.agents.rollouts.ROW` that the agent has."""
         rows = self._rows[: self.iterations]
         rows.flags.writeable = False
         return rows
@@ -181,11 +180,11 @@ class Agent:
         """Return memory for the next rows of `history`, of which `_counts[FINISHED]` says how many are filled."""
         first = self.iterations
         if len(self._rows) < first + count:
-            more = make_records(first + max(count, first), ROW)
+            more = make_records(first + max(count, first), self._row)
             more[:first] = self._rows[:first]
             self._rows = more
         rows = self._rows[first : first + count]
-        rows[:] = make_records(1, ROW)  # an iteration that failed may have left something
+        rows[:] = make_records(1, self._row)  # an iteration that failed may have left something
         return rows
 
     @property
@@ -267,15 +266,7 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """Read an agent of this class from a file; `spaql.load` reads those of any class.
-
-        Parameters
-        ----------
-        path
-            The file, or a folder that `spaql train` wrote.
-        env
-            The problem or environment to go on with, where the file cannot name it; see `spaql.load`.
-        """
+        """Read an agent of this class from a file; `spaql.load` has the parameters, and reads those of any class."""
         from spaql.agents.files import load  # here: it imports all agents
 
         agent = load(path, env)
@@ -343,9 +334,10 @@ class Agent:
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
         policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
+        kernel = "evaluation" if self.learns else "evaluation of baselines"
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
-            with announce_compilation(self._evaluation_kernel, progress_bar), problem.defer_interrupts():
+            with announce_compilation(kernel, progress_bar), problem.defer_interrupts():
                 status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]

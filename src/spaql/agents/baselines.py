@@ -20,7 +20,6 @@ class Random(Agent):
     """Uniform random actions over the whole action space, in `predict` too."""
 
     learns = False
-    _evaluation_kernel = "evaluation of baselines"
     _line: LinearPolicy | None = None  # what is played instead
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:

@@ -260,7 +260,7 @@ class Log(Callback):
     """Pass the rows of `agent.history` to loggers while they come.
 
     Each row is a dict: `iteration`, counted from 1, `seconds` since `learn` was called, and the columns of
-    `spaql.agents.history.ROW`.  All rows of a chunk have the same seconds.
+    `spaql.agents.rollouts.ROW`.  All rows of a chunk have the same seconds.
 
     Parameters
     ----------

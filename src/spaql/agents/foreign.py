@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from spaql.agents.base import UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
-from spaql.agents.rollouts import FINISHED, TRAINING
+from spaql.agents.rollouts import FINISHED, ROW, TRAINING
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
 from spaql.gym.problem import OPTIONS
@@ -43,24 +43,15 @@ class _Stopped(Exception):
 
 
 class ForeignAgent(Agent):
-    """An object with `learn` and `predict` as an agent; `wrap` makes a subclass for each foreign class.
-
-    Parameters
-    ----------
-    problem, seed
-        As for every agent.
-    **parameters
-        Keywords of the foreign constructor, and of the environment.
-    """
+    """An object with `learn` and `predict` as an agent; `wrap` makes a subclass for each foreign class."""
 
     plays_middle = True
-    #: the foreign class, and its name in the registry
-    cls: ClassVar[type[Any]]
-    name: ClassVar[str]
-    #: keywords of its constructor without the environment, the one that takes the environment, and whether it takes any
-    _keywords: ClassVar[dict[str, inspect.Parameter]]
-    _environment: ClassVar[str]
-    _takes_any: ClassVar[bool]
+    _row = np.dtype([(name, ROW[name]) for name in ("score", "best", "training_steps", "selection_steps")])
+    cls: ClassVar[type[Any]]  #: the foreign class
+    name: ClassVar[str]  #: its name in the registry
+    _keywords: ClassVar[dict[str, inspect.Parameter]]  # of its constructor, without the environment
+    _environment: ClassVar[str]  # the keyword that takes the environment
+    _takes_any: ClassVar[bool]  # whether it takes any keyword
 
     def __init__(self, problem: Any, *, seed: int = 0, **parameters: Any) -> None:
         options = [name for name in OPTIONS if name in parameters and name not in self._keywords]

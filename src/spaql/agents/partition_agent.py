@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
-from spaql.agents.history import ROW, STEPS
-from spaql.agents.rollouts import STATUS, TRAINING
+from spaql.agents.rollouts import ROW, STATUS, TRAINING
 from spaql.errors import ParameterError
 from spaql.partition.jit import announce_compilation, make_records
 from spaql.partition.kernels import Forest
@@ -169,7 +168,8 @@ class PartitionAgent(Agent):
 
     def _check_counts(self) -> None:
         history, steps = self._rows, self._counts[:STATUS]
-        recorded = sum(int(history[name][-1]) for name in STEPS) if len(history) else 0
+        names = ("training_steps", "selection_steps", "monitoring_steps")
+        recorded = sum(int(history[name][-1]) for name in names) if len(history) else 0
         possible = ((steps >= 0) & (steps < MOST_STEPS)).all()
         if self.iterations != len(history) or not possible or recorded > int(steps.sum()):
             raise ValueError("counters that contradict the history")

@@ -232,6 +232,11 @@ class QLearner(PartitionAgent):
         return self.problem.horizon * (1 + self.rollouts + (0 if self._counts[STARTED] else self.rollouts))
 
     @property
+    def selection_score(self) -> float | None:
+        """The score of the returned policy in rollouts; of SPAQL a running maximum, biased up; None without."""
+        return float(self.history["best"][-1]) if self.iterations and self.rollouts else None
+
+    @property
     def steps_to_split(self) -> int:
         """Steps of learning before cells can be a quarter of the space."""
         return PATH_TO_QUARTERS * self._work.steps

@@ -1,4 +1,4 @@
-"""Episodes of a compiled problem under a fixed policy: rollouts, baselines and bare simulation.
+"""Episodes of a compiled problem under a fixed policy: rollouts, baselines and, with random actions, bare simulation.
 
 Episodes are played side by side: at every time step each living episode chooses its action, then all environments
 move in one call.  The agent's draws and the environment's come from separate streams, in the order (time step,
@@ -12,12 +12,34 @@ import numpy as np
 
 from spaql.partition.jit import call, kernel, unreferenced
 from spaql.partition.kernels import draw_action, find_best, take_centre
-from spaql.partition.rng import uniform
-from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed
+from spaql.partition.rng import Stream, uniform
+from spaql.partition.spaces import Discrete, Floats
+from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, Playable, failed
 
 # Counters of a learner: environment steps by use, the problem's last status, finished iterations; and of agents that
 # keep their best policy, whether the untrained one was scored, and iterations with splits since the last change.
 TRAINING, SELECTION, MONITORING, STATUS, FINISHED, STARTED, SPLIT_ITERATIONS = range(7)
+
+#: a row of the history, one per iteration; part of the agent file (`docs/format.md`)
+ROW = np.dtype(
+    [
+        # mean return of the current policy in the agent's own rollouts, and of the policy that would be returned now;
+        # without rollouts both are the return of the training episode
+        ("score", np.float64),
+        ("best", np.float64),
+        ("temperature", np.float64),  # tau during the iteration
+        ("heat", np.float64),  # u during the iteration
+        ("value_low", np.float64),  # smallest and largest V(x') used in an update; for Tessera, of the last one
+        ("value_high", np.float64),
+        # cells of the policy that would be returned now; for Tessera, of the partition it learns with
+        ("cells", np.int64),
+        ("splits", np.int64),  # cells split in the iteration
+        ("resets", np.int64),  # 1 where the agent went back to its best
+        ("training_steps", np.int64),  # environment steps so far, spent on learning
+        ("selection_steps", np.int64),  # ... on choosing which policy to keep
+        ("monitoring_steps", np.int64),  # ... on the learning curve only
+    ]
+)
 
 
 @kernel(inline=True)
@@ -84,7 +106,7 @@ def play_baseline(baseline, frame, row, random):
 
 @kernel(inline=True)
 def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Play `count` episodes of a baseline, or where it is None greedy ones of a forest (algorithm 1, ROLLOUT).
+    """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
 
     With `centre` the middle of cells is played, else a draw inside.
     """
@@ -101,7 +123,7 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
             for i in range(alive):
                 if baseline is not None:
                     play_baseline(baseline, frame, i, agent_random)
-                else:
+                if forest is not None:  # no else: Numba prunes by the type of the argument
                     cell = find_best(forest, h if forest.grid.shape[0] > 1 else 0, frame.points, i)
                     if centre:
                         take_centre(forest, cell, frame.actions, i)
@@ -121,21 +143,9 @@ def evaluate(forest, baseline, world, frame, horizon, count, centre, agent_rando
     return play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random)
 
 
-@kernel()
-def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
-    """Play episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
-    world, frame = unreferenced(world), unreferenced(frame)
-    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    status = RAN
-    steps = 0
-    total = 0.0
-    for _ in range(episodes):
-        reset_all(world, frame, 0, 1, world_random)
-        for _ in range(horizon):
-            draw_random_action(frame, 0, choices, agent_random)
-            status = advance_all(world, frame, 1, world_random)
-            steps += 1
-            total += frame.outcomes[0, 0]
-            if status != RAN:
-                break
-    return status, steps, total
+def simulate(problem: Playable, episodes: int, *streams: Stream) -> tuple[int, Floats]:
+    """Play episodes one after the other with random actions; return steps and returns.  A yardstick of speed."""
+    random = True, problem.actions.count if isinstance(problem.actions, Discrete) else 0, 0.0, 0.0
+    world, frame = problem.world._replace(copies=1), problem.frame(1)._replace(returns=np.zeros(episodes))
+    _, steps = evaluate(None, random, world, frame, problem.horizon, episodes, True, *streams)
+    return int(steps), frame.returns

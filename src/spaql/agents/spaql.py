@@ -23,7 +23,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from spaql.agents.q_learning import BEST, QLearner
+from spaql.agents.q_learning import QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
 from spaql.validation import check_number, check_whole
@@ -83,11 +83,6 @@ class SPAQL(QLearner):
             heat_decay=self.heat_decay,
             patience=self.splits_before_reset,
         )
-
-    @property
-    def selection_score(self) -> float | None:
-        """The running maximum by which the returned partition was kept: biased up."""
-        return None if self._annealing is None or not self.iterations else float(self._annealing[BEST])
 
 
 @register(

@@ -111,21 +111,21 @@ def _paper(options: argparse.Namespace) -> int:
 def _ablation(options: argparse.Namespace) -> int:
     from spaql.studies import ablation
 
-    return _perform(options, "ablation", lambda: ablation.Ablation(options.seed, **_size(options, ablation)))
+    return _perform(options, "ablation", lambda: ablation.Ablation(options.seed, *_size(options, ablation)))
 
 
 def _families(options: argparse.Namespace) -> int:
     from spaql.studies import families
 
     name, make = ("constants", families.vary_constants) if options.constants else ("families", families.evaluate_family)
-    return _perform(options, name, lambda: make(options.seed, **_size(options, families)))
+    return _perform(options, name, lambda: make(options.seed, *_size(options, families)))
 
 
 def _control(options: argparse.Namespace) -> int:
     from spaql.studies import control
     from spaql.validation import check_whole
 
-    size = _size(options, control)
+    size: dict[str, Any] = dict(control.QUICK) if options.quick else {}
     check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
     if options.with_sb3:
         if importlib.util.find_spec("stable_baselines3") is None:
@@ -135,8 +135,9 @@ def _control(options: argparse.Namespace) -> int:
     return _perform(options, "control", lambda: control.Control(options.seed, **size))
 
 
-def _size(options: argparse.Namespace, module: Any) -> dict[str, Any]:
-    return dict(module.QUICK) if options.quick else {}
+def _size(options: argparse.Namespace, module: Any) -> list[Any]:
+    """The argument that makes a study a reduced one."""
+    return [module.QUICK] if options.quick else []
 
 
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:

@@ -114,20 +114,17 @@ def name_env(env: Any) -> str:
     return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
 
 
-def get_spaces(env: Any) -> list[Any]:
+def get_spaces(env: Any) -> tuple[Any, Any]:
     """Return the observation space and the action space of an environment."""
-    found = []
-    for name in ("observation_space", "action_space"):
-        try:
-            found.append(getattr(env, name))
-        except AttributeError as error:
-            if error.name != name:  # a fault of its own code
-                raise
-            raise ParameterError(
-                f"environment: {name_env(env)!r} has no {name}; set self.{name} to one of gymnasium.spaces in its "
-                "__init__"
-            ) from error
-    return found
+    try:
+        return env.observation_space, env.action_space
+    except AttributeError as error:
+        name = error.name
+        if name not in ("observation_space", "action_space"):  # a fault of its own code
+            raise
+        raise ParameterError(
+            f"environment: {name_env(env)!r} has no {name}; set self.{name} to one of gymnasium.spaces in its __init__"
+        ) from error
 
 
 def find_limit(env: Any) -> int | None:

@@ -35,6 +35,7 @@ WIDEST = 1e6  # a wider range than this is none
 MOST_NUMBERS = 1024  # of a space in a file
 _DEEPEST = 16
 _TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) | {"bool"}
+_ARRAYS = {"MultiBinary": (), "MultiDiscrete": ("nvec", "start"), "Box": ("low", "high")}
 _HALVES = 2.0**52  # floating-point numbers have halves up to here
 
 
@@ -203,10 +204,8 @@ class Observations:
             value = row[part.places].reshape(part.shape)
             if not part.path:
                 return value
-            at = nested
-            for step in part.path[:-1]:
-                at = at.setdefault(step, {})
-            at[part.path[-1]] = value
+            *outer, last = part.path
+            reduce(lambda at, step: at.setdefault(step, {}), outer, nested)[last] = value
         return nested
 
     def rows(self, observation: Any) -> tuple[Floats, bool]:
@@ -347,19 +346,15 @@ def space_from_json(data: Any, depth: int = 0) -> Any:
         space = spaces.Tuple([space_from_json(part, depth + 1) for part in data["spaces"]])
     elif kind == "Discrete":
         space = spaces.Discrete(data["n"], start=data["start"])
-    elif kind in ("MultiBinary", "MultiDiscrete", "Box"):
-        shape = tuple(data["shape"])
-        if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or data.get("dtype", "int8") not in _TYPES:
-            raise ValueError(f"a space of shape {shape!r:.80} and type {data.get('dtype')!r:.80}")
+    elif kind in _ARRAYS:
+        shape, dtype = tuple(data["shape"]), data.get("dtype", "int8")
+        if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or dtype not in _TYPES:
+            raise ValueError(f"a space of shape {shape!r:.80} and type {dtype!r:.80}")
+        arrays = {name: np.array(data[name]).astype(dtype).reshape(shape) for name in _ARRAYS[kind]}
         if kind == "MultiBinary":
             space = spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
         else:
-            names = ("nvec", "start") if kind == "MultiDiscrete" else ("low", "high")
-            first, second = (np.array(data[name]).astype(data["dtype"]).reshape(shape) for name in names)
-            if kind == "MultiDiscrete":
-                space = spaces.MultiDiscrete(first, dtype=data["dtype"], start=second)
-            else:
-                space = spaces.Box(first, second, shape, data["dtype"])
+            space = getattr(spaces, kind)(**arrays, dtype=np.dtype(dtype))
     if space is None or space_to_json(space) != data:  # such as one whose numbers its type cannot hold
         raise ValueError(f"a space of the kind {kind!r:.80}")
     return space

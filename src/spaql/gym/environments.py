@@ -73,10 +73,9 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         """Begin an episode and return its first observation; see the module's docstring for seeds, no options."""
         if seed is not None:
             seed = check_whole(seed, "seed", 0)
-        super().reset(seed=seed)
-        if seed is not None:
             self._random = stream(seed, self._purpose)
-        elif self._random is None:
+        super().reset(seed=seed)
+        if self._random is None:
             self._random = stream(int(self.np_random.integers(_SEEDS)), self._purpose)
         self._state, self._elapsed = None, 0
         state = np.full(self.problem.hidden or 0, np.nan)  # so that a number that the problem does not set is noticed

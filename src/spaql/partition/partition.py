@@ -56,17 +56,7 @@ class Cells:
 
 
 class Partition:
-    """One forest of partitions, grown as needed.
-
-    Parameters
-    ----------
-    states, actions
-        The spaces.
-    initial
-        Q of every cell at the start (the paper's H).
-    steps
-        Number of partitions in the forest.
-    """
+    """One forest of `steps` partitions, grown as needed; `initial` is the Q of every cell at the start."""
 
     def __init__(self, states: Box, actions: Actions, *, initial: float, steps: int = 1) -> None:
         if states.dimensions + actions.dimensions > MAX_DIMENSIONS:
@@ -116,9 +106,6 @@ class Partition:
     def __len__(self) -> int:
         """Number of cells (the paper's arms), over all time steps."""
         return int(self.forest.used[1])
-
-    def __deepcopy__(self, memo: object) -> Partition:
-        return self.copy()
 
     def copy(self) -> Partition:
         """Return an independent copy."""
@@ -181,17 +168,14 @@ class Partition:
             kernels.copy_forest(self.forest, new)
             self.forest = new
 
+    def _lengths(self, nodes: int, cells: int) -> dict[str, int]:
+        """Return the lengths of the arrays that go into a file."""
+        return {"used": 3, "nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays in use, for a file."""
-        nodes, cells, _ = (int(n) for n in self.forest.used)
-        return {
-            "used": self.forest.used,
-            "nodes": self.forest.nodes[:nodes],
-            "links": self.forest.links[:nodes],
-            "cells": self.forest.cells[:cells],
-            "boxes": self.forest.boxes[:cells],
-            "grid": self.forest.grid,
-        }
+        lengths = self._lengths(int(self.forest.used[0]), len(self))
+        return {name: getattr(self.forest, name)[:length] for name, length in lengths.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], ranked: bool = True) -> None:
         """Take over arrays of a partition of the same spaces; ValueError where they do not fit.
@@ -201,12 +185,11 @@ class Partition:
         nodes, cells, states = read_used(arrays["used"])
         if states != self.states.dimensions or nodes < self.steps or cells < 1:
             raise ValueError("partition of other spaces")
-        lengths = {"nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
+        lengths = self._lengths(nodes, cells)
         for name, length in lengths.items():
             if len(arrays[name]) != length:
                 raise ValueError(f"{name} of another length")  # before room is made for them
         new = self._allocate(nodes, cells)
-        new.used[:] = arrays["used"]
         for name in lengths:
             fill_array(getattr(new, name), arrays[name], name)
         _check_forest(new, self.steps, self.actions, ranked)

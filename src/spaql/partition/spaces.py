@@ -77,13 +77,7 @@ class Box:
         return np.clip(points, 0.0, 1.0)
 
     def check_batch(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
-        """Return one value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` clips it.
-
-        Raises
-        ------
-        ParameterError
-            On a wrong shape, or naming the first value that is outside or not a number.
-        """
+        """Return one value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` clips it."""
         try:
             batch = np.asarray(values, dtype=float)
         except (TypeError, ValueError):

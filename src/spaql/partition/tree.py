@@ -111,17 +111,7 @@ class Tree:
 
 
 def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], periodic: Iterable[int] = ()) -> Tree:
-    """Build the tree of a partition's greedy policy.
-
-    Parameters
-    ----------
-    partition
-        The cells.
-    play
-        Turns actions `[n, actions]` in the problem's units into what the environment takes; `Problem.decode`.
-    periodic
-        Places of the periodic observed numbers.
-    """
+    """Build the tree of a partition's greedy policy; `play` is `Problem.decode`, `periodic` as in `Tree`."""
     chosen = find_greedy_cells(partition)
     nodes = partition.forest.nodes[: len(chosen)]
     is_leaf = nodes["child"] == NONE

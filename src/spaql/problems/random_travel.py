@@ -1,23 +1,16 @@
 """Random problems that nobody tuned an agent on, with their exact optimum.
 
-Description
-    `random_travel(family, number)` draws one travel problem on the line or in the plane.  Both numbers together fix
-    it, so that one family can serve to choose an agent's constants and another to judge it.
-Action space
-    a in [0, 1]^D, D = 1 or 2: where to go.
-Observation space
-    x in [0, 1]^D.
-Rewards
-    unit * r + zero, with r one of
-    *deposits*: max_k height_k exp(-|a - place_k| / width_k) - cost |x - a| / D, in every other problem not below 0;
-    *arrivals*: 1 - (cost |x - a| + (1 - cost) |x' - a|) / D, with |.| the sum over the coordinates.
-    The unit is from 0.01 to 100 and the zero from -2 to 1 units, so that rewards may be negative, tiny or large.
-Next state
-    The action for deposits; for arrivals a call x' drawn from a mixture of Beta laws, whatever x and a.
-Start
-    A random place.
-End
-    After 2 to 50 steps.
+`random_travel(family, number)` draws one travel problem: the state x and the action a, where to go, are in [0, 1]^D,
+D = 1 or 2, and an episode takes 2 to 50 steps from a random place.  Both numbers together fix the problem, so that one
+family can serve to choose an agent's constants and another to judge it.  It pays unit * r + zero, with |.| the sum over
+the coordinates and r one of
+
+*deposits*: max_k height_k exp(-|a - place_k| / width_k) - cost |x - a| / D, in every other problem not below 0; the
+next state is the action;
+*arrivals*: 1 - (cost |x - a| + (1 - cost) |x' - a|) / D; the next state is a call x' drawn from a mixture of Beta laws,
+whatever x and a.
+
+The unit is from 0.01 to 100 and the zero from -2 to 1 units, so that rewards may be negative, tiny or large.
 
 *Optimum.*  For deposits every function of one coordinate in the dynamic programme is convex between neighbouring
 kinks: exponentials of linear functions, linear functions, and maxima of such.  A maximum over a convex piece lies at

@@ -41,7 +41,7 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     -------
     Record
         Scalars: `training_score`, `cells` (None without a partition), `training_steps`, `selection_steps`,
-        `monitoring_steps`; `value_low`, `value_high`, `resets` of agents with a history; `evaluation` and
+        `monitoring_steps`; `value_low`, `value_high`, `resets` of trained agents with a partition; `evaluation` and
         `evaluation_steps` where the run asks for episodes.  Arrays: those of `budgets`, `points`, `moments` and
         `watch`, see `_spend`, `_curves`, `_train`.
     """
@@ -119,7 +119,7 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
         "monitoring_steps": agent.monitoring_steps,
     }
     history = agent.history
-    if len(history):
+    if len(history) and "value_low" in (history.dtype.names or ()):
         scalars["value_low"] = float(history["value_low"].min())
         scalars["value_high"] = float(history["value_high"].max())
         scalars["resets"] = int(history["resets"].sum())
@@ -136,9 +136,8 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
     return {
         "iteration": at.astype(np.int32),
         "training_score": np.array(rows["best"]),
-        "cells": rows["cells"].astype(np.int32),
         "steps": rows["training_steps"] + rows["selection_steps"],
-    }
+    } | ({"cells": rows["cells"].astype(np.int32)} if "cells" in (rows.dtype.names or ()) else {})
 
 
 def _portray(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:

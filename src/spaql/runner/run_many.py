@@ -15,7 +15,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from spaql.errors import SpaqlError
@@ -54,21 +54,16 @@ def run_many(
     before: Tally | None = None,
     more: bool = False,
     scored: bool = False,
-    finished: Callable[[Run], object] = lambda run: None,
-    failed: Callable[[Run, Failure], object] = lambda run, failure: None,
+    finished: Callable[[Run], object] | None = None,
+    failed: Callable[[Run, Failure], object] | None = None,
 ) -> Tally:
     """Perform the runs that the store does not have.
 
     Ctrl-C, or an error of the engine or the store, stops it: finished runs are stored, and the exception is raised.
+    The engine is started here, and closed at the end.
 
     Parameters
     ----------
-    runs
-        What to perform, each at most once; submitted in this order.
-    store
-        Where results go.
-    engine
-        Where runs are performed; started here, and closed at the end.
     retry_failed
         Whether runs that the store has as failures are tried again.
     before
@@ -80,38 +75,35 @@ def run_many(
     finished, failed
         Called with each run that finished, or failed for good.
     """
-    work = _Work.begin(runs, store, engine, retry_failed, before or Tally(0, 0, 0))
-    work.scored = scored
-    store.add((), progress=work.progress("running"))
-    at_end = "running" if more else "finished"
-    if not work.waiting:
-        store.add((), progress=work.progress(at_end))
-        return work.tally
+    work = _Work(store, engine, before or Tally(0, 0, 0))
+    work.add(runs, retry_failed)
+    work.save("running")
     try:
-        with engine:
-            try:
-                while work.waiting or work.submitted:
-                    work.submit()
-                    work.arrived += engine.collect(_COMMIT_SECONDS)
-                    while work.arrived:
-                        work.take(work.arrived.popleft(), finished, failed)
-                    work.save_sometimes()
-            except BaseException:
-                # Whatever else has come back is finished too; the callbacks are not called with it.
-                with contextlib.suppress(SpaqlError):
-                    work.arrived += engine.collect(0.0)
-                for outcome in work.arrived:
-                    work.take(outcome)
-                raise
+        if work.waiting:
+            with engine:
+                try:
+                    while work.waiting or work.submitted:
+                        work.submit()
+                        work.arrived += engine.collect(_COMMIT_SECONDS)
+                        while work.arrived:
+                            work.take(work.arrived.popleft(), scored, finished, failed)
+                        if time.monotonic() - work.saved > _COMMIT_SECONDS or len(work.results) > _MOST_PER_COMMIT:
+                            work.save("running")
+                except BaseException:
+                    # Whatever else has come back is finished too; the callbacks are not called with it.
+                    with contextlib.suppress(SpaqlError):
+                        work.arrived += engine.collect(0.0)
+                    for outcome in work.arrived:
+                        work.take(outcome, scored)
+                    raise
     finally:
-        work.save(at_end if not (work.waiting or work.submitted) else "stopped")
-    return work.tally
+        work.save("stopped" if work.waiting or work.submitted else "running" if more else "finished")
+    return Tally(work.total, work.done, work.failed)
 
 
 def announce(store: Store, engine: Engine, before: Tally) -> None:
     """Report in the store that a study of so many runs starts; it may have to compile first."""
-    work = _Work(store, engine, deque(), before.total, before.done, before.failed, 0)
-    store.add((), progress={**work.progress("starting"), "seconds_left": None})
+    store.add((), progress={**_Work(store, engine, before).progress("starting"), "seconds_left": None})
 
 
 def conclude(store: Store, *, stopped: bool) -> None:
@@ -121,43 +113,33 @@ def conclude(store: Store, *, stopped: bool) -> None:
         store.add((), progress={**progress, "state": "stopped" if stopped else "finished", "running": 0})
 
 
-@dataclass(eq=False)
 class _Work:
     """State of one call of `run_many`."""
 
-    store: Store
-    engine: Engine
-    waiting: deque[Run]
-    total: int
-    done: int
-    failed: int
-    cost_left: int
-    began: float = field(default_factory=time.time)
-    submitted: dict[str, list[int]] = field(default_factory=dict)  # by id, how many of its chunk are left
-    arrived: deque[Outcome] = field(default_factory=deque)  # collected, not taken yet
-    alone: set[str] = field(default_factory=set)  # suspected of ending their worker
-    strikes: Counter[str] = field(default_factory=Counter)
-    speed: dict[tuple[str, str], float] = field(default_factory=dict)  # seconds per unit of cost
-    scored: bool = False
-    chunks: int = 0
-    results: list[tuple[str, str, Record]] = field(default_factory=list)
-    failures: list[tuple[str, str, Failure]] = field(default_factory=list)
-    saved: float = field(default_factory=time.monotonic)
-    done_now: int = 0
-    cost_now: int = 0
+    def __init__(self, store: Store, engine: Engine, before: Tally) -> None:
+        self.store, self.engine = store, engine
+        self.total, self.done, self.failed = before.total, before.done, before.failed
+        self.began, self.saved = time.time(), 0.0
+        self.waiting: deque[Run] = deque()
+        self.submitted: dict[str, list[int]] = {}  # by id, how many of its chunk are left
+        self.arrived: deque[Outcome] = deque()  # collected, not taken yet
+        self.alone: set[str] = set()  # suspected of ending their worker
+        self.strikes: Counter[str] = Counter()
+        self.speed: dict[tuple[str, str], float] = {}  # seconds per unit of cost, by problem and algorithm
+        self.results: list[tuple[str, str, Record]] = []
+        self.failures: list[tuple[str, str, Failure]] = []
+        self.chunks = self.done_now = self.cost_now = self.cost_left = 0
 
-    @classmethod
-    def begin(cls, runs: Sequence[Run], store: Store, engine: Engine, retry_failed: bool, before: Tally) -> _Work:
+    def add(self, runs: Sequence[Run], retry_failed: bool) -> None:
+        """Let the runs wait that the store does not have."""
         unique = {run.id: run for run in runs}
-        done = store.finished() & unique.keys()
-        failed = set() if retry_failed else store.failures().keys() & unique.keys()
-        waiting = deque(run for key, run in unique.items() if key not in done and key not in failed)
-        counts = before.total + len(unique), before.done + len(done), before.failed + len(failed)
-        return cls(store, engine, waiting, *counts, sum(run.cost for run in waiting))
-
-    @property
-    def tally(self) -> Tally:
-        return Tally(self.total, self.done, self.failed)
+        done = self.store.finished() & unique.keys()
+        failed = set() if retry_failed else self.store.failures().keys() & unique.keys()
+        self.waiting += [run for key, run in unique.items() if key not in done and key not in failed]
+        self.total += len(unique)
+        self.done += len(done)
+        self.failed += len(failed)
+        self.cost_left = sum(run.cost for run in self.waiting)
 
     def submit(self) -> None:
         """Submit as many chunks as the engine's window allows."""
@@ -175,7 +157,7 @@ class _Work:
         seconds = 0.0
         while self.waiting and len(chunk) < min(most, _LARGEST_CHUNK):
             run = self.waiting[0]
-            speed = None if run.id in self.alone else self.speed.get(_similar(run))
+            speed = None if run.id in self.alone else self.speed.get((run.problem, run.algorithm))
             if chunk and (speed is None or seconds >= self.engine.chunk_seconds):
                 break
             chunk.append(self.waiting.popleft())
@@ -187,8 +169,9 @@ class _Work:
     def take(
         self,
         outcome: Outcome,
-        finished: Callable[[Run], object] = lambda run: None,
-        failed: Callable[[Run, Failure], object] = lambda run, failure: None,
+        scored: bool,
+        finished: Callable[[Run], object] | None = None,
+        failed: Callable[[Run, Failure], object] | None = None,
     ) -> None:
         """Keep the result of a run; one that was lost waits again."""
         run = outcome.run
@@ -197,7 +180,7 @@ class _Work:
             return
         left[0] -= 1
         self.chunks -= left[0] == 0
-        result = self._judge(run, outcome.result)
+        result = self._judge(run, outcome.result, scored)
         if isinstance(result, Lost):
             if result.alone:
                 self.alone.add(run.id)
@@ -207,36 +190,35 @@ class _Work:
         if isinstance(result, Failure):
             self.failures.append((run.id, run.specification, result))
             self.failed += 1
-            failed(run, result)
+            if failed is not None:
+                failed(run, result)
             return
-        speed = result.seconds / max(1, run.cost)
-        before = self.speed.get(_similar(run), speed)
-        self.speed[_similar(run)] = before + _SMOOTHING * (speed - before)
+        kind, speed = (run.problem, run.algorithm), result.seconds / max(1, run.cost)
+        before = self.speed.get(kind, speed)
+        self.speed[kind] = before + _SMOOTHING * (speed - before)
         self.results.append((run.id, run.specification, result))
         self.done, self.done_now, self.cost_now = self.done + 1, self.done_now + 1, self.cost_now + run.cost
-        finished(run)
+        if finished is not None:
+            finished(run)
 
-    def _judge(self, run: Run, result: Result) -> Result:
+    def _judge(self, run: Run, result: Result, scored: bool) -> Result:
         """Whether a result counts: losses that may be the run's fault are tried again, up to `STRIKES` times."""
         if isinstance(result, Record):
-            if self.scored and run.budgets and result.scalars.get("evaluation") is None:
+            if scored and run.budgets and result.scalars.get("evaluation") is None:
                 steps = f"steps: {run.budgets[-1]:,} are too few for one iteration of {run.algorithm}; give it more"
                 return Failure(ERROR, steps)
             return result
         if isinstance(result, Lost):
-            kind, message, attempts = ERROR, result.reason, 1
-        else:
-            kind, message, attempts = result.kind, result.message, result.attempts
-        if not message or (isinstance(result, Failure) and kind != KILLED):
+            if not result.reason:
+                return result
+            result = Failure(ERROR, result.reason)
+        elif result.kind != KILLED:
             return result
-        self.strikes[run.id] += attempts
+        self.strikes[run.id] += result.attempts
         tried = self.strikes[run.id]
-        return Lost(alone=True) if tried < STRIKES else Failure(kind, f"{message}; it was tried {tried} times", tried)
-
-    def save_sometimes(self) -> None:
-        """Store what has come, a few times a second."""
-        if time.monotonic() - self.saved > _COMMIT_SECONDS or len(self.results) > _MOST_PER_COMMIT:
-            self.save("running")
+        if tried < STRIKES:
+            return Lost(alone=True)
+        return Failure(result.kind, f"{result.message}; it was tried {tried} times", tried)
 
     def save(self, state: str) -> None:
         """Store what has come, and the progress."""
@@ -262,8 +244,3 @@ class _Work:
             "done_now": self.done_now,
             "seconds_left": 0.0 if not (self.waiting or self.submitted) else left,
         }
-
-
-def _similar(run: Run) -> tuple[str, str]:
-    """Runs with equal values take about the same time for the same cost."""
-    return run.problem, run.algorithm

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -111,7 +111,15 @@ class Run:
     def trusted(self) -> bool:
         """Whether problem and algorithm are built in: both release the interpreter lock, and neither hangs or exits."""
         entry = algorithms().get(self.algorithm)
-        return self.compiled and entry is not None and entry.cls.__module__.startswith("spaql.")
+        return self.compiled and entry is not None and entry.built_in
+
+    @property
+    def portable(self) -> str:
+        """The specification for other processes, in which classes of one's own are not registered: "module:Class"."""
+        entry = algorithms().get(self.algorithm)
+        if entry is None or entry.built_in:
+            return self.specification
+        return replace(self, algorithm=f"{entry.cls.__module__}:{entry.cls.__qualname__}").specification
 
     @cached_property
     def cost(self) -> int:

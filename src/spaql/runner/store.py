@@ -23,12 +23,10 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -56,11 +54,9 @@ _SCHEMA = """
     ) WITHOUT ROWID;
 """
 _PATIENCE = 0.5  # seconds to wait for the lock: a process that only checks whether it is held has it for a moment
-_MOST_BOUND = 500  # values bound at once; SQLite takes at most 999 in its older versions
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
+class Row(NamedTuple):
     """A finished run as the store has it."""
 
     id: str
@@ -77,7 +73,8 @@ class Store:
     path
         The file; made where it is missing.
     code
-        Identifies the code that computes runs, see `spaql.runner.code_version`.
+        Identifies the code that computes runs, see `spaql.runner.code_version`; None to read only, whoever writes to
+        the store meanwhile and whatever code filled it.
 
     Raises
     ------
@@ -86,11 +83,33 @@ class Store:
         is changed then.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, code: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, code: str | None) -> None:
         self.path = Path(path)
-        self._lock: FileLock | None = FileLock(str(self.path) + ".lock")
+        self._name = f"the store {str(self.path)!r}"
+        if code is None and not self.path.is_file():
+            raise NothingYetError(f"{self._name} is not there; name the folder of a study")
+        with ExitStack() as opened, self._translate_errors():
+            if code is not None:
+                opened.enter_context(self._hold_lock())
+            address = f"{self.path.resolve().as_uri()}?mode={'ro' if code is None else 'rwc'}"
+            self._connection = opened.enter_context(closing(sqlite3.connect(address, uri=True, isolation_level=None)))
+            empty = self._is_empty()
+            if code is not None:
+                self._prepare(code, empty)
+            elif empty:
+                raise NothingYetError(f"{self._name} has no runs yet; wait until its study has begun")
+            self._opened = opened.pop_all()
+
+    @classmethod
+    def open_readonly(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a store to read only."""
+        return cls(path, code=None)
+
+    @contextmanager
+    def _hold_lock(self) -> Iterator[None]:
+        lock = FileLock(f"{self.path}.lock")
         try:
-            self._lock.acquire(timeout=_PATIENCE)
+            lock.acquire(timeout=_PATIENCE)
         except Timeout:
             raise StoreError(
                 f"{self._name} is in use by another process; wait for it, or choose another folder"
@@ -98,35 +117,9 @@ class Store:
         except OSError as error:
             raise StoreError(f"{self._name} cannot be locked: {error.strerror}; choose another folder") from error
         try:
-            self._connect(self.path, lambda: self._open(code))
-        except BaseException:
-            self._lock.release()
-            raise
-
-    @classmethod
-    def open_readonly(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a store to read only, whoever writes to it meanwhile and whatever code filled it."""
-        store = cls.__new__(cls)
-        store.path, store._lock = Path(path), None
-        if not store.path.is_file():
-            raise NothingYetError(f"{store._name} is not there; name the folder of a study")
-        store._connect(f"{store.path.resolve().as_uri()}?mode=ro", store._check_not_empty, uri=True)
-        return store
-
-    def _connect(self, where: str | Path, check: Callable[[], None], *, uri: bool = False) -> None:
-        """Open the file; it is closed again where the check fails."""
-        with self._translate_errors():
-            self._connection = sqlite3.connect(where, uri=uri, isolation_level=None)
-        try:
-            with self._translate_errors():
-                check()
-        except BaseException:
-            self._connection.close()
-            raise
-
-    @property
-    def _name(self) -> str:
-        return f"the store {str(self.path)!r}"
+            yield
+        finally:
+            lock.release()
 
     def _is_empty(self) -> bool:
         """Whether the file is empty; raises where it is not a store of this format."""
@@ -143,14 +136,9 @@ class Store:
             )
         return False
 
-    def _check_not_empty(self) -> None:
-        if self._is_empty():
-            raise NothingYetError(f"{self._name} has no runs yet; wait until its study has begun")
-
-    def _open(self, code: str) -> None:
-        """Check whose file it is, and make the tables where it is new."""
+    def _prepare(self, code: str, empty: bool) -> None:
+        """Make the tables of a new file; check an old one."""
         ask = self._connection.execute
-        empty = self._is_empty()
         if not empty and ask("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self._damaged("its pages do not fit together")
         ask("PRAGMA journal_mode = WAL")
@@ -293,22 +281,16 @@ class Store:
 
     def scalars(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return scalars by id, of those of the runs that the store has."""
-        wanted = list(keys)
-        scalars: dict[str, dict[str, Any]] = {}
-        for first in range(0, len(wanted), _MOST_BOUND):
-            some = wanted[first : first + _MOST_BOUND]
-            marks = ",".join("?" * len(some))
-            for row in self._rows(f"SELECT * FROM runs WHERE id IN ({marks})", some):
-                scalars[row.id] = dict(row.scalars)
-        return scalars
+        query = "SELECT * FROM runs WHERE id IN (SELECT value FROM json_each(?))"
+        return {row.id: dict(row.scalars) for row in self._rows(query, [json.dumps(list(keys))])}
 
     def arrays(self, key: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return arrays of one run by name, or of these names only; empty where the store has none."""
         arrays: dict[str, NDArray[Any]] = {}
-        only = "" if names is None else f" AND name IN ({','.join('?' * len(names))})"
-        query = f"SELECT * FROM arrays WHERE run = ?{only} ORDER BY name"
+        only = "" if names is None else "AND name IN (SELECT value FROM json_each(?))"
+        query = f"SELECT * FROM arrays WHERE run = ? {only} ORDER BY name"
         with self._translate_errors():
-            for *data, digest in self._connection.execute(query, (key, *(names or ()))):
+            for *data, digest in self._select(query, [key] if names is None else [key, json.dumps(list(names))]):
                 self._check(digest, f"array {data[1]} of run {key}", *data)
                 arrays[data[1]] = np.load(io.BytesIO(zlib.decompress(data[2])), allow_pickle=False)
         return arrays
@@ -319,16 +301,12 @@ class Store:
 
     def close(self) -> None:
         """Close the file and let others use it."""
-        self._connection.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spaql.agents import Agent, Diagnosis, Evaluation, PartitionAgent, resolve
-from spaql.agents.callbacks import Callbacks
 from spaql.agents.files import AGENT
 from spaql.agents.partition_agent import count_cells
 from spaql.atomic_io import Content
@@ -85,35 +84,27 @@ class Summary:
     def row(self) -> list[str]:
         """Return its row of `summary_table`."""
         agent, (low, high), share = self.agent, self.evaluation.interval, self.fraction_of_optimum
-        return [
-            self.name,
-            f"{self.evaluation.mean:.3f}",
-            f"[{low:.3f}, {high:.3f}]",
-            "-" if agent.selection_score is None else f"{agent.selection_score:.3f}",
-            "-" if self.optimum is None else f"{self.optimum.value:.3f}",
-            "-" if share is None else f"{100 * share:.1f}",
-            "-" if (cells := count_cells(agent)) is None else str(cells),
-            f"{agent.training_steps:,}",
-            f"{agent.selection_steps:,}",
-            "-" if self.seconds is None else f"{self.seconds:.2f}",
+        numbers = [
+            (agent.selection_score, ".3f"),
+            (None if self.optimum is None else self.optimum.value, ".3f"),
+            (None if share is None else 100 * share, ".1f"),
+            (count_cells(agent), ""),
+            (agent.training_steps, ","),
+            (agent.selection_steps, ","),
+            (self.seconds, ".2f"),
         ]
+        texts = ["-" if number is None else format(number, style) for number, style in numbers]
+        return [self.name, f"{self.evaluation.mean:.3f}", f"[{low:.3f}, {high:.3f}]", *texts]
 
 
-def train(
-    agent: Agent,
-    *,
-    iterations: int | None = None,
-    total_timesteps: int | None = None,
-    callback: Callbacks | None = None,
-    progress_bar: bool | None = None,
-) -> float:
-    """Train for a number of iterations or environment steps; returns the seconds it took, without compiling.
+def train(agent: Agent, *, progress_bar: bool | None = None, **options: Any) -> float:
+    """Train with the options of `agent.learn`; returns the seconds it took, without compiling.
 
     Ctrl-C keeps the finished iterations in `agent` and is raised again.
     """
     agent.prepare(progress_bar)
     start = time.perf_counter()
-    agent.learn(iterations=iterations, total_timesteps=total_timesteps, callback=callback, progress_bar=progress_bar)
+    agent.learn(**options, progress_bar=progress_bar)
     return time.perf_counter() - start
 
 
@@ -158,16 +149,14 @@ def summary_files(summary: Summary) -> dict[str, Content]:
 
 def figure_files(summaries: Sequence[Summary], title: str) -> dict[str, Content]:
     """Return learning curves of several runs on one problem, and the partition of the first, as files by name."""
-    files: dict[str, Content] = {}
-    files |= figures.writers("learning", partial(draw_curves, summaries, title), ("png",))
+    files: dict[str, Content] = {**figures.writers("learning", partial(draw_curves, summaries, title), ("png",))}
     if _is_flat(summaries[0].agent):
         files |= figures.writers("partition", partial(draw_partition, summaries[0]), ("png",))
     return files
 
 
-def draw_curves(summaries: Iterable[Summary], title: str) -> Figure:
+def draw_curves(summaries: Sequence[Summary], title: str) -> Figure:
     """Draw learning curves of several runs on one problem, by the scores that each agent itself saw."""
-    summaries = list(summaries)
     learners = [summary for summary in summaries if summary.agent.iterations]
     longest = max((summary.agent.iterations for summary in learners), default=1)
     curves: dict[str, tuple[Any, Any]] = {}
@@ -191,26 +180,25 @@ def draw_curves(summaries: Iterable[Summary], title: str) -> Figure:
     return figures.chart(chart)
 
 
-def draw_partition(summary: Summary, step: int = 0) -> Figure:
-    """Draw the partition of an agent with one state and one action, coloured by Q, with its greedy actions."""
-    agent = summary.agent
+def draw_partition(summary: Summary) -> Figure:
+    """Draw the partition of an agent with one state and one action, coloured by Q, with its greedy actions.
+
+    Of a policy that changes with time, that of the first step.
+    """
+    agent, optimum = summary.agent, summary.optimum
     assert isinstance(agent, PartitionAgent)
-    cells = agent.cells().at(step)
+    cells = agent.cells().at(0)
     states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
     edges = agent.problem.states.from_unit(np.arange(513)[:, None] / 512)[:, 0]
-    low, high = agent.greedy_boxes(states, step)
-    lines = None
-    if summary.optimum is not None:
-        lines = {"optimal action": (states[:, 0], summary.optimum.policy(states[:, 0], step=step))}
-    which = f", time step {step + 1}" if agent.time_variant else ""
+    low, high = agent.greedy_boxes(states, 0)
     return figures.cells(
         np.hstack([cells.state_low, cells.action_low]),
         np.hstack([cells.state_high, cells.action_high]),
         cells.q,
-        title=f"{summary.label} on {agent.problem.name}{which}",
+        title=f"{summary.label} on {agent.problem.name}{', time step 1' if agent.time_variant else ''}",
         note=f"{len(cells):,} cells",
         policy=(edges, low[:, 0], high[:, 0]),
-        lines=lines,
+        lines=None if optimum is None else {"optimal action": (states[:, 0], optimum.policy(states[:, 0], step=0))},
     )
 
 

@@ -15,27 +15,18 @@ import numpy as np
 from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
-from spaql.studies.paper.printed import QUICK_SCALINGS, SCALINGS
+from spaql.studies import variants
+from spaql.studies.paper.printed import QUICK_SCALINGS
 from spaql.studies.study import Report, Results, Sheet, make_series
-from spaql.studies.variants import (
-    AQL,
-    LONGER,
-    SPAQL,
-    TESSERA,
-    Column,
-    Variant,
-    VariantStudy,
-    interval,
-    paper_columns,
-    random_columns,
-)
+from spaql.studies.variants import AQL, LONGER, SPAQL, TESSERA, Column, Size, Variant, VariantStudy
 from spaql.viz.charts import Chart, Level
 
 PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}
 RIVALS = (AQL, SPAQL)
 DISABLED = tuple(Variant(f"without-{name}", "tessera", {"disable": [name]}, f"without {name}") for name in MECHANISMS)
 VARIANTS = (TESSERA, *DISABLED, AQL, SPAQL, LONGER)
-QUICK = {"oil": 5, "ambulance": 10, "problems": 16, "agents": 2, "episodes": 500, "scalings": QUICK_SCALINGS}
+FULL = Size(problems=800, agents=3, episodes=2000, oil=25, ambulance=50)
+QUICK = Size(problems=16, agents=2, episodes=500, scalings=QUICK_SCALINGS, oil=5, ambulance=10)
 NOTE = (
     "Share of the exact optimum in new episodes, in %, and half of its 95% interval. Budget: 25,000 environment "
     "steps (oil and random problems), 10,000 (ambulance), of learning and selection. Minus: behind Tessera at the "
@@ -48,54 +39,30 @@ _SHORT = {"oil quadratic": "quad", "oil Laplace": "Lapl", "ambulance Uniform": "
 
 
 class Ablation(VariantStudy):
-    """Tessera, Tessera without each mechanism, SPAQL and AQL.
+    """Tessera, Tessera without each mechanism, SPAQL and AQL."""
 
-    Parameters
-    ----------
-    seed
-        Of the study.
-    oil, ambulance
-        Agents on each problem of the paper.
-    problems, agents
-        Random problems, and agents on each.
-    episodes, scalings
-        Of the evaluation, and for SPAQL and AQL to choose from.
-    """
-
-    def __init__(
-        self,
-        seed: int = 0,
-        *,
-        oil: int = 25,
-        ambulance: int = 50,
-        problems: int = 800,
-        agents: int = 3,
-        episodes: int = 2000,
-        scalings: Sequence[float] = SCALINGS,
-    ) -> None:
-        self.paper = paper_columns({"oil": oil, "ambulance": ambulance})
-        self.random = random_columns(1, problems, agents)
+    def __init__(self, seed: int = 0, size: Size = FULL) -> None:
+        self.paper = variants.paper_columns(size)
+        self.random = variants.random_columns(1, size)
         self.columns = [*self.paper, *self.random]
-        self.size = (
-            f"{oil} agents (oil), {ambulance} (ambulance), {agents} on each of {problems} random problems, seed {seed}"
-        )
         wanted: list[tuple[Variant, list[Column], float]] = [
             *((variant, self.paper, part) for part in PARTS for variant in (TESSERA, *RIVALS)),
             *((variant, self.paper, 1.0) for variant in DISABLED),
             *((variant, self.random, 1.0) for variant in (TESSERA, *DISABLED)),
             (LONGER, self.paper, 1.0),
         ]
-        super().__init__(seed, episodes, scalings, wanted)
+        super().__init__(seed, size, wanted)
 
     def report(self, results: Results) -> Report:
         """Tables, targets and a figure."""
         self.read(results)
-        targets, title = self._targets(), "Effect of each mechanism of Tessera"
+        size, targets, title = self.size, self._targets(), "Effect of each mechanism of Tessera"
         note = "share of the optimum lost without it; bars: 95%; each panel has its own scale"
         return Report(
             "ablation",
             title,
-            f"{self.size}; spaql {__version__}.",
+            f"{size.oil} agents (oil), {size.ambulance} (ambulance), {size.agents} on each of {size.problems} random "
+            f"problems, seed {self.seed}; spaql {__version__}.",
             [
                 f"Tessera reaches at least {100 * targets['lowest_share']:.2f}% of the optimum on all "
                 f"{len(self.paper)} problems of the paper (least on {targets['lowest_share_on']}).",
@@ -112,7 +79,7 @@ class Ablation(VariantStudy):
                 self._budgets(),
                 self._effects(),
             ],
-            NOTE.format(scalings=len(self.scalings)),
+            NOTE.format(scalings=len(size.scalings)),
             {"ablation": Sheet(title, [self._chart(variant) for variant in DISABLED], note, columns=2)},
             {"spaql": __version__, "seed": self.seed, "targets": targets, "rows": self._records()},
         )
@@ -142,12 +109,9 @@ class Ablation(VariantStudy):
         rows = []
         for variant, (name, effect) in zip(DISABLED, MECHANISMS.items(), strict=True):
             pairs = [(self.of(variant, column), self.of(TESSERA, column)) for column in self.columns]
-            standings = [score.standing(whole) for score, whole in pairs]
-            losses = {
-                column.label: -score.minus(whole).mean
-                for column, (score, whole), standing in zip(self.columns, pairs, standings, strict=True)
-                if standing == -1
-            }
+            differences = {c.label: score.minus(whole) for c, (score, whole) in zip(self.columns, pairs, strict=True)}
+            standings = [variants.standing(difference) for difference in differences.values()]
+            losses = {label: -lost.mean for label, lost in differences.items() if variants.standing(lost) == -1}
             worst = max(losses, key=lambda label: losses[label], default="")
             ratio = np.exp(np.mean([np.log(score.cells.mean / whole.cells.mean) for score, whole in pairs]))
             behind, ahead = f"{standings.count(-1)} of {len(pairs)}", str(standings.count(1))
@@ -161,7 +125,7 @@ class Ablation(VariantStudy):
         ours = {column.name: self.of(TESSERA, column) for column in self.paper}
         lowest = min(ours, key=lambda name: ours[name].share.mean)
         standings = [
-            self.of(TESSERA, column, part).standing(self.of(rival, column, part))
+            variants.standing(self.of(TESSERA, column, part).minus(self.of(rival, column, part)))
             for column in self.paper
             for part in PARTS
             for rival in RIVALS
@@ -186,9 +150,9 @@ class Ablation(VariantStudy):
                 "agent": name,
                 "problem": column,
                 "budget": part,
-                **interval("share", score.share),
-                **interval("minus_tessera", score.minus(self.scores[TESSERA.name, column, part])),
-                **interval("cells", score.cells),
+                **variants.interval("share", score.share),
+                **variants.interval("minus_tessera", score.minus(self.scores[TESSERA.name, column, part])),
+                **variants.interval("cells", score.cells),
                 "steps": score.steps,
                 "scalings": score.scalings,
             }

@@ -36,14 +36,15 @@ class Task:
     cited: str
     goal: float
     reference: tuple[float, ...]
+    continuous: bool = False  # its actions
 
 
 TASKS = (
     Task("cartpole", "CartPole-v1", 50_000, "500 (DQN, 50k)", 475.0, (0.0, 0.0, 0.0, 0.0)),
     Task("mountaincar", "MountainCar-v0", 120_000, "-100.8 (DQN, 120k)", -110.0, (0.5, 0.0)),
-    Task("mountaincar-continuous", "MountainCarContinuous-v0", 50_000, "94.7 (SAC, 50k)", 90.0, (0.45, 0.0)),
+    Task("mountaincar-continuous", "MountainCarContinuous-v0", 50_000, "94.7 (SAC, 50k)", 90.0, (0.45, 0.0), True),
     Task("acrobot", "Acrobot-v1", 100_000, "-76.6 (DQN, 100k)", -100.0, (-1.0, 0.0, 1.0, 0.0, 0.0, 0.0)),
-    Task("pendulum", "Pendulum-v1", 20_000, "-157 (SAC, 20k), -172 (PPO, 100k)", -200.0, (1.0, 0.0, 0.0)),
+    Task("pendulum", "Pendulum-v1", 20_000, "-157 (SAC, 20k), -172 (PPO, 100k)", -200.0, (1.0, 0.0, 0.0), True),
 )
 
 
@@ -83,14 +84,7 @@ class Curve:
 class Control(Study):
     """Tessera and the algorithms of the literature on classic control.
 
-    Parameters
-    ----------
-    seed
-        Of the study.
-    agents, episodes, variants, tasks
-        Number of agents of each variant on each task, and of evaluation episodes.
-    sb3_agents
-        Number of agents of DQN, PPO and SAC of Stable-Baselines3; 0 leaves them out.
+    There are `sb3_agents` of DQN, PPO and SAC of Stable-Baselines3 on each task, and `agents` of each other variant.
     """
 
     def __init__(
@@ -105,12 +99,11 @@ class Control(Study):
     ) -> None:
         self.seed, self.agents, self.episodes, self.sb3_agents = seed, agents, episodes, sb3_agents
         self.variants, self.tasks = [*variants, *(SB3 if sb3_agents else ())], tasks
-        pairs = [(variant, task) for variant in self.variants for task in tasks]
-        # DQN learns discrete actions, SAC continuous ones, PPO both; DQN and SAC are cited where they can learn.
         self.groups = {
             (variant, task): self._group(variant, task)
-            for variant, task in pairs
-            if variant not in SB3 or variant.name == "PPO" or variant.name in task.cited
+            for variant in self.variants
+            for task in tasks
+            if variant.name != ("DQN" if task.continuous else "SAC")  # PPO learns both kinds of actions
         }
         self.curves: Mapping[tuple[Variant, Task], Curve] = {}
 

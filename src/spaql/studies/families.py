@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from spaql._version import __version__
 from spaql.formatting import Table
-from spaql.studies.paper.printed import QUICK_SCALINGS, SCALINGS
+from spaql.studies import variants
+from spaql.studies.paper.printed import QUICK_SCALINGS
 from spaql.studies.study import Report, Results
-from spaql.studies.variants import (
-    AQL,
-    RANDOM,
-    RANDOM_STEPS,
-    SPAQL,
-    TESSERA,
-    Variant,
-    VariantStudy,
-    interval,
-    random_columns,
-)
+from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA, Size, Variant, VariantStudy
 
 CHOSEN_ON, REPORTED_ON = 1, 2
 CHANGES: dict[str, tuple[float, float, float]] = {  # lower, default, higher
@@ -39,7 +29,9 @@ VARIANTS = tuple(
     for name, (lower, _, higher) in CHANGES.items()
     for value in (lower, higher)
 )
-QUICK = {"problems": 16, "agents": 2, "episodes": 500, "scalings": QUICK_SCALINGS}
+FULL = Size(problems=200, agents=3, episodes=2000)
+MORE = Size(problems=800, agents=3, episodes=2000)  # for the constants, whose effects are small
+QUICK = Size(problems=16, agents=2, episodes=500, scalings=QUICK_SCALINGS)
 NOTE = (
     "Share of the exact optimum in new episodes, in %, after 25,000 environment steps of learning and selection: mean "
     "over {problems} random problems with {agents} agents each, half of its 95% interval over problems, and the share "
@@ -53,48 +45,37 @@ TUNED_NOTE = (
 
 
 class Families(VariantStudy):
-    """Variants on random problems of one family, with a number of agents on each."""
+    """Variants on random problems of one family."""
 
-    def __init__(
-        self,
-        name: str,
-        family: int,
-        variants: Sequence[Variant],
-        seed: int,
-        *,
-        problems: int,
-        agents: int = 3,
-        episodes: int = 2000,
-        scalings: Sequence[float] = SCALINGS,
-    ) -> None:
-        self.name, self.family, self.variants, self.problems, self.agents = name, family, variants, problems, agents
-        kinds = random_columns(family, problems, agents)
+    def __init__(self, name: str, family: int, compared: Sequence[Variant], seed: int, size: Size) -> None:
+        self.name, self.family, self.compared = name, family, compared
+        kinds = variants.random_columns(family, size)
         everything = [arguments for kind in kinds for arguments in kind.arguments]
         self.columns = [replace(kinds[0], name="all", label="all kinds", arguments=everything), *kinds]
-        super().__init__(seed, episodes, scalings, [(variant, self.columns, 1.0) for variant in variants])
+        super().__init__(seed, size, [(variant, self.columns, 1.0) for variant in compared])
 
     def report(self, results: Results) -> Report:
         """One table."""
         self.read(results)
         purpose = "on which Tessera was developed" if self.family == CHOSEN_ON else "on which nothing was chosen"
-        note = NOTE.format(problems=self.problems, agents=self.agents)
+        note = NOTE.format(problems=self.size.problems, agents=self.size.agents)
         return Report(
             self.name,
             f"Random problems of family {self.family}, {purpose}; seed {self.seed}; spaql {__version__}",
             tables=[self._table()],
-            note=note + (TUNED_NOTE.format(scalings=len(self.scalings)) if AQL in self.variants else ""),
+            note=note + (TUNED_NOTE.format(scalings=len(self.size.scalings)) if AQL in self.compared else ""),
             data={
                 "spaql": __version__,
                 "seed": self.seed,
                 "family": self.family,
-                "problems": self.problems,
-                "agents": self.agents,
-                "budget": RANDOM_STEPS,
+                "problems": self.size.problems,
+                "agents": self.size.agents,
+                "budget": variants.RANDOM_STEPS,
                 "rows": [
                     {
                         "agent": agent,
                         "problems": column,
-                        **interval("share", score.share),
+                        **variants.interval("share", score.share),
                         "worst_decile": score.reached_by(0.9),
                         "worst": score.reached_by(1.0),
                         "cells": score.cells.mean if score.has_cells else None,
@@ -107,7 +88,7 @@ class Families(VariantStudy):
 
     def _table(self) -> Table:
         rows = []
-        for variant in self.variants:
+        for variant in self.compared:
             first, *others = (self.percent(variant, column, 1) for column in self.columns)
             score = self.of(variant, self.columns[0])
             cells = f"{score.cells.mean:.0f}" if score.has_cells else ""
@@ -116,11 +97,11 @@ class Families(VariantStudy):
         return Table(["agent", first, "9 of 10 reach", *others, "cells"], rows)
 
 
-def evaluate_family(seed: int = 0, *, problems: int = 200, **size: Any) -> Families:
+def evaluate_family(seed: int = 0, size: Size = FULL) -> Families:
     """Tessera on the second family, beside AQL, SPAQL and Random."""
-    return Families("families", REPORTED_ON, (TESSERA, AQL, SPAQL, RANDOM), seed, problems=problems, **size)
+    return Families("families", REPORTED_ON, (TESSERA, AQL, SPAQL, RANDOM), seed, size)
 
 
-def vary_constants(seed: int = 0, *, problems: int = 800, **size: Any) -> Families:
+def vary_constants(seed: int = 0, size: Size = MORE) -> Families:
     """Tessera on the first family, with its defaults and with each of its constants smaller and larger."""
-    return Families("constants", CHOSEN_ON, (TESSERA, *VARIANTS), seed, problems=problems, **size)
+    return Families("constants", CHOSEN_ON, (TESSERA, *VARIANTS), seed, size)

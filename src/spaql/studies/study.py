@@ -225,14 +225,17 @@ def _draw(figure: Sheet | Chart) -> Any:
 def make_series(
     name: str,
     x: Sequence[Any],
-    estimates: Sequence[Estimate],
+    estimates: Sequence[Estimate] | Estimate,
     *,
     algorithm: str | None = None,
     style: Literal["line", "dashed", "points"] = "line",
     factor: float = 1.0,
 ) -> Series:
-    """Make a series of estimates, times a factor, with their intervals; an algorithm has its own colour."""
-    means, lows, highs = ([factor * getattr(e, part) for e in estimates] for part in ("mean", "low", "high"))
+    """Make a series of estimates, or one of arrays, times a factor, with intervals; an algorithm has its own colour."""
+    some = [estimates] if isinstance(estimates, Estimate) else estimates
+    means, lows, highs = (
+        (factor * np.hstack([getattr(each, part) for each in some])).tolist() for part in ("mean", "low", "high")
+    )
     colour = (resolve(algorithm).colour if algorithm else None) or ""
     return Series(name, x, means, lows, highs, algorithm or name, style, colour)
 
@@ -286,8 +289,7 @@ class Cost:
         def play(problem: Problem) -> int:
             streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
             episodes = max(1, _YARDSTICK // len(self.steps_on) // problem.horizon)
-            _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
-            return int(played)
+            return simulate(problem, episodes, *streams)[0]
 
         def seconds_per_step(problem: Problem) -> float:
             start = time.process_time()
@@ -332,32 +334,14 @@ def run_study(
     retry_failed: bool = True,
     progress_bar: bool | None = None,
 ) -> Outcome:
-    """Perform a study, or what is left of it, and write its report into the folder.
+    """Perform a study, or what is left of it, and write its report into the folder, which is made where it is missing.
 
-    Parameters
-    ----------
-    study
-        What to do.
-    folder
-        Where the store and all files go; made where it is missing.
-    engine
-        Makes the engine for the runs of the first stage, which serves all stages; None for threads, or processes where
-        a problem or an algorithm is not built in.
-    threads
-        Runs at once, without an engine; None for one per processor.
-    retry_failed
-        Whether runs that failed in an earlier call are performed again.
-    progress_bar
-        Whether to show progress; None shows it on a terminal.
+    `engine` makes the engine for the runs of the first stage, which serves all stages.  Without it, `threads` runs at
+    once (by default one per processor) are performed in threads, or in processes where a problem or an algorithm is not
+    built in.  With `retry_failed`, runs that failed in an earlier call are performed again.
 
-    Raises
-    ------
-    StudyError
-        Where a run fails and the study does not keep failures.
-    StoreError, OutputError
-        Where the store or the folder cannot be used.
-    KeyboardInterrupt
-        On Ctrl-C; finished runs are kept.
+    Raises a StudyError where a run fails and the study does not keep failures, a StoreError or OutputError where the
+    store or the folder cannot be used, and KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     begun = time.perf_counter()
     path = Path(folder)

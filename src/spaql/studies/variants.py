@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from spaql.agents.registry import resolve
-from spaql.problems import Problem
 from spaql.problems.optimum import optimum
 from spaql.problems.random_travel import KINDS, random_travel_share
 from spaql.runner.run_spec import Run, problem_of, seeds_at
@@ -37,6 +36,19 @@ SEED_WORDS = {
     RANDOM_PROBLEM: "wild",
 }
 RANDOM_STEPS = 25_000  # budget of random problems
+_optimum = cache(optimum)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Random problems and agents on each, evaluation episodes, scalings, and agents on each problem of the paper."""
+
+    problems: int
+    agents: int
+    episodes: int
+    scalings: Sequence[float] = SCALINGS
+    oil: int = 0
+    ambulance: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,8 @@ class Column:
     printed_cells: float = math.nan  # of SPAQL in the paper
 
 
-def paper_columns(agents: Mapping[str, int]) -> list[Column]:
-    """The twelve problems of the paper, with AQL's budget, K * H steps, and this number of agents by problem."""
+def paper_columns(size: Size) -> list[Column]:
+    """The twelve problems of the paper, with AQL's budget, K * H steps."""
     return [
         Column(
             setting.id,
@@ -61,7 +73,7 @@ def paper_columns(agents: Mapping[str, int]) -> list[Column]:
             setting.problem,
             [setting.arguments],
             setting.iterations * setting.horizon,
-            agents[setting.problem],
+            size.oil if setting.problem == "oil" else size.ambulance,
             setting.printed.cells["spaql"].mean,
         )
         for setting in SETTINGS
@@ -69,16 +81,16 @@ def paper_columns(agents: Mapping[str, int]) -> list[Column]:
     ]
 
 
-def random_columns(family: int, problems: int, agents: int) -> list[Column]:
+def random_columns(family: int, size: Size) -> list[Column]:
     """Random problems of one family, by kind."""
     return [
         Column(
             f"family-{family}-{kind.replace(' ', '-')}",
             kind,
             RANDOM_PROBLEM,
-            [{"family": family, "number": number} for number in range(first, problems, len(KINDS))],
+            [{"family": family, "number": number} for number in range(first, size.problems, len(KINDS))],
             RANDOM_STEPS,
-            agents,
+            size.agents,
         )
         for first, kind in enumerate(KINDS)
     ]
@@ -158,19 +170,14 @@ class Score:
             return combination([self.shares[0], other.shares[0]], [1.0, -1.0])
         return mean_interval(_units(self.shares) - _units(other.shares))
 
-    def standing(self, other: Score) -> int:
-        """1 where this is ahead of the other at the 5% level, -1 where it is behind, else 0."""
-        return standing(self.minus(other))
-
     def reached_by(self, agents: float) -> float:
         """The share of the optimum that this fraction of the agents reaches or exceeds."""
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
 
 
-def interval(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+def interval(name: str, estimate: Estimate) -> dict[str, float]:
     """An estimate as fields of a record."""
-    low, high = (None, None) if estimate is None else estimate.interval
-    return {name: None if estimate is None else estimate.mean, f"{name}_low": low, f"{name}_high": high}
+    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def standing(difference: Estimate) -> int:
@@ -182,12 +189,7 @@ def shares_of(run: Run, means: Floats) -> Floats:
     """Mean returns on the problem of a run as shares of its optimum."""
     if run.problem == RANDOM_PROBLEM:
         return np.array([random_travel_share(float(mean), **run.arguments) for mean in means])
-    return means / _optimum(problem_of(run))
-
-
-@cache
-def _optimum(problem: Problem) -> float:
-    return optimum(problem).value
+    return means / _optimum(problem_of(run)).value
 
 
 def _units(values: Sequence[Floats]) -> Floats:
@@ -202,14 +204,8 @@ class VariantStudy(Study):
     algorithms share no random numbers.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        episodes: int,
-        scalings: Sequence[float] = SCALINGS,
-        wanted: Sequence[tuple[Variant, Sequence[Column], float]] = (),
-    ) -> None:
-        self.seed, self.episodes, self.scalings, self.wanted = seed, episodes, scalings, wanted
+    def __init__(self, seed: int, size: Size, wanted: Sequence[tuple[Variant, Sequence[Column], float]] = ()) -> None:
+        self.seed, self.size, self.wanted = seed, size, wanted
         self.scores: dict[tuple[str, str, float], Score] = {}  # by variant, column and part; see `read`
 
     def stages(self, results: Results) -> Iterator[Stage]:
@@ -245,7 +241,7 @@ class VariantStudy(Study):
 
     def mark(self, variant: Variant, column: Column, part: float = 1.0) -> str:
         """A sign behind a number: minus where the variant is behind Tessera, plus where it is ahead, else a blank."""
-        return {1: "+", 0: " ", -1: "-"}[self.of(variant, column, part).standing(self.of(TESSERA, column, part))]
+        return {1: "+", 0: " ", -1: "-"}[standing(self.of(variant, column, part).minus(self.of(TESSERA, column, part)))]
 
     def percent(self, variant: Variant, column: Column, digits: int) -> str:
         """The mean share in percent, half of its interval, and the mark."""
@@ -256,10 +252,10 @@ class VariantStudy(Study):
         """For each problem of the column a group, or one for each scaling."""
         words = [SEED_WORDS.get(name, name) for name in (variant.algorithm, column.problem)]
         plain = {"plain": True} if variant.tuned and column.problem == RANDOM_PROBLEM else {}
-        choices = [{"scaling": scaling} for scaling in self.scalings] if variant.tuned else [{}]
+        choices = [{"scaling": scaling} for scaling in self.size.scalings] if variant.tuned else [{}]
         for arguments in column.arguments:
             given = {**arguments, **plain}
-            run = Run(column.problem, given, variant.algorithm, variant.parameters, 0, 0, self.episodes)
+            run = Run(column.problem, given, variant.algorithm, variant.parameters, 0, 0, self.size.episodes)
             run = replace(run, iterations=variant.iterations(int(part * column.steps), problem_of(run).horizon))
             seeds = seeds_at(column.agents, self.seed, STUDY_WORD, *words, *arguments.values())
             group = Group(column.problem, variant.label, run, seeds)

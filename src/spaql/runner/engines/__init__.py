@@ -15,8 +15,6 @@ from spaql.runner.engines.threads import Threads
 from spaql.runner.run_spec import Run
 from spaql.validation import check_number, check_whole
 
-_MOST_HERE = 1024  # workers on one machine
-_MOST_ON_CLUSTER = 100_000
 ENGINES = ("threads", "processes", "dask")
 
 
@@ -30,22 +28,14 @@ def make_engine(
 ) -> Engine:
     """Return an engine for some runs.
 
-    Parameters
-    ----------
-    name
-        One of `ENGINES`; None takes threads where all problems and algorithms are built in, and processes otherwise.
-    runs
-        What it will perform.
-    workers
-        Runs at once; None for one per processor, and for all that a cluster has.
-    timeout
-        Seconds that a run may take; None for no limit.
-    address
-        Of the scheduler of a Dask cluster; None starts one on this machine.
+    Its `name` is one of `ENGINES`; None takes threads where all problems and algorithms are built in, and processes
+    otherwise.  It performs as many runs at once as it has `workers`, by default one per processor or all that a cluster
+    has; each may take `timeout` seconds, by default any time.  The `address` is that of the scheduler of a Dask
+    cluster; without it, Dask starts one on this machine.
     """
     if workers is not None:
-        most = _MOST_ON_CLUSTER if name == "dask" or address is not None else _MOST_HERE
-        check_whole(workers, "workers", 1, most)
+        on_cluster = name == "dask" or address is not None
+        check_whole(workers, "workers", 1, 100_000 if on_cluster else 1024)
     if timeout is not None:
         check_number(timeout, "run_timeout", least=0.0, above=True)
     trusted = all(run.trusted for run in runs)

@@ -28,8 +28,7 @@ import os
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -55,7 +54,6 @@ _TERM = 0.1  # seconds in which a worker of our own may end by itself
 _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/cluster.md
 _IDLE_SECONDS = 60.0  # in which a child process may wait for its next chunk
 _POLL = 0.1  # seconds between two looks at whether a task is still wanted
-_SAME = ("python", "dask", "distributed", "msgpack", "cloudpickle", "tornado", "numpy")
 _KEPT = "finished runs are kept, and the same command goes on with the others"
 
 
@@ -67,22 +65,12 @@ _thread = threading.local()  # a child process of each thread of the worker, and
 
 
 def work(orders: dict[str, Any], specifications: list[str]) -> tuple[str, str, list[bytes]]:
-    """Perform a chunk of runs.
+    """Perform a chunk of runs on a worker.
 
-    Parameters
-    ----------
-    orders
-        `code`, the version of the client's code; `paths`, folders to import from, where the worker has them too;
-        `algorithms` to compile before the first run; `timeout`, the seconds that a run may take, or None; `isolated`,
-        whether runs are performed in a child process, which is kept for the next chunk.
-    specifications
-        Of the runs.
-
-    Returns
-    -------
-    worker, code, results
-        The worker and its code, and for each run its result, empty for one to perform again.  There are no results
-        where the codes differ, and where nobody waits for them any more.
+    `orders` are `code`, the version of the client's code; `paths`, folders to import from, where the worker has them
+    too; `algorithms` to compile before the first run; `timeout`, the seconds that a run may take, or None; `isolated`,
+    whether runs are performed in a child process.  Returns the worker, its code, and for each run its result, empty for
+    one to perform again.  There are no results where the codes differ, and where nobody waits for them any more.
     """
     worker, stopped = _current_task()
     if orders["code"] != code_version():
@@ -174,17 +162,11 @@ class Dask(Engine):
         self._most = workers
         self.orders: dict[str, Any] = {"code": code_version(), "paths": [os.getcwd()], "algorithms": list(algorithms)}
         self.orders |= {"timeout": timeout, "isolated": isolated}
-        self._threads = 0
+        self.workers = 1
         self._seen: float | None = 0.0  # when there were workers; None where the user knows that there are none
         self._lost: float | None = None  # since when the scheduler is gone
         self._client: Client | None = None
-        self._cluster: LocalCluster | None = None
-        self._quiet = contextlib.ExitStack()
-
-    @property
-    def workers(self) -> int:
-        """Threads of all workers when they were last counted."""
-        return max(1, min(self._threads, self._most or self._threads))
+        self._exit = contextlib.ExitStack()  # what to close
 
     def report(self, sentence: str) -> None:
         """Tell the user what happens to the cluster; called from the thread that collects."""
@@ -194,14 +176,13 @@ class Dask(Engine):
         """Connect, or start a cluster."""
         try:
             from distributed import LocalCluster
-            from distributed.versions import VersionMismatchWarning
+            from distributed.utils import silence_logging_cmgr
         except ImportError:
             raise EngineError("dask: it is not installed; add it with: pip install 'spaql[dask]'") from None
-        warnings.simplefilter("ignore", VersionMismatchWarning)  # a table; we report one sentence
-        self._quiet.enter_context(_quiet())
+        self._exit.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what it logs about connections
         try:
             if self._address is None:
-                self._cluster = LocalCluster(
+                cluster = LocalCluster(
                     n_workers=self._most or count_processors(),
                     threads_per_worker=1,
                     host="127.0.0.1",
@@ -211,8 +192,10 @@ class Dask(Engine):
                     config={"distributed.worker.profile.enabled": False},  # which takes turns from the runs
                     silence_logs=logging.CRITICAL,
                 )
-                self._cluster.shutdown_on_close = False  # at the end of the process, too, it is closed by us
-                self._address = str(self._cluster.scheduler_address)
+                cluster.shutdown_on_close = False  # at the end of the process, too, it is closed by us
+                self._exit.callback(cluster.close)
+                self._exit.callback(cluster.sync, _kill_workers, cluster)  # ours alone: nobody else's runs are there
+                self._address = str(cluster.scheduler_address)
             until = time.monotonic() + FIRST_PATIENCE
             while (problem := self._connect()) is not None:
                 if time.monotonic() > until or not isinstance(problem, OSError):
@@ -236,7 +219,8 @@ class Dask(Engine):
             client = Client(self._address, timeout=_TRY, set_as_default=False, name="spaql")
             self._set_workers(client.nthreads())
         except Exception as error:
-            _end_soon(client)
+            if client is not None:
+                _call_in_thread(client.close)
             return error
         self._client, self._seen, self._lost = client, time.monotonic(), None
         client.loop.add_callback(self._watch, client)
@@ -250,20 +234,17 @@ class Dask(Engine):
             self._events.put((chunk, Lost()))
 
     def _take(self, event: Any) -> None:
-        """Take an answer, the cause of a failure, a count of workers, or a sentence."""
-        if isinstance(event, str):
-            self.report(event)
-        elif isinstance(event, Mapping):
+        """Take a count of workers, or a chunk with its answer."""
+        if isinstance(event, Mapping):
             self._set_workers(event)
-            if self._threads:
+            if event:
                 self._seen = time.monotonic()
             elif self._seen is not None and time.monotonic() - self._seen > _ALONE:
                 self.report(f"waits for workers at {self._address}")
                 self._seen = None
         else:
             chunk, answer = event
-            results = self._judge(chunk, answer)
-            self._outcomes += map(Outcome, chunk, results)
+            self._outcomes += map(Outcome, chunk, self._judge(chunk, answer))
 
     def _check(self) -> None:
         """Connect again where the scheduler is gone; chunks wait meanwhile."""
@@ -272,7 +253,7 @@ class Dask(Engine):
         if self._lost is None:
             self._lost = time.monotonic()
             self.report(f"lost the scheduler at {self._address}; looks for it for up to {PATIENCE:g} s")
-            _end_soon(self._client)
+            _call_in_thread(self._client.close)
         if self._connect() is None:
             self.report("found the scheduler again; goes on")
         elif time.monotonic() - self._lost > PATIENCE:
@@ -283,8 +264,9 @@ class Dask(Engine):
 
         Where only some may be used, no chunk waits at the others: they would begin it.
         """
-        self._threads = sum(threads.values())
-        self.window = Dask.window if self._threads <= self.workers else 1
+        count = sum(threads.values())
+        self.workers = max(1, min(count, self._most or count))
+        self.window = Dask.window if count <= self.workers else 1
         self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
     def _judge(self, chunk: Sequence[Run], answer: Any) -> list[Result]:
@@ -323,32 +305,24 @@ class Dask(Engine):
         """Where spaql is not installed."""
         assert self._client is not None
         with contextlib.suppress(Exception):
-            for place, installed in _places(self._client.get_versions(packages=["spaql"])):
-                if installed.get("spaql") is None:
+            versions = self._client.get_versions(packages=["spaql"])
+            workers = {f"the worker {name}": about for name, about in versions["workers"].items()}
+            for place, about in {"the scheduler": versions["scheduler"], **workers}.items():
+                if about["packages"].get("spaql") is None:
                     return place
         return "a worker, or the scheduler,"
 
     def close(self) -> None:
         """Leave the cluster: what is under way is stopped, there too."""
-        client, self._client = self._client, None
-        cluster, self._cluster = self._cluster, None
-        _end_soon(client, cluster, self._quiet.pop_all()).join(_GOODBYE)
+        if self._client is not None:
+            self._exit.callback(self._client.close)
+            self._client = None
+        _call_in_thread(self._exit.pop_all().close).join(_GOODBYE)
 
     # The rest is done by the thread of Dask's client.
 
     async def _watch(self, client: Client) -> None:
-        """Compare versions once, and count workers again and again."""
-        with contextlib.suppress(Exception):
-            versions = await asyncio.wait_for(client.get_versions(), PATIENCE)
-            here = versions["client"]["packages"]
-            differ = [
-                f"{place} has {name} {there.get(name)}, and here is {here.get(name)}; they should be the same"
-                for place, there in _places(versions)
-                for name in _SAME
-                if str(there.get(name)) != str(here.get(name))
-            ]
-            for sentence in differ[:1]:
-                self._events.put(sentence)
+        """Count workers again and again."""
         while client.status != "closed":
             with contextlib.suppress(Exception):
                 self._events.put(await asyncio.wait_for(client.nthreads(), _TRY))
@@ -358,7 +332,7 @@ class Dask(Engine):
         """Send a chunk and wait for its answer."""
         answer: Any = Lost()
         try:
-            future = client.submit(work, self.orders, [run.specification for run in chunk], pure=False)
+            future = client.submit(work, self.orders, [run.portable for run in chunk], pure=False)
             answer = await future.exception()
             # A scheduler that is gone leaves futures that are cancelled, not results.
             if future.status == "finished":
@@ -373,55 +347,22 @@ class Dask(Engine):
             self._events.put((chunk, answer))
 
 
-def _end_soon(
-    client: Client | None, cluster: LocalCluster | None = None, quiet: contextlib.ExitStack | None = None
-) -> threading.Thread:
-    """Close a client and a cluster of our own in a thread, which is returned."""
+async def _kill_workers(cluster: LocalCluster) -> None:
+    await asyncio.gather(*(worker.kill(timeout=_TERM) for worker in cluster.workers.values()))
 
-    async def kill() -> None:
-        assert cluster is not None
-        await asyncio.gather(*(worker.kill(timeout=_TERM) for worker in cluster.workers.values()))
 
-    def end() -> None:
-        with contextlib.suppress(Exception):
-            if cluster is not None:  # ours alone: nobody else's runs are there
-                cluster.sync(kill)
-        with contextlib.suppress(Exception):
-            if client is not None:
-                client.close()
-        with contextlib.suppress(Exception):
-            if cluster is not None:
-                cluster.close()
-        if quiet is not None:
-            quiet.close()
+def _call_in_thread(function: Callable[[], object]) -> threading.Thread:
+    """Call a function, whatever it raises, in a thread, which is returned."""
 
-    thread = threading.Thread(target=end, daemon=True, name="spaql dask")
+    def call() -> None:
+        with contextlib.suppress(Exception):
+            function()
+
+    thread = threading.Thread(target=call, daemon=True, name="spaql dask")
     thread.start()
     return thread
-
-
-def _places(versions: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Scheduler and workers with the versions of their packages."""
-    yield "the scheduler", versions["scheduler"]["packages"]
-    for name, about in versions["workers"].items():
-        yield f"the worker {name}", about["packages"]
 
 
 def _describe(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if isinstance(error, OSError) and text else describe(error)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence what Dask and asyncio log about connections."""
-    from distributed.utils import silence_logging_cmgr
-
-    logger = logging.getLogger("asyncio")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        with silence_logging_cmgr(logging.CRITICAL + 1):
-            yield
-    finally:
-        logger.setLevel(level)

@@ -1,11 +1,8 @@
 """The interface of engines: take chunks of runs, and report what became of each.
 
-An engine performs runs in threads of this process, in processes of this machine, or on a cluster.  It knows nothing of
-stores or studies: `spaql.runner.run_many` submits chunks of runs and collects outcomes.  The result of a run is a
-`Record`, a `Failure`, or `Lost` where the run must be performed again.  A run gives the same record on every engine, to
-the last bit.
-
-An engine of one's own is a subclass of `Engine`.
+An engine knows nothing of stores or studies: `spaql.runner.run_many` submits chunks of runs and collects outcomes.  The
+result of a run is a `Record`, a `Failure`, or `Lost` where the run must be performed again.  A record is the same on
+every engine, to the last bit.  An engine of one's own is a subclass of `Engine`.
 """
 
 from __future__ import annotations
@@ -67,6 +64,7 @@ class Engine(ABC):
     """
 
     name: str
+    workers: int  # runs performed at once, as far as is known now; at least 1
     chunk_seconds: float  # of work: little costs messages, much leaves workers idle at the end
     window: int = 2  # chunks to submit per worker, so that none waits for the next
     keep_open: bool = False
@@ -75,11 +73,6 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._outcomes: list[Outcome] = []  # not returned yet
-
-    @property
-    @abstractmethod
-    def workers(self) -> int:
-        """Runs performed at once, as far as is known now; at least 1."""
 
     @abstractmethod
     def start(self) -> None:
@@ -153,18 +146,8 @@ def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] 
         return overdue(timeout or 0.0)
     except Stopped:
         raise
-    except MemoryError:
-        return Failure(MEMORY, "not enough memory")
-    except SystemExit as error:
-        return Failure(ERROR, _line(f"it asked the interpreter to exit ({error.code})"))
-    except TimeoutError as error:
-        return Failure(TIME, _line(str(error) or "an operation timed out"))
-    except SpaqlError as error:
-        return Failure(ERROR, _line(str(error)))
     except BaseException as error:  # a KeyboardInterrupt too: Ctrl-C is for another thread, or another process
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
-        return Failure(ERROR, _line(f"{describe(error)}{place}"))
+        return _failure(error)
     for name, value in record.scalars.items():
         if value is not None and not isfinite(value):
             return Failure(NAN, f"its {name!r} is {value}, which is no finite number")
@@ -182,7 +165,19 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if text else ''}{text}"
 
 
-def _line(text: str) -> str:
-    """The text in one line that is not too long and can be stored: file names may hold undecodable bytes."""
+def _failure(error: BaseException) -> Failure:
+    """The failure of a run that raised an error, with a message of one line."""
+    kind, text = ERROR, str(error)
+    if isinstance(error, MemoryError):
+        kind, text = MEMORY, "not enough memory"
+    elif isinstance(error, SystemExit):
+        text = f"it asked the interpreter to exit ({error.code})"
+    elif isinstance(error, TimeoutError):
+        kind, text = TIME, text or "an operation timed out"
+    elif not isinstance(error, SpaqlError):
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
+        text = f"{describe(error)}{place}"
+    # File names may hold undecodable bytes, which cannot be stored.
     line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
-    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}..."
+    return Failure(kind, line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}...")

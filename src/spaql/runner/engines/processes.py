@@ -56,7 +56,7 @@ class Child:
 
     def __init__(self, settings: dict[str, Any], timeout: float | None, events: SimpleQueue[Any]) -> None:
         self._timeout = timeout
-        self._chunks: deque[list[Run]] = deque()
+        self.chunks: deque[list[Run]] = deque()  # that it has
         self._since = 0.0  # when its first run began; 0 between two runs
         self._overdue = False
         self._allowance = _FIRST
@@ -84,24 +84,19 @@ class Child:
         with contextlib.suppress(BrokenPipeError):  # its end is reported to `events`
             write_frame(self.process.stdin, json.dumps(content).encode())
 
-    @property
-    def load(self) -> int:
-        """Chunks that it has."""
-        return len(self._chunks)
-
     def give(self, chunk: Sequence[Run]) -> None:
         """Let it perform a chunk after those that it has."""
-        self._chunks.append(list(chunk))
-        self._send([run.specification for run in chunk])
+        self.chunks.append(list(chunk))
+        self._send([run.portable for run in chunk])
 
     def take(self, body: bytes | None) -> list[Outcome]:
         """Return the outcomes that a frame reports; None is the end of the process."""
         if body is None:
             return self._bury()
         if self._since:
-            outcome = Outcome(self._chunks[0].pop(0), decode_result(body))
-            if not self._chunks[0]:
-                self._chunks.popleft()
+            outcome = Outcome(self.chunks[0].pop(0), decode_result(body))
+            if not self.chunks[0]:
+                self.chunks.popleft()
             self._since, self._allowance = 0.0, 0.0
             return [outcome]
         if not body:
@@ -132,11 +127,15 @@ class Child:
     def _bury(self) -> list[Outcome]:
         """Outcomes of the runs that it had: the one under way ended it, and those after it have not begun."""
         status = self.process.wait()
-        runs = [run for chunk in self._chunks for run in chunk]
+        how = f"its process exited with code {status}"
+        if status < 0:
+            name = {each.value: each.name for each in signal.Signals}.get(-status, f"signal {-status}")
+            about = ", as the system does where memory runs out" if name == "SIGKILL" else ""
+            how = f"its process was ended by {name}{about}"
+        runs = [run for chunk in self.chunks for run in chunk]
         results: list[Failure | Lost] = [Lost()] * len(runs)
         if self._since:
-            results[0] = overdue(self._timeout or 0.0) if self._overdue else _killed(status)
-        self._chunks.clear()
+            results[0] = overdue(self._timeout or 0.0) if self._overdue else Failure(KILLED, how)
         return list(map(Outcome, runs, results))
 
     def end(self) -> None:
@@ -148,18 +147,6 @@ class Child:
                 self.process.stdin.close()
 
 
-def _killed(status: int) -> Failure:
-    """The failure of a run whose process ended."""
-    if status >= 0:
-        return Failure(KILLED, f"its process exited with code {status}")
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    about = ", as the system does where memory runs out" if name == "SIGKILL" else ""
-    return Failure(KILLED, f"its process was ended by {name}{about}")
-
-
 class Processes(Engine):
     """Runs in processes; for the parameters see `make_engine`, and for those of the children above.
 
@@ -168,7 +155,6 @@ class Processes(Engine):
 
     name = "processes"
     chunk_seconds = 0.3
-    workers = 1
 
     def __init__(
         self,
@@ -196,7 +182,7 @@ class Processes(Engine):
 
     def submit(self, chunk: Sequence[Run]) -> None:
         """Give the chunk to the child that has the fewest."""
-        min(self._children, key=lambda child: child.load).give(chunk)
+        min(self._children, key=lambda child: len(child.chunks)).give(chunk)
 
     def _take(self, event: tuple[Child, bytes | None]) -> None:
         """Add outcomes; a child that ended is replaced."""

@@ -54,7 +54,6 @@ class Threads(Engine):
 
     name = "threads"
     chunk_seconds = 0.1
-    workers = 1
 
     def __init__(self, workers: int, timeout: float | None = None) -> None:
         super().__init__()

@@ -52,9 +52,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, without the chart."""
-        names = {"id": self.id, "title": self.title, "sentence": self.sentence}
         numbers = {"value": self.estimate.mean, "low": self.estimate.low, "high": self.estimate.high}
-        return {**names, **numbers, "unit": self.unit, "meaning": self.meaning, "number": self.number}
+        words = {"id": self.id, "title": self.title, "sentence": self.sentence}
+        return words | numbers | {"unit": self.unit, "meaning": self.meaning, "number": self.number}
 
 
 def around(mean: float, half_width: float) -> Estimate:
@@ -367,30 +367,28 @@ def sensitivity(measured: Measurements) -> Finding | None:
     plan, settings, count = measured.plan, measured.plan.short, len(measured.plan.scalings)
     if count < 2:
         return None
-    means: dict[tuple[str, str], Floats] = {}  # by setting and algorithm, in percent of the optimum, `[scalings]`
+    averages: dict[tuple[str, str], Estimate] = {}  # over the scalings, and the deviation between them
     samples, weights = [], []
     for setting in settings:
+        percent = measured.percent(setting)
         for name, sign in (("spaql", 1), ("aql", -1)):
             evaluations = [measured.values(plan.study(setting, name, scaling)) for scaling in plan.scalings]
-            means[setting.id, name] = measured.percent(setting) * np.array([each.mean() for each in evaluations])
+            means = percent * np.array([each.mean() for each in evaluations])
+            mean, deviation = float(means.mean()), float(means.std(ddof=1))
+            averages[setting.id, name] = Estimate(mean, mean - deviation, mean + deviation, deviation, count)
             samples += evaluations
-            weights += [sign * measured.percent(setting) / len(settings) / count] * count
-    spread = {name: float(np.mean([means[s.id, name].std(ddof=1) for s in settings])) for name in LEARNERS}
-    level = {name: float(np.mean([means[s.id, name].mean() for s in settings])) for name in LEARNERS}
-    ahead = sum(means[s.id, "spaql"].mean() > means[s.id, "aql"].mean() for s in settings)
+            weights += [sign * percent / len(settings) / count] * count
+    spread = {name: float(np.mean([averages[s.id, name].deviation for s in settings])) for name in LEARNERS}
+    level = {name: float(np.mean([averages[s.id, name].mean for s in settings])) for name in LEARNERS}
+    ahead = sum(averages[s.id, "spaql"].mean > averages[s.id, "aql"].mean for s in settings)
     sentence = (
         f"Averaged over the {count} scalings, SPAQL earns {level['spaql']:.1f}% of the optimum and AQL "
         f"{level['aql']:.1f}%, SPAQL being ahead on {ahead} of {len(settings)} problems; from scaling to scaling the "
         f"score varies by {spread['spaql']:.1f} points for SPAQL and {spread['aql']:.1f} for AQL (standard deviation)."
     )
-
-    def spread_of(setting: Setting, name: str) -> Estimate:
-        each = means[setting.id, name]
-        return around(float(each.mean()), float(each.std(ddof=1)))
-
-    note = "bars: standard deviation over the scalings"
-    title = f"Evaluation averaged over {count} scalings"
-    chart = _chart(title, "% of optimum", _points(settings, spread_of), note, _AT_OPTIMUM)
+    series = _points(settings, lambda setting, name: averages[setting.id, name])
+    note, title = "bars: standard deviation over the scalings", f"Evaluation averaged over {count} scalings"
+    chart = _chart(title, "% of optimum", series, note, _AT_OPTIMUM)
     meaning = f"SPAQL minus AQL by evaluation, mean over {count} scalings and the problems, in percent of the optimum"
     number = combination(samples, weights)
     return Finding("sensitivity", "Sensitivity to the scaling", sentence, number, meaning, chart, "%")
@@ -456,7 +454,7 @@ def long_episodes(measured: Measurements) -> Finding | None:
     series = []
     for name in COMPARED:
         curves = measured.curves(setting, name)
-        bands = [mean_interval(measured.percent(setting) * values) for values in curves["evaluation"].T]
+        bands = mean_interval(measured.percent(setting) * curves["evaluation"])
         series.append(make_series(_label(name), curves["moment"].tolist(), bands, algorithm=name))
     chart = Chart(
         f"Evaluation over training, H = {setting.horizon}",

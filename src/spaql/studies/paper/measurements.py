@@ -56,7 +56,6 @@ class Measurements:
     def __init__(self, plan: Plan, results: Results) -> None:
         self.plan, self.results = plan, results
         self._curves: dict[tuple[str, str, float | None], dict[str, NDArray[Any]]] = {}
-        self._growths: dict[tuple[str, str], list[Growth]] = {}
 
     def values(self, group: Group, metric: str = "evaluation") -> Floats:
         """One number per agent, `[agents]`."""
@@ -184,14 +183,14 @@ class Measurements:
         best = 0 if scaling is None else int(np.argmax(self.as_in_paper(setting, algorithm)))
         return self.plan.portrait(setting, algorithm, scaling, best)
 
-    def growth(self, setting: Setting, algorithm: str) -> list[Growth]:
-        """Partitions of the portrayed agent, by time step; read once."""
-        key = setting.id, algorithm
-        if key not in self._growths:
-            group = self.portrait(setting, algorithm)
-            (arrays,) = self.results.arrays(group)
-            self._growths[key] = [_growth(group.run, arrays, step) for step in group.run.watch]
-        return self._growths[key]
+    @cached_property
+    def growths(self) -> dict[tuple[str, str], list[Growth]]:
+        """Partitions of the portrayed agents by problem and algorithm, and by time step."""
+        portraits = {(s.id, name): self.portrait(s, name) for s in self.plan.settings for name in COMPARED}
+        return {
+            key: [_growth(group.run, self.results.arrays(group)[0], step) for step in group.run.watch]
+            for key, group in portraits.items()
+        }
 
 
 def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:

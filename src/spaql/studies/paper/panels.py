@@ -41,9 +41,8 @@ def _series(
     scaling = measured.choices[setting.id, algorithm].paper if paper else None
     label = entry.label + ("" if scaling is None else f" (ξ = {scaling:g})") + suffix
     x = curves[_PLACES[axis][curve in ("evaluation", "moment_cells")]]
-    band = mean_interval(curves[curve])
-    y, low, high = (part.tolist() for part in (band.mean, band.low, band.high))
-    return Series(label, x.tolist(), y, low, high, algorithm, "dashed" if dashed else "line", entry.colour or "")
+    style: Literal["dashed", "line"] = "dashed" if dashed else "line"
+    return make_series(label, x.tolist(), mean_interval(curves[curve]), algorithm=algorithm, style=style)
 
 
 def _optimum(measured: Measurements, setting: Setting) -> tuple[Level]:
@@ -115,7 +114,7 @@ def make_sheets(measured: Measurements) -> dict[str, Sheet]:
             cells_chart(measured, setting, "iterations", LEARNERS),
         ]
         for name in LEARNERS[::-1]:
-            panels += [(growth.label, growth.frames[-1]) for growth in measured.growth(setting, name)]
+            panels += [(growth.label, growth.frames[-1]) for growth in measured.growths[setting.id, name]]
         note = f"means of {plan.agents[setting.problem]} agents, scored as in the paper; partitions of the best of them"
         sheets[setting.id] = Sheet(setting.name, panels, note)
     for problem in ("oil", "ambulance"):

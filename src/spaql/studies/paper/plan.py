@@ -1,19 +1,10 @@
 """The paper's study as groups of runs: which problems, which agents, which seeds.
 
-Groups that follow from the plan alone:
-
-* *study*: SPAQL and AQL, every problem, every scaling, as many agents as in the paper;
-* *tuning*: the same with other seeds, only to choose a scaling for the evaluation;
-* *bias*: SPAQL with other numbers of rollouts N at one scaling;
-* *tessera*: Tessera, which has no scaling, with the environment steps of AQL;
-* *baselines*: Random and the heuristics, once as the paper scores (N episodes per agent) and once evaluated.
-
-Two more follow from their results: *curves* repeat the chosen agents and evaluate them during training, with H = 50
-beside; *portraits* repeat the best agent of each problem and keep its partitions as they grow.  A repetition has the
-seed of its original and so is the same agent to the last bit.
-
-The seed of a run is a hash of the study's seed and of the run's place in it, so that no two runs share random numbers
-and adding problems, scalings or agents changes no other run.
+Two kinds of groups follow from results of the others: `curves` repeat the chosen agents and evaluate them during
+training, with H = 50 beside; `portrait` repeats the best agent of each problem and keeps its partitions as they grow.
+A repetition has the seed of its original and so is the same agent to the last bit.  The seed of a run is a hash of the
+study's seed and of the run's place in it, so that no two runs share random numbers and adding problems, scalings or
+agents changes no other run.
 """
 
 from __future__ import annotations
@@ -164,7 +155,7 @@ class Plan:
         return self._with_curves(Group(setting.id, "tessera", self._run(setting, "tessera"), seeds))
 
     def baseline(self, setting: Setting, algorithm: str, episodes: int) -> Group:
-        """Agents that do not learn, each evaluated in this number of episodes."""
+        """Agents that do not learn, each evaluated in this number of episodes; the paper scores them by N."""
         run = replace(self._run(setting, algorithm), iterations=0, episodes=episodes)
         place = self.seed, "baseline", setting.id, algorithm, episodes
         return Group(setting.id, algorithm, run, seeds_at(self.agents[setting.problem], *place))

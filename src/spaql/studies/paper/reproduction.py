@@ -27,13 +27,7 @@ _VERDICT = ("reproduction", "running-maximum", "ranking", "cells", "all-steps", 
 
 
 class Paper(Study):
-    """The paper's study.
-
-    Parameters
-    ----------
-    plan
-        What to run; see `spaql.studies.paper.plan.full` and `quick`.
-    """
+    """The paper's study, of the size of a plan: `spaql.studies.paper.plan.full` or `quick`."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -174,5 +168,5 @@ def _case(measured: Measurements, setting: Setting) -> Case:
         charts[axis] = [reward_chart(measured, setting, axis), cells_chart(measured, setting, axis, COMPARED)]
         if setting in measured.plan.short:
             charts[axis].append(scaling_chart(measured, setting, "evaluation"))
-    growth = [each for name in ("spaql", "aql", "tessera") for each in measured.growth(setting, name)]
+    growth = [each for name in ("spaql", "aql", "tessera") for each in measured.growths[setting.id, name]]
     return Case(setting.id, setting.name, " ".join(sentences), charts, growth)
