@@ -45,7 +45,7 @@ def export(report: Report) -> dict[str, Any]:
             "problem": name,
             "table_bytes": to_c.count_bytes(policy),
             "file_bytes": len(to_c.make_source(policy, "policy", header=False)),
-            "nodes": len(policy.nodes),
+            "nodes": len(policy.tree.dims),
             "depth": policy.tree.depth,
             "ns_per_decision": None,
             "ratio_to_predict": None,

@@ -153,12 +153,6 @@ class TestData:
             Series("a", [1, 2], [1])
         with pytest.raises(ValueError, match="both low and high"):
             Series("a", [1], [1], low=[0])
-        with pytest.raises(ValueError, match="level 'b': give both low and high"):
-            Level("b", 1.0, low=0.0)
-        with pytest.raises(ValueError, match="level 'b': low must not be above high"):
-            Level("b", 1.0, 2.0, 1.0)
-        with pytest.raises(ValueError, match="one edge more"):
-            Mosaic([[0, 0]], [[1, 1]], [0], [0], [0], ([0, 1], []))
 
 
 class TestChart:
@@ -340,8 +334,6 @@ class TestChart:
             (a_chart(), "chart 'Score' is empty; at least one point"),
             (a_chart(series("a", [], [])), "is empty"),
             (a_chart(Level("b", 1.0)), "is empty"),
-            (learning(x_scale="cubic"), "x scale 'cubic', not linear, log or category"),
-            (a_chart(series("a", [1], [1], style="stairs")), "series 'a' has the style 'stairs'"),
             (a_chart(series("a", [2, 1], [1, 1])), "series 'a' is a line and needs an increasing x"),
             (a_chart(series("a", [1, 1], [1, 1], style="dashed")), "increasing x"),
             (a_chart(series("a", ["x", "x"], [1, 1]), x_scale="category"), "increasing x"),
@@ -421,12 +413,6 @@ class TestPanels:
         assert all(axes.xaxis.label.get_window_extent().y0 > top for axes in figure.axes if axes.get_xlabel())
         assert_inside(figure)
 
-    def test_one_name_with_two_looks_is_no_agreement(self) -> None:
-        items = [a_chart(series("mean", [1, 2], [1, 2], look=look)) for look in ("SPAQL", "AQL")]
-        figure = figures.panels(items, title="a")
-        assert figure.legends == []
-        assert [legend_names(axes) for axes in figure.axes] == [["mean"], ["mean"]]
-
     def test_series_without_names_need_no_legend(self) -> None:
         figure = figures.panels([a_chart(series("", [1, 2], [1, 2]))], title="a")
         assert figure.legends == []
@@ -455,22 +441,6 @@ class TestPanels:
         assert_inside(figure)
         sizes = [t.get_fontsize() for t in figure.findobj(Text) if isinstance(t, Text) and t.get_text()]
         assert min(sizes) >= 7
-
-    @pytest.mark.parametrize(
-        ("items", "columns", "message"),
-        [
-            ([], 3, "items is empty"),
-            ([learning()], 0, "columns must be at least 1, not 0"),
-            ([("Cells", Mosaic(np.empty((0, 2)), np.empty((0, 2)), [], [], [], ([0.0], [])))], 3, "partition 'Cells'"),
-            ([("C", Mosaic([[1, 1]], [[0, 0]], [1], [1], [1], ([0, 1], [0])))], 3, "partition 'C': every cell needs"),
-            ([("C", Mosaic([[0, 0]], [[1, 1]], [INF], [1], [1], ([0, 1], [0])))], 3, "finite, or NaN"),
-            ([("C", Mosaic([[0, 0]], [[1, 1]], [1], [1], [1], ([0, 1], [1])))], 3, "policy of partition 'C' needs"),
-            ([("C", Mosaic([[0, 0]], [[1, 1]], [1], [1], [1], ([1, 0], [0])))], 3, "increasing edges"),
-        ],
-    )
-    def test_bad_items(self, items: list[Chart | tuple[str, Mosaic]], columns: int, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            figures.panels(items, title="bad", columns=columns)
 
     def test_a_partition_without_a_policy(self) -> None:
         mosaic = Mosaic([[0, 0]], [[1, 1]], [NAN], [0], [0], ([0.0], []))

@@ -23,7 +23,8 @@ from spaql import export as exporting
 from spaql.cli import main
 from spaql.errors import NotTrainedError, OutputError, ParameterError
 from spaql.export import compiler, to_c, to_json
-from spaql.export.policy import make_identifier, to_comment
+from spaql.export.policy import to_comment
+from spaql.export.to_c import make_identifier
 from test_tree import Weather
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -228,7 +229,7 @@ def test_python_decides_as_predict(case, tmp_path):
     found = [act(rows[i].tolist(), int(steps[i])) if policy.time_variant else act(rows[i].tolist()) for i in chosen]
     agree(np.array(found, expected.dtype), expected[chosen])
     assert isinstance(found[0], tuple if policy.shape else int)
-    assert list(namespace["OBSERVATION"]) == [one.name for one in policy.observation]
+    assert list(namespace["OBSERVATION"]) == policy.labels.states
 
 
 def test_json_decides_as_predict(case, tmp_path):

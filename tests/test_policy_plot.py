@@ -8,8 +8,9 @@ import spaql
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.spaces import Discrete
+from spaql.problems.labels import make_labels
 from spaql.viz.figures import save
-from spaql.viz.policy_view import BINS, LAYERS, PolicyView
+from spaql.viz.policy_plot import BINS, LAYERS, PolicyView
 
 AGENTS = {
     "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2000),
@@ -39,7 +40,8 @@ def oil():
 
 
 def view_of(agent):
-    return PolicyView(agent.problem, agent._policy(), algorithm="A", scaling=getattr(agent, "scaling", None))
+    labels = make_labels(agent.problem)
+    return PolicyView(agent.problem, agent._policy(), labels, "A", getattr(agent, "scaling", None))
 
 
 def test_slices_show_what_is_done(agent):

@@ -25,6 +25,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree, decision_tree
 from spaql.problems.base import Playable
+from spaql.problems.labels import make_labels
 from spaql.stats import mean_interval
 from spaql.validation import check_whole
 
@@ -456,7 +457,7 @@ class Agent:
     ) -> Figure:
         """Draw the policy over two observed dimensions; where there is only one, over states and actions.
 
-        The views are those of `spaql show`; see `spaql.viz.policy_view`.
+        The views are those of `spaql show`; see `spaql.viz.policy_plot`.
 
         Parameters
         ----------
@@ -476,10 +477,9 @@ class Agent:
             Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
         """
         from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
-        from spaql.viz.policy_plot import plot_policy
 
         view = view_policy(self, names, actions)
-        return plot_policy(view, dims=dims, at=at, layer=layer, step=step, projection=projection, action_dim=action_dim)
+        return view.plot(dims, at, layer, step, projection=projection, action_dim=action_dim)
 
     def explain(
         self, observation: Any, *, step: int = 0, runners_up: int = 3, names: Names = None, actions: Names = None
@@ -504,12 +504,11 @@ class Agent:
             self.problem,
             self._policy(),
             tree,
+            make_labels(self.problem, names, actions),
             observation,
             step=at,
             scaling=self.get_params().get("scaling"),
             runners_up=check_whole(runners_up, "runners_up", 0),
-            names=names,
-            actions=actions,
         )
 
     def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
@@ -520,14 +519,12 @@ class Agent:
         step, names, actions
             As in `explain`.
         """
-        from spaql.explain.rules import make_rules
+        from spaql.explain.rules import Rules
 
-        tree, at = self.tree(), self._check_step(step)
+        tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
         inherits = "scaling" in self.get_params()  # the published agents, who split as published
         with announce_compilation("rules", None):
-            return make_rules(
-                self.problem, self._policy(), tree, step=at, inherits=inherits, names=names, actions=actions
-            )
+            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=inherits)
 
     def export(
         self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None
@@ -546,21 +543,20 @@ class Agent:
         """
         from spaql.export import export
 
-        return export(self.to_policy(names=names, actions=actions), path, name=name).path
+        return export(self.to_policy(names=names, actions=actions), path, name=name)
 
     def to_policy(self, *, names: Names = None, actions: Names = None) -> Policy:
         """Return what `export` writes: the decision tree, its labels and where it comes from."""
         from spaql.agents.registry import name_of
-        from spaql.export.policy import make_policy
+        from spaql.export.policy import Policy
 
-        return make_policy(
+        return Policy(
             self.problem,
             self.tree(),
+            make_labels(self.problem, names, actions),
             algorithm=name_of(self),
             origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
             time_variant=self.time_variant,
-            names=names,
-            actions=actions,
         )
 
     def _check_step(self, step: Any) -> int | None:

@@ -19,8 +19,9 @@ from spaql.atomic_io import write_file
 from spaql.errors import SpaqlError
 from spaql.gym.environments import open_environment
 from spaql.partition.rng import Purpose
+from spaql.problems.labels import make_labels
 from spaql.viz.inspector import Episode, Subject, render_inspector
-from spaql.viz.policy_view import PolicyView
+from spaql.viz.policy_plot import PolicyView
 from spaql.viz.recording import play
 
 _MOST_STEPS = 2000  # of the episode
@@ -32,7 +33,7 @@ def view_policy(agent: Agent, names: Names = None, actions: Names = None) -> Pol
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
     scaling = getattr(agent, "scaling", None)
-    return PolicyView(agent.problem, agent._policy(), algorithm=label, scaling=scaling, names=names, actions=actions)
+    return PolicyView(agent.problem, agent._policy(), make_labels(agent.problem, names, actions), label, scaling)
 
 
 def make_page(agents: Sequence[Agent], *, seed: int = 0, names: Names = None, actions: Names = None) -> str:

@@ -1,18 +1,11 @@
 """The command line: parse strings, call the library, print.
 
-    train       train, and resume a run
-    agents      evaluate, show, export, explain, rules
-    studies     demo, paper, ablation, families, control
-    sweeps      sweep, tune
-    bench       bench
-    options     parts that commands share
-
 Results go to stdout, progress and messages to stderr.  The exit code is 0 on success, 2 with one sentence on bad input,
-130 after Ctrl-C.  An ignored SIGINT stays ignored, as for any Unix program: a script's background job survives the
-Ctrl-C that stops the script.
+130 after Ctrl-C.  An ignored SIGINT stays ignored, as for any Unix program.
 
 The top layer: may import everything, but inside the commands, so that `--help` answers at once.  Public seam: `main`.
-Each module has `add`, which adds its parsers; a parser's default `run` is a function of the parsed options.
+Each module has `add`, which adds its parsers; a parser's default `run` is a function of the parsed options that returns
+the exit code, or None for 0.
 """
 
 from __future__ import annotations
@@ -24,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from spaql._version import __version__
-from spaql.cli import agents, bench, studies, sweeps, train
+from spaql.cli import agents, studies, sweeps, train
 from spaql.cli.options import Parser, say
 from spaql.errors import SpaqlError
 
@@ -38,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.path.append(os.getcwd())  # so that modules in the current folder are found, as with `python -m`
     try:
         options = _parse(sys.argv[1:] if arguments is None else list(arguments))
-        code = int(options.run(options))
+        code = int(options.run(options) or 0)
         sys.stdout.flush()
         return code
     except SpaqlError as error:
@@ -65,7 +58,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"spaql {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=Parser)
     train.add(commands, words)
-    for group in (agents, studies, sweeps, bench):
+    for group in (agents, studies, sweeps):
         group.add(commands)
     for group in (agents, sweeps):
         words = group.reword(words)

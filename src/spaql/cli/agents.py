@@ -3,74 +3,55 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import add_agent, add_output, print_json, say
+from spaql.cli.options import add_command, add_output, print_result, say
 from spaql.errors import ParameterError
 
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    evaluate = commands.add_parser("evaluate", help="evaluate a trained agent on new episodes")
-    add_agent(evaluate)
+    evaluate = _add(commands, "evaluate", _evaluate, "evaluate a trained agent on new episodes")
     evaluate.add_argument("--episodes", type=int, default=1000, help="(%(default)s)")
     evaluate.add_argument("--seed", type=int, help="seed of the episodes (the agent's own)")
     add_output(evaluate)
-    evaluate.set_defaults(run=_evaluate)
-    show = commands.add_parser("show", help="inspect one or two trained agents on a page; or record an episode")
-    add_agent(show, nargs="+")
+    show = _add(commands, "show", _show, "inspect one or two trained agents on a page; or record an episode", nargs="+")
     show.add_argument("--out", metavar="FILE", help="the page (beside the agent, by its name)")
     show.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
-    show.add_argument(
-        "--record",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="instead: play an episode and save it as .gif or .mp4 (episode.gif in the folder)",
-    )
+    text = "instead: play an episode and save it as .gif or .mp4 (episode.gif in the folder)"
+    show.add_argument("--record", nargs="?", const="", metavar="FILE", help=text)
     show.add_argument("--seed", type=int, default=0, help="seed of the episode (%(default)s)")
-    show.set_defaults(run=_show)
-    export = commands.add_parser("export", help="write the policy of a trained agent as C, Python, JSON or ONNX")
-    add_agent(export)
+    export = _add(commands, "export", _export, "write the policy of a trained agent as C, Python, JSON or ONNX")
     export.add_argument("file", metavar="FILE", help="the file; its suffix is .c, .h, .py, .json or .onnx")
     export.add_argument("--name", help="name of the C function, before _act (the name of the file)")
-    export.add_argument("--json", action="store_true", help="print JSON instead of text")
-    export.set_defaults(run=_export)
-    explain = commands.add_parser("explain", help="explain the action of a trained agent for one observation")
-    add_agent(explain)
+    explain = _add(commands, "explain", _explain, "explain the action of a trained agent for one observation")
     explain.add_argument("numbers", type=float, nargs="+", metavar="NUMBER", help="the observation, number by number")
     explain.add_argument("--runners-up", type=int, default=3, metavar="N", help="other actions shown (%(default)s)")
-    explain.add_argument("--json", action="store_true", help="print JSON instead of text")
-    explain.set_defaults(run=_explain)
-    rules = commands.add_parser("rules", help="the policy of a trained agent as a list of rules")
-    add_agent(rules)
+    rules = _add(commands, "rules", _rules, "the policy of a trained agent as a list of rules")
     rules.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(%(default)s)")
     rules.add_argument("--out", metavar="FILE", help="write to a file instead of stdout")
-    rules.set_defaults(run=_rules)
+    for parser in (export, explain):
+        parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     for parser in (explain, rules):
         parser.add_argument("--step", type=int, default=0, help="time step, for time-variant agents (%(default)s)")
-        parser.add_argument("--names", type=_split, metavar="A,B,...", help="names of the observed numbers")
-        parser.add_argument(
-            "--actions", type=_split, metavar="A,B,...", help="names of the actions, or of their numbers"
-        )
+        words: dict[str, Any] = {"type": lambda text: [*map(str.strip, text.split(","))], "metavar": "A,B,..."}
+        parser.add_argument("--names", help="names of the observed numbers", **words)
+        parser.add_argument("--actions", help="names of the actions, or of their numbers", **words)
 
 
-def _split(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+def _add(commands: Any, name: str, run: Any, text: str, **options: Any) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, run, text)
+    parser.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file", **options)
+    parser.add_argument("--env", metavar="ID", help="environment to play, such as package:Name-v0 (the agent's own)")
+    return parser
 
 
 def reword(words: list[str]) -> list[str]:
     """Mark negative numbers of `explain`, which argparse would take for options: -1e-3."""
-    return [f" {word}" if _is_negative(word) else word for word in words] if words[:1] == ["explain"] else words
-
-
-def _is_negative(word: str) -> bool:
-    try:
-        return word.startswith("-") and float(word) <= 0.0
-    except ValueError:
-        return False
+    return [re.sub(r"^-(?=[\d.]|inf|nan)", " -", word) for word in words] if words[:1] == ["explain"] else words
 
 
 def _load(options: argparse.Namespace) -> Any:
@@ -79,7 +60,7 @@ def _load(options: argparse.Namespace) -> Any:
     return load(options.agent, env=options.env)
 
 
-def _evaluate(options: argparse.Namespace) -> int:
+def _evaluate(options: argparse.Namespace) -> None:
     from spaql.agents.partition_agent import count_cells
     from spaql.agents.registry import name_of, resolve
     from spaql.validation import check_whole
@@ -89,18 +70,17 @@ def _evaluate(options: argparse.Namespace) -> int:
     evaluation = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
     low, high = evaluation.interval
     name, cells = name_of(agent), count_cells(agent)
-    if options.json:
-        data = {"problem": agent.problem.name, "algorithm": name, "mean": evaluation.mean, "low": low, "high": high}
-        print_json(data | {"episodes": options.episodes, "steps": evaluation.steps, "cells": cells})
-    else:
-        counted = "" if cells is None else f"; {cells:,} cells"
-        print(f"{resolve(name).label} on {agent.problem.name}: {evaluation}{counted}")
-    return 0
+    data = {"problem": agent.problem.name, "algorithm": name, "mean": evaluation.mean, "low": low, "high": high}
+    data |= {"episodes": options.episodes, "steps": evaluation.steps, "cells": cells}
+    counted = "" if cells is None else f"; {cells:,} cells"
+    print_result(options, data, f"{resolve(name).label} on {agent.problem.name}: {evaluation}{counted}")
 
 
-def _show(options: argparse.Namespace) -> int:
+def _show(options: argparse.Namespace) -> None:
+    from spaql.agents import inspection
     from spaql.agents.files import load
     from spaql.validation import check_whole
+    from spaql.viz import recording
 
     check_whole(options.seed, "--seed", 0, 2**31 - 1)
     if len(options.agent) > (1 if options.record is not None else 2):
@@ -108,68 +88,49 @@ def _show(options: argparse.Namespace) -> int:
         raise ParameterError(f"show: {most}, got {len(options.agent)}")
     if options.record is not None and options.out is not None:
         raise ParameterError("--out: it names the page, and with --record there is none; use --record FILE")
-    agents = [load(path, env=options.env) for path in options.agent]
+    agents, page = [load(path, env=options.env) for path in options.agent], inspection.page_beside(*options.agent)
     for agent in agents:
-        counts = (
-            f"{agent.iterations:,} iterations, {agent.training_steps:,} training steps, {len(agent.cells()):,} cells"
-        )
-        print(f"{agent!r}\n{counts}")
-    return _write_page(options, agents) if options.record is None else _record(options, agents[0])
-
-
-def _record(options: argparse.Namespace, agent: Any) -> int:
-    from spaql.viz import recording
-
-    target = options.record or recording.recording_beside(options.agent[0])
-    path, total, steps = recording.record(agent, target, seed=options.seed)
-    print(f"an episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
-    return 0
-
-
-def _write_page(options: argparse.Namespace, agents: list[Any]) -> int:
-    from spaql.agents import inspection
-
-    path = inspection.write_page(agents, options.out or inspection.page_beside(*options.agent), seed=options.seed)
+        counts = f"{agent.iterations:,} iterations, {agent.training_steps:,} training steps"
+        print(f"{agent!r}\n{counts}, {len(agent.cells()):,} cells")
+    if options.record is not None:
+        path = Path(options.record) if options.record else page.with_name("episode.gif")
+        total, steps = recording.record(agents[0], path, seed=options.seed)
+        print(f"an episode of {steps:,} steps, return {total:.4g}\nwrote {path}")
+        return
+    path = inspection.write_page(agents, options.out or page, seed=options.seed)
     print(f"wrote {path}")
     if not options.no_open and sys.stdout.isatty():
         import webbrowser
 
         if not webbrowser.open(path.resolve().as_uri()):
             say("no browser was found; open the file in one")
-    return 0
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> None:
     from spaql.export import export
+    from spaql.export.compiler import measure
 
-    sizes = export(_load(options).to_policy(), options.file, name=options.name).measure()
-    if options.json:
-        print_json(sizes)
-        return 0
+    policy = _load(options).to_policy()
+    sizes = measure(policy, export(policy, options.file, name=options.name))
     tables = f", {sizes['table_bytes']:,} bytes of tables" if sizes["table_bytes"] is not None else ""
     time = "not measured: " + ("no C compiler" if tables else "only C is")
     if sizes["nanoseconds"] is not None:
         time = f"{sizes['nanoseconds']:.0f} ns, at random states"
-    print(f"wrote {sizes['file']}: {sizes['bytes']:,} bytes{tables}")
-    print(f"{sizes['nodes']:,} comparisons, at most {sizes['depth']} per decision; time per decision {time}")
-    return 0
+    text = f"wrote {sizes['file']}: {sizes['bytes']:,} bytes{tables}\n{sizes['nodes']:,} comparisons, "
+    print_result(options, sizes, f"{text}at most {sizes['depth']} per decision; time per decision {time}")
 
 
-def _explain(options: argparse.Namespace) -> int:
+def _explain(options: argparse.Namespace) -> None:
     from spaql.explain.explanation import make_observation
 
     agent = _load(options)
     labels = {"names": options.names, "actions": options.actions}
     observation = make_observation(agent.problem, options.numbers)
     explanation = agent.explain(observation, step=options.step, runners_up=options.runners_up, **labels)
-    if options.json:
-        print_json(explanation.to_dict())
-    else:
-        print(explanation)
-    return 0
+    print_result(options, explanation.to_dict(), str(explanation))
 
 
-def _rules(options: argparse.Namespace) -> int:
+def _rules(options: argparse.Namespace) -> None:
     from spaql import atomic_io
 
     rules = _load(options).rules(step=options.step, names=options.names, actions=options.actions)
@@ -179,4 +140,3 @@ def _rules(options: argparse.Namespace) -> int:
     else:
         atomic_io.write_file(Path(options.out), f"{text}\n".encode())
         print(f"wrote {options.out}")
-    return 0

@@ -10,7 +10,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -21,6 +20,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with 2."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str) -> Parser:
+    """Add a command that calls `run`, which returns the exit code; None is 0."""
+    parser: Parser = commands.add_parser(name, help=text)
+    parser.set_defaults(run=run)
+    return parser
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -35,26 +41,10 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def add_agent(parser: argparse.ArgumentParser, **options: Any) -> None:
-    """Add a trained agent, and `--env`."""
-    parser.add_argument("agent", metavar="AGENT", help="folder of spaql train --out, or an agent file", **options)
-    parser.add_argument("--env", metavar="ID", help="environment to play, such as package:Name-v0 (the agent's own)")
-
-
-def add_length(parser: argparse.ArgumentParser, steps: str = "", iterations: str = "") -> None:
-    """Add `--timesteps` or `--iterations`, with a note to each."""
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--timesteps", type=int, help=f"environment steps, training and selection together {steps}")
-    length.add_argument("--iterations", type=int, help=f"training iterations {iterations}")
-
-
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add the options that select where runs execute."""
-    parser.add_argument(
-        "--engine",
-        choices=("threads", "processes", "dask"),
-        help="where runs execute (threads if all problems are compiled, else processes)",
-    )
+    text = "where runs execute (threads if all problems and algorithms are built in, else processes)"
+    parser.add_argument("--engine", choices=("threads", "processes", "dask"), help=text)
     parser.add_argument("--workers", type=int, metavar="N", help="runs at once (one per processor)")
     parser.add_argument("--address", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://10.0.0.1:8786")
     parser.add_argument("--run-timeout", type=float, metavar="SECONDS", help="stop a run after this time (never)")
@@ -116,8 +106,10 @@ def _find_type(hint: Any, default: Any) -> dict[str, Any]:
     """Return how argparse reads a keyword: by its annotation, else by its default, else any one value."""
     from numpy.typing import ArrayLike  # here: other commands need no NumPy to show their help
 
+    if hint is inspect.Parameter.empty and isinstance(default, bool | int | float | str | list | tuple):
+        hint = type(default)
     members = _split_union(hint)
-    if bool in members and len(members) == 1:
+    if members == [bool]:
         return {"action": argparse.BooleanOptionalAction}
     if any(get_origin(member) is Literal for member in members):
         values = [value for member in members for value in get_args(member) if value is not None]
@@ -125,20 +117,13 @@ def _find_type(hint: Any, default: Any) -> dict[str, Any]:
         return {"type": lambda text: names.get(text, text), "choices": values}
     if hint == ArrayLike:
         return {"nargs": "+", "type": _read_float, "metavar": "X"}
-    sequences = [member for member in members if _is_sequence(member)]
-    if sequences and len(sequences) == len(members):
-        items = get_args(sequences[0])
-        fixed = (get_origin(sequences[0]) or sequences[0]) is tuple and items and Ellipsis not in items
+    if all(map(_is_sequence, members)):
+        items = get_args(members[0])
+        fixed = (get_origin(members[0]) or members[0]) is tuple and items and Ellipsis not in items
         same = items and all(item in (items[0], Ellipsis) for item in items)
         read, _ = _find_reader(_split_union(items[0])) if same else (_read_value, "")
         return {"nargs": len(items) if fixed else "+", "type": read, "metavar": "X"}
     read, metavar = _find_reader(members)
-    if read is _read_value and hint is inspect.Parameter.empty and default not in (None, inspect.Parameter.empty):
-        kind = type(default)
-        if kind in (bool, int, float, str):
-            return _find_type(kind, default)
-        if isinstance(default, list | tuple):
-            return {"nargs": "+", "type": _read_value, "metavar": "X"}
     return {"type": read, "metavar": metavar}
 
 
@@ -157,13 +142,9 @@ def _is_sequence(hint: Any) -> bool:
 def _find_reader(members: Iterable[Any]) -> tuple[Callable[[str], Any], str]:
     """Return the function that reads one value of these types, and its name in the help."""
     known = {member for member in members if member in (int, float, str)}
-    if known == {str}:
-        return str, "STR"
-    if known == {int}:
-        return int, "INT"
-    if known and str not in known:
-        return _read_float, "FLOAT"
-    return _read_value, "VALUE"
+    if known == {str} or known == {int}:
+        return (str, "STR") if str in known else (int, "INT")
+    return (_read_float, "FLOAT") if known and str not in known else (_read_value, "VALUE")
 
 
 def _read_value(text: str) -> int | float | str:
@@ -198,12 +179,6 @@ def say(sentence: str) -> None:
     print(f"spaql: {sentence}", file=sys.stderr)
 
 
-def print_json(data: Any) -> None:
-    """Print one JSON object."""
-    print(json.dumps(data, indent=2, allow_nan=False))
-
-
-def print_files(paths: Iterable[Path]) -> None:
-    """Print the names of written files."""
-    for path in paths:
-        print(f"wrote {path}")
+def print_result(options: argparse.Namespace, data: Any, text: str) -> None:
+    """Print one JSON object with `--json`, else the text."""
+    print(json.dumps(data, indent=2, allow_nan=False) if options.json else text)

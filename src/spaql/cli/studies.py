@@ -1,16 +1,18 @@
-"""The studies of the package: `demo`, `paper`, `ablation`, `families` and `control`."""
+"""The studies of the package: `demo`, `paper`, `ablation`, `families` and `control`; and its benchmarks, `bench`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import os
+import sys
 import textwrap
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spaql.cli.options import add_common, add_engine, engine_of, print_files, print_json, say
+from spaql.cli.options import add_command, add_common, add_engine, add_output, engine_of, print_result, say
 from spaql.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -19,41 +21,44 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    demo = commands.add_parser("demo", help="train Tessera, AQL and Random on oil discovery; a table and two figures")
+    demo = add_command(
+        commands, "demo", _demo, "train Tessera, AQL and Random on oil discovery; a table and two figures"
+    )
     demo.add_argument("--out", default="results/demo", metavar="DIR", help="folder of the figures (%(default)s)")
     demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
     add_common(demo)
-    demo.set_defaults(run=_demo)
     paper = _add_study(commands, "paper", _paper, "the whole study of the SPAQL paper: tables, figures, findings")
-    paper.add_argument(
-        "--problems", nargs="+", metavar="ID", help="only these, such as oil-laplace-10, or by prefix: oil (all)"
-    )
+    text = "only these, such as oil-laplace-10, or by prefix: oil (all)"
+    paper.add_argument("--problems", nargs="+", metavar="ID", help=text)
     paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
     add_engine(paper)
     _add_study(commands, "ablation", _ablation, "Tessera without each of its mechanisms, beside SPAQL and AQL")
     families = _add_study(commands, "families", _families, "Tessera on random problems that it was not tuned on")
-    families.add_argument(
-        "--constants", action="store_true", help="instead, on the first family: each constant made smaller and larger"
-    )
+    text = "instead, on the first family: each constant made smaller and larger"
+    families.add_argument("--constants", action="store_true", help=text)
     control = _add_study(commands, "control", _control, "Tessera, SPAQL, SPAQL-TS and AQL on classic control")
-    control.add_argument(
-        "--with-sb3", action="store_true", help="run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
-    )
+    text = "run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
+    control.add_argument("--with-sb3", action="store_true", help=text)
     control.add_argument("--sb3-seeds", type=int, default=3, metavar="N", help="agents of each of these (%(default)s)")
+    bench = add_command(
+        commands, "bench", _bench, "measure speed, as ratios in one run (needs a clone of the repository)"
+    )
+    bench.add_argument("--only", nargs="+", metavar="PART", help="these parts only (all); --list prints them")
+    bench.add_argument("--list", action="store_true", help="print the names of all parts")
+    add_output(bench)
 
 
 def _add_study(commands: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text)
+    parser = add_command(commands, name, run, text)
     out = f"folder of runs, tables and figures (results/{name}; results/{name}-part for less than all of it)"
     parser.add_argument("--out", metavar="DIR", help=out)
     parser.add_argument("--quick", action="store_true", help="a reduced study")
     parser.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
     add_common(parser)
-    parser.set_defaults(run=run)
     return parser
 
 
-def _demo(options: argparse.Namespace) -> int:
+def _demo(options: argparse.Namespace) -> None:
     from spaql.runner.summary import summary_table
     from spaql.studies.demo import demonstrate
     from spaql.validation import check_whole
@@ -62,18 +67,32 @@ def _demo(options: argparse.Namespace) -> int:
     results, written = demonstrate(
         options.out, iterations=options.iterations, seed=options.seed, progress_bar=not options.quiet
     )
-    if options.json:
-        print_json({"results": [each.to_dict() for each in results], "files": [str(path) for path in written]})
-        return 0
+    data = {"results": [each.to_dict() for each in results], "files": [str(path) for path in written]}
     problem = results[0].agent.problem
-    print(f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n")
-    print(summary_table(results).text())
-    print(
-        "\nevaluation: mean return of the returned policy over new episodes.  training score: its mean return in\n"
-        "rollouts during training; AQL only monitors by them, Tessera plays none."
-    )
-    print_files(written)
-    return 0
+    lines = [
+        f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n",
+        summary_table(results).text(),
+        "\nevaluation: mean return of the returned policy over new episodes.  training score: its mean return in",
+        "rollouts during training; AQL only monitors by them, Tessera plays none.",
+        *(f"wrote {path}" for path in written),
+    ]
+    print_result(options, data, "\n".join(lines))
+
+
+def _bench(options: argparse.Namespace) -> None:
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "benchmarks" / "__init__.py").is_file():
+        raise ParameterError(
+            "bench: the benchmarks are not part of the installed package; clone the repository and run make bench there"
+        )
+    sys.path.insert(0, str(root))
+    import benchmarks
+
+    if options.list:
+        print("\n".join(benchmarks.parts()))
+        return
+    figures = benchmarks.measure(progress_bar=not options.quiet, only=options.only)
+    print_result(options, figures, benchmarks.describe(figures))
 
 
 def _paper(options: argparse.Namespace) -> int:
@@ -124,6 +143,7 @@ def _size(options: argparse.Namespace, module: Any) -> list[Any]:
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:
     """Perform a study in its folder and print its report; `part` says that the options leave some of it out."""
     from spaql.partition.rng import LARGEST_SEED
+    from spaql.runner.engines import make_engine
     from spaql.studies.study import run_study
     from spaql.validation import check_whole
 
@@ -132,7 +152,11 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
         check_whole(options.threads, "--threads", 1, 1024)
     if options.out is None:  # a part must not replace the whole
         options.out = f"results/{name}" + ("-part" if part or options.quick or options.seed else "")
-    engine = _make_engine(options) if hasattr(options, "engine") else None
+    given, engine = engine_of(options) if hasattr(options, "engine") else {}, None
+    if any(value is not None for value in given.values()):
+        if options.threads is not None:
+            raise ParameterError("--threads: for runs in threads of this process; use --workers with an engine")
+        engine = partial(make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
     try:
         outcome = run_study(make(), options.out, engine=engine, threads=options.threads, progress_bar=not options.quiet)
     except KeyboardInterrupt:
@@ -140,22 +164,8 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
         return 130
     report = outcome.report
     assert report is not None
-    if options.json:
-        print_json(report.data)
-        return 0
-    print("\n\n".join(filter(None, (report.text(), textwrap.fill(report.note, 120), str(outcome.cost)))))
+    texts = filter(None, (report.text(), textwrap.fill(report.note, 120), str(outcome.cost)))
     page = os.path.join(options.out, "report.html")
-    print(f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; open {page}")
+    last = f"wrote {len(outcome.files)} files to {options.out} after {outcome.seconds:.0f} s in all; open {page}"
+    print_result(options, report.data, "\n\n".join(texts) + "\n" + last)
     return 0
-
-
-def _make_engine(options: argparse.Namespace) -> Any:
-    """Return how to make the engine; None for threads, as many as `--threads` says."""
-    from spaql.runner import engines
-
-    given = engine_of(options)
-    if all(value is None for value in given.values()):
-        return None
-    if options.threads is not None:
-        raise ParameterError("--threads: for runs in threads of this process; use --workers with an engine")
-    return partial(engines.make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)

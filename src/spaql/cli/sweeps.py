@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import Parser, add_engine, add_output, engine_of, print_files, say
+from spaql.cli.options import Parser, add_engine, add_output, engine_of, say
 
 _READERS = {
     "status": "progress: finished, failed and running runs, time left",
@@ -175,15 +175,14 @@ def _read(options: argparse.Namespace) -> int:
             print(text, end="")
         else:
             write_file(Path(options.out), text)
-            print_files([options.out])
+            print(f"wrote {options.out}")
     elif options.verb == "plot":
         files = sweep_report.write_figures(read_values(folder, options.metric), options.out, options.baseline)
     elif options.verb == "export":
         files = [dataset.export_runs(folder, options.to, options.out)]
     else:
         files = [sweep_report.write_report(folder, options.out, metric=options.metric, baseline=options.baseline)]
-    if files and options.json:
-        print(json.dumps({"files": list(map(str, files))}))
-    else:
-        print_files(files)
+    if files:
+        names = list(map(str, files))
+        print(json.dumps({"files": names}) if options.json else "\n".join(f"wrote {name}" for name in names))
     return 0

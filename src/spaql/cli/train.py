@@ -10,20 +10,9 @@ import argparse
 import inspect
 import math
 import os
-from collections.abc import Callable
 from typing import Any
 
-from spaql.cli.options import (
-    Parser,
-    add_common,
-    add_length,
-    add_output,
-    add_signature,
-    print_files,
-    print_json,
-    read_signature,
-    say,
-)
+from spaql.cli.options import Parser, add_common, add_output, add_signature, print_result, read_signature, say
 from spaql.errors import ParameterError
 
 _TIMESTEPS = 100_000  # to train for, where the problem has no usual number of iterations
@@ -41,38 +30,41 @@ def add(commands: Any, words: list[str]) -> None:
     if words[1:2] and words[1].partition("=")[0] == "--resume":
         train.prog += " --resume"
         train.add_argument("--resume", metavar="DIR", required=True, help="folder of a run")
-        add_length(train, "in all (as started)", "in all (as started)")
+        _add_length(train, "in all (as started)", "in all (as started)")
         add_output(train)
         train.set_defaults(run=_resume)
     else:
         _add_options(train, words[1:])
 
 
+def _add_length(parser: argparse.ArgumentParser, steps: str, iterations: str) -> None:
+    """Add `--timesteps` or `--iterations`, with a note to each."""
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--timesteps", type=int, help=f"environment steps, training and selection together {steps}")
+    length.add_argument("--iterations", type=int, help=f"training iterations {iterations}")
+
+
 def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     from spaql.agents import algorithms, resolve
+    from spaql.gym.calls import import_function
     from spaql.problems import PROBLEMS
 
-    name = words[0] if words and not words[0].startswith("-") else None
-    make = _find_maker(name)
+    name = words[0] if words and not words[0].startswith("-") else ""
+    make = PROBLEMS.get(name) or import_function(name)  # None for a Gymnasium id
     usual = getattr(make, "iterations", None)
     problems = f"{', '.join(PROBLEMS)}, a Gymnasium id such as CartPole-v1 or package:Name-v0, or module:function"
     train.add_argument("problem", metavar="problem", help=f"{problems}; it comes first, and its options are shown then")
-    train.add_argument(
-        "--algorithm",
-        default="tessera",
-        metavar="NAME",
-        help=f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)",
-    )
-    add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")
+    known = f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)"
+    train.add_argument("--algorithm", default="tessera", metavar="NAME", help=known)
+    _add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")
     episodes = 10_000 if usual else 1_000 if name in PROBLEMS else 100
     train.add_argument("--episodes", type=int, default=episodes, help="evaluation episodes (%(default)s)")
     train.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and figures there")
     train.add_argument("--checkpoint-every", type=int, metavar="STEPS", help="save the agent in DIR every n steps")
     add_common(train)
     if make is not None:
-        keywords = inspect.signature(make).parameters
-        add_signature(train, "problem", dict(keywords), make)
-    if name is not None and name not in PROBLEMS:
+        add_signature(train, "problem", inspect.signature(make).parameters, make)
+    if name and name not in PROBLEMS:
         _add_environment(train)
     choice = Parser(prog=train.prog, add_help=False)
     choice.add_argument("--algorithm", default="tessera")
@@ -81,27 +73,10 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     train.set_defaults(run=_train, usual=usual)
 
 
-def _find_maker(name: str | None) -> Callable[..., Any] | None:
-    """Return the function that makes a problem of this name; None for a Gymnasium id."""
-    from spaql.problems import PROBLEMS
-    from spaql.validation import import_module
-
-    module, _, attribute = (name or "").rpartition(":")
-    if not module:
-        return PROBLEMS.get(name or "")
-    make: Callable[..., Any] | None = getattr(import_module(module, f"problem {name!r}"), attribute, None)
-    return make
-
-
 def _add_environment(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("environment")
-    group.add_argument(
-        "--bounds",
-        nargs=3,
-        action="append",
-        metavar=("NAME", "LOW", "HIGH"),
-        help="range of an observed number, by its name or place; repeat it for several",
-    )
+    text = "range of an observed number, by its name or place; repeat it for several"
+    group.add_argument("--bounds", nargs=3, action="append", metavar=("NAME", "LOW", "HIGH"), help=text)
     group.add_argument("--periodic", action="append", metavar="NAME", help="a periodic observed number, as an angle is")
     group.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges from (1000)")
     if "--horizon" not in parser._option_string_actions:
@@ -174,14 +149,6 @@ def _train(options: argparse.Namespace) -> int:
     return _learn(options, agent, run, _find_length(run), folder)
 
 
-def _is_longer(length: dict[str, int], before: dict[str, int], agent: Any) -> bool:
-    """Whether a length of training exceeds another one; in other units, whether it exceeds what the agent has done."""
-    [(name, total)] = length.items()
-    if name in before:
-        return total > before[name]
-    return bool(total > (agent.iterations if name == "iterations" else agent.num_timesteps))
-
-
 def _resume(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
@@ -190,28 +157,26 @@ def _resume(options: argparse.Namespace) -> int:
     from spaql.validation import check_whole
 
     folder = TrainDir.read(options.resume)
-    run = folder.run
+    run, started = folder.run, _find_length(folder.run)
     if options.timesteps is not None:
         run = replace(run, iterations=0, budgets=(check_whole(options.timesteps, "--timesteps", 1),))
     elif options.iterations is not None:
         run = replace(run, iterations=check_whole(options.iterations, "--iterations", 1), budgets=())
     agent: Any = folder.load_agent() or make_agent(run)
-    length = _find_length(run)
-    if _is_longer(length, _find_length(folder.run), agent):
+    [(name, total)] = _find_length(run).items()
+    by_steps = name == "total_timesteps"
+    done = agent.num_timesteps if by_steps else agent.iterations
+    if total > started.get(name, done):  # longer than as started; in other units, than what the agent has done
         folder = replace(folder, run=run)
     if not agent.iterations:
         if not options.quiet and not agent.can_save:
             say("agents of this class cannot be saved; training starts again")
-        return _learn(options, agent, run, length, folder)
-    [(name, total)] = length.items()
-    done, least, unit = agent.iterations, 1, "iterations"
-    if name == "total_timesteps":
-        done, least, unit = agent.num_timesteps, agent.steps_per_iteration, "steps"
-    remaining = total - done
+        return _learn(options, agent, run, {name: total}, folder)
+    is_over = total - done < (agent.steps_per_iteration if by_steps else 1)
     if not options.quiet:
-        start = "continues after" if remaining >= least else "nothing left to learn, evaluating only: it has done"
-        say(f"{start} {done:,} of {total:,} {unit}")
-    return _learn(options, agent, run, {name: remaining} if remaining >= least else {}, folder)
+        start = "nothing left to learn, evaluating only: it has done" if is_over else "continues after"
+        say(f"{start} {done:,} of {total:,} {'steps' if by_steps else 'iterations'}")
+    return _learn(options, agent, run, {} if is_over else {name: total - done}, folder)
 
 
 def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, int], folder: Any) -> int:
@@ -244,12 +209,8 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
         written = [*atomic_io.write_files(folder.folder, summary.summary_files(result), known), *saved]
         if not stopped:
             folder.finish(agent)
-    if options.json:
-        print_json(result.to_dict() | {"files": [str(path) for path in written]})
-    else:
-        print(f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}\n")
-        print(summary.summary_table([result]).text())
-        for text in [str(diagnosis) for diagnosis in result.diagnosis] or ["no problem found"]:
-            print(f"diagnosis: {text}")
-        print_files(written)
+    head = f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}"
+    findings = [f"diagnosis: {diagnosis}" for diagnosis in result.diagnosis] or ["diagnosis: no problem found"]
+    lines = [head, "", summary.summary_table([result]).text(), *findings, *(f"wrote {path}" for path in written)]
+    print_result(options, result.to_dict() | {"files": [str(path) for path in written]}, "\n".join(lines))
     return 130 if stopped else 0

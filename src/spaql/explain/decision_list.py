@@ -1,30 +1,37 @@
 """A decision list of few boxes for a decision tree: the first box that contains a state decides as the tree does.
 
-The leaves of a tree are boxes, often many for one choice.  A list of boxes in order needs fewer: where an earlier box
-has decided already, a later one may overlap it.  Finding the fewest is hard, so candidates are built greedily in
-several ways, from the front (`spaql.explain.forward_search`) and from the back (`spaql.explain.backward_search`); boxes
-that are not needed are dropped, and the shortest list wins.
+The leaves of a tree are boxes, often many for one choice.  A list of boxes in order needs fewer, because an earlier box
+may be an exception to a later one.  Finding the fewest is hard.  Here lists are built from the last box back: all
+leaves start with one choice, and each new box overwrites the choice of the leaves inside it.  A box is worth the leaves
+that it sets right, less a penalty for each that it sets wrong, which a later box must correct.  It starts as one wrong
+leaf, and its sides move outwards as long as that makes it worth more.  The shortest of several such lists wins.
 
 Everything is in the unit cube.  A box may wrap around along a periodic dimension: its high is then above 1.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.explain.backward_search import Leaves, search_backward
-from spaql.explain.forward_search import BoxTree, contains, make_box_tree, overlaps, push_children, search_forward
 from spaql.partition.jit import kernel
-from spaql.partition.kernels import NONE
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 
-# Leaves up to which the backward search runs too, many strategies are tried, or a few.
-BACKWARD, MANY, FEW = 1_000, 3_000, 20_000
-_TRIES = 32  # leaves tried for each box, by the strategies that try several
+MOST = 1_000  # leaves that are searched together; larger trees are cut into subtrees
+_SORTED = 3_000  # boxes up to which they are sorted by weight
+# Effort for trees of up to so many leaves: wrong leaves tried for each box, number of defaults tried, and penalties.
+_EFFORTS: tuple[tuple[float, int, int, tuple[float, ...]], ...] = (
+    (500, 32, 3, (1.0, 2.0)),
+    (3_000, 16, 3, (1.0, 2.0)),
+    (20_000, 16, 1, (1.0,)),
+    (np.inf, 4, 1, (1.0,)),
+)
+_PARTLY = -2  # the choice of a leaf that was overwritten in part only
+_APART, _ACROSS, _INSIDE = range(3)
 
 
 class DecisionList(NamedTuple):
@@ -42,20 +49,43 @@ class DecisionList(NamedTuple):
         return int((bounded & (self.low > 0.0)).sum() + (bounded & (self.high != 1.0)).sum())
 
 
+class Leaves(NamedTuple):
+    """Leaves of a tree, the box that all of them fill, and scratch arrays."""
+
+    low: Floats  # [n, states]
+    high: Floats  # [n, states]
+    target: NDArray[np.int64]  # [n] the choice of the tree
+    first: Floats  # [states] low corner of the box
+    last: Floats  # [states] high corner
+    wraps: NDArray[np.bool_]  # [states] whether boxes may wrap around
+    current: NDArray[np.int64]  # [n] the choice of the list so far
+    weights: Floats  # [n] worth of reaching each leaf
+    places: Floats  # [n] where a moving side reaches a leaf
+    worths: Floats  # [n] the weight of that leaf
+
+
 def make_decision_list(tree: Tree, step: int, whole: NDArray[np.bool_]) -> DecisionList:
     """Find a short list of boxes that decides as a tree does at a time step.
 
-    `whole` [states] marks integer dimensions; leaves without any integer may get any choice.  Up to 3,000 leaves many
-    strategies are tried, up to 1,000 also the backward search, up to 20,000 a few, and above that one, so that the list
-    is longer than necessary.
+    `whole` [states] marks integer dimensions; leaves without any integer may get any choice.  Above 1,000 leaves the
+    lists of subtrees are joined, each with a box for its default, so that the result is longer than necessary.
     """
-    boxes = make_box_tree(tree, step, whole)
-    leaves = np.flatnonzero((boxes.children[:, 0] == NONE) & (boxes.open > 0))
-    candidates = [_build_forward(boxes, leaves, strategy) for strategy in _make_strategies(boxes, leaves)]
-    if len(leaves) <= BACKWARD:
-        candidates += _build_backward(boxes, leaves, most=min(len(each.choices) for each in candidates))
-    best = min(candidates, key=lambda each: (len(each.choices), each.conditions))
-    return _tighten(boxes, leaves, best) if len(leaves) <= FEW else best
+    low, high, target = tree.leaves(step)
+    kept = np.ones(len(low), np.bool_)
+    for d in np.flatnonzero(whole):
+        first, after = (tree.to_integers(int(d), side[:, d]) for side in (low, high))
+        kept &= (first < after) | (low[:, d] == 0.0) | (high[:, d] == 1.0)
+    lists: list[DecisionList] = []
+    for part in _cut_into_parts(tree, step):
+        first, last, here = low[part].min(axis=0), high[part].max(axis=0), kept[part]
+        wraps = (last - first == 1.0) & np.isin(np.arange(len(first)), tree.periodic)
+        corners, choices = (low[part][here], high[part][here]), target[part][here]
+        if len(choices):
+            scratch = np.empty_like(choices), *np.empty((3, len(choices)))
+            found = _find_shortest(Leaves(*corners, choices, first, last, wraps, *scratch), len(target))
+            lists += [found, DecisionList(first[None], last[None], np.array([found.default]), found.default)]
+    low, high, choices = (np.concatenate(column) for column in list(zip(*lists[:-1], strict=True))[:3])
+    return DecisionList(low, high, choices, lists[-1].default)
 
 
 def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
@@ -64,7 +94,7 @@ def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
     Two boxes keep their order where they overlap and differ in choice.  Very long lists stay as they are.
     """
     count = len(boxes.choices)
-    if count > MANY:
+    if count > _SORTED:
         return boxes
     before = np.zeros((count, count), np.bool_)  # [first, second] whether this order must stay
     for rule in range(count):
@@ -84,143 +114,173 @@ def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
     return boxes._replace(low=boxes.low[order], high=boxes.high[order], choices=boxes.choices[order])
 
 
-class _Strategy(NamedTuple):
-    """Settings of a forward search."""
-
-    rank: NDArray[np.int64]  # [choices] which choices come first
-    key: Floats  # [leaves] which leaf of a rank comes first
-    tries: int
-    orders: int  # of sides to grow
-
-
-def _make_strategies(boxes: BoxTree, leaves: NDArray[np.int64]) -> list[_Strategy]:
-    """Return strategies to try: small choices first, by several meanings of small; or along one dimension."""
-    low, high, choice = boxes.low[leaves], boxes.high[leaves], boxes.choice[leaves]
-    volume = np.prod(high - low, axis=1)
-    counts, volumes = np.bincount(choice), np.bincount(choice, volume)
-    by_count, by_volume = (np.argsort(np.argsort(size, kind="stable")) for size in (counts, volumes))
-    states = low.shape[1]
-    strategies = [_Strategy(by_count, -volume, 1, 2 * states), _Strategy(by_volume, -volume, 1, 2 * states)]
-    if len(leaves) > MANY:
-        return strategies if len(leaves) <= FEW else strategies[:1]
-    strategies += [_Strategy(by_count, volume, 1, 2 * states)]
-    for default in np.argsort(-counts, kind="stable")[:3]:
-        last = np.where(np.arange(len(counts)) == default, len(counts), by_count)
-        strategies += [_Strategy(last, -volume, _TRIES, 4 * states)]
-    for d in range(states):  # from one end to the other, whatever the choices
-        end = choice[np.argmax(high[:, d])]
-        strategies += [_Strategy((np.arange(len(counts)) == end).astype(np.int64), low[:, d], 1, 2 * states)]
-    return strategies
+def _cut_into_parts(tree: Tree, step: int) -> Iterator[slice]:
+    """Yield the places in `tree.leaves` of subtrees of at most `MOST` leaves."""
+    counts = np.ones(len(tree.dims) + 1, np.int64)  # of leaves below each node; the last is for references to leaves
+    for node in range(len(tree.dims) - 1, -1, -1):
+        counts[node] = counts[np.maximum(tree.children[node], -1)].sum()
+    waiting, place = [int(tree.roots[step])], 0
+    while waiting:
+        at = waiting.pop()
+        count = int(counts[max(at, -1)])
+        if count <= MOST:
+            yield slice(place, place + count)
+            place += count
+        else:
+            waiting += [int(tree.children[at, 1]), int(tree.children[at, 0])]
 
 
-def _build_forward(base: BoxTree, leaves: NDArray[np.int64], strategy: _Strategy) -> DecisionList:
-    states = base.low.shape[1]
-    boxes = base._replace(choice=base.choice.copy(), open=base.open.copy())
-    rank = strategy.rank[base.choice[leaves]]
-    order = np.lexsort((strategy.key, rank))
-    low, high = np.empty((2, len(leaves), states))
-    choices = np.empty(len(leaves), np.int64)
-    sides = _make_orders(states, strategy.orders)
-    count = search_forward(boxes, leaves[order], rank[order], strategy.tries, sides, low, high, choices)
-    result = DecisionList(low[:count], high[:count], choices[:count], int(boxes.choice[0]))
-    return _prune(base, result) if len(leaves) <= FEW else result
-
-
-def _build_backward(boxes: BoxTree, leaves: NDArray[np.int64], most: int) -> list[DecisionList]:
-    """Return lists of at most `most` boxes, with one of the two commonest choices as default."""
-    target = boxes.choice[leaves].astype(np.int64)
-    scratch = (np.empty(len(leaves)) for _ in range(3))
-    state = Leaves(boxes.low[leaves], boxes.high[leaves], target, np.empty_like(target), *scratch)
-    lists = []
-    for default in np.argsort(-np.bincount(target), kind="stable")[:2]:
-        for penalty in (1.0, 2.0):
-            low, high = np.empty((2, most, boxes.low.shape[1]))
-            choices = np.empty(most, np.int64)
-            state.current[:] = default
-            count = search_backward(state, penalty, _TRIES // 2, low, high, choices)
-            if count >= 0:
-                low, high, choices = low[:count][::-1], high[:count][::-1], choices[:count][::-1]
-                lists.append(_prune(boxes, DecisionList(low, high, choices, int(default))))
-    return lists
-
-
-def _make_orders(states: int, count: int) -> NDArray[np.int64]:
-    """Return orders in which sides grow, `[count, 2 * states]`: side 2 d is the upper along d, 2 d + 1 the lower."""
-    random = np.random.default_rng(0)  # always the same
-    rows = []
-    for row in range(count):
-        first = row % states
-        others = [d for d in range(states) if d != first]
-        dims = [first, *(others if row < states else others[::-1])]
-        fixed = np.array([side for d in dims for side in (2 * d, 2 * d + 1)])
-        rows.append(fixed if row < 2 * states else random.permutation(2 * states))
-    return np.array(rows)
+def _find_shortest(leaves: Leaves, size: int) -> DecisionList:
+    """Return the shortest of a few lists, with one of the commonest choices as default, for a tree of this size."""
+    lists: list[tuple[Any, ...]] = []
+    _, tries, defaults, penalties = next(effort for effort in _EFFORTS if size <= effort[0])
+    for default in np.argsort(-np.bincount(leaves.target), kind="stable")[:defaults]:
+        for penalty in penalties:
+            leaves.current[:] = default
+            low, high, choices = np.empty_like(leaves.low), np.empty_like(leaves.low), np.empty_like(leaves.target)
+            holders = np.full_like(choices, -1)
+            first = search(leaves, penalty, tries, low, high, choices, holders)
+            boxes = DecisionList(low[first:], high[first:], choices[first:], int(default))
+            lists.append((len(boxes.choices), boxes.conditions, len(lists), boxes, holders - first))
+    *_, boxes, holders = min(lists)
+    # Shrink every box to the leaves that it is the first to contain; sides at the end of a range stay.
+    low, high = np.full_like(boxes.low, np.inf), np.full_like(boxes.high, -np.inf)
+    held = holders >= 0
+    np.minimum.at(low, holders[held], leaves.low[held])
+    np.maximum.at(high, holders[held], leaves.high[held])
+    wraps = boxes.high > 1.0
+    low = np.where(wraps | (boxes.low == 0.0), boxes.low, low)
+    high = np.where(wraps | (boxes.high == 1.0), boxes.high, high)
+    return boxes._replace(low=low, high=high)
 
 
 @kernel()
-def is_redundant(tree, lows, highs, choices, kept, rule, default):
-    """Return whether all leaves are decided as before without one of the kept boxes; all leaves must be open."""
-    tree.stack[0] = 0
-    waiting = 1
-    while waiting > 0:
-        waiting -= 1
-        node = tree.stack[waiting]
-        if not overlaps(tree, node, lows[rule], highs[rule], -1):
+def relate(e, leaf, low, high, skip):
+    """Return whether a leaf is apart from a box, across its border or inside, in all dimensions but one."""
+    relation = _INSIDE
+    for d in range(low.shape[0]):
+        if d == skip or high[d] - low[d] >= 1.0:
             continue
-        if tree.children[node, 0] >= 0:
-            waiting = push_children(tree, node, waiting, True)
+        a, b = e.low[leaf, d], e.high[leaf, d]
+        if b <= low[d]:  # in the next period, should the box wrap around
+            a, b = a + 1.0, b + 1.0
+        if a >= high[d]:
+            return _APART
+        if a < low[d] or b > high[d]:
+            relation = _ACROSS
+    return relation
+
+
+@kernel()
+def find_end(e, low, high, dim, sign):
+    """Find how far one side of a box is best moved: the end, and what that adds to its worth.
+
+    A leaf that becomes right has weight 1 and counts once it is inside; one that becomes wrong has a weight below 0 and
+    counts once it is touched.
+    """
+    start, limit = (high[dim], e.last[dim]) if sign > 0 else (low[dim], e.first[dim])
+    if e.wraps[dim]:
+        limit = low[dim] + 1.0 if sign > 0 else high[dim] - 1.0
+    count = 0
+    for k in range(e.low.shape[0]):
+        if e.weights[k] == 0.0:
             continue
-        if tree.choice[node] == NONE:
+        near, far = e.low[k, dim], e.high[k, dim]
+        if far <= low[dim] and (sign > 0 or near + 1.0 < high[dim]):
+            near, far = near + 1.0, far + 1.0
+        elif sign < 0 and near >= high[dim]:
+            near, far = near - 1.0, far - 1.0
+        across = near < low[dim] if sign > 0 else far > high[dim]  # the other side
+        if sign < 0:
+            near, far = far, near
+        if e.weights[k] > 0.0:
+            counts = (far - start) * sign > 0.0 and (limit - far) * sign >= 0.0 and not across
+            counts = counts and relate(e, k, low, high, dim) == _INSIDE
+        else:
+            counts = (near - start) * sign >= 0.0 and (limit - near) * sign > 0.0
+            counts = counts and relate(e, k, low, high, dim) != _APART
+        if counts:
+            e.places[count] = far if e.weights[k] > 0.0 else near
+            e.worths[count] = e.weights[k]
+            count += 1
+    end, best = start, 0.0
+    for k in range(-1, count):  # candidates: the limit, and the ends of leaves that become right
+        to = e.places[k] if k >= 0 else limit
+        if k >= 0 and e.worths[k] < 0.0:
             continue
-        decision = default
-        for other in range(choices.shape[0]):
-            if other == rule or not kept[other] or not overlaps(tree, node, lows[other], highs[other], -1):
+        worth = 0.0
+        for m in range(count):
+            beyond = (to - e.places[m]) * sign
+            if beyond > 0.0 or (beyond == 0.0 and e.worths[m] > 0.0):
+                worth += e.worths[m]
+        if worth > best or (worth == best and (to - end) * sign > 0.0):
+            end, best = to, worth
+    return end, best
+
+
+@kernel()
+def widen(e, low, high):
+    """Move the sides of a box outwards, always the one that adds most, while none loses; returns the worth added."""
+    total = 0.0
+    while True:
+        most, side, to = -1.0, -1, 0.0
+        for k in range(2 * low.shape[0]):
+            if high[k // 2] - low[k // 2] >= 1.0:
                 continue
-            if choices[other] != tree.choice[node]:
-                return False
-            if contains(tree, node, lows[other], highs[other]):
-                decision = choices[other]
-                break
-        if decision != tree.choice[node]:
-            return False
-    return True
+            sign = 1 - 2 * (k % 2)
+            end, worth = find_end(e, low, high, k // 2, sign)
+            if worth > most and end != (high[k // 2] if sign > 0 else low[k // 2]):
+                most, side, to = worth, k, end
+        if side < 0:
+            return total
+        total += most
+        d = side // 2
+        if side % 2:
+            low[d] = to
+        else:
+            high[d] = to
+        if high[d] - low[d] >= 1.0:
+            low[d], high[d] = 0.0, 1.0
+        elif low[d] < 0.0:
+            low[d], high[d] = low[d] + 1.0, high[d] + 1.0
 
 
 @kernel()
-def find_needed(tree, lows, highs, choices, default, kept):
-    """Clear `kept` [boxes] for every box that is not needed, the last first."""
-    for rule in range(choices.shape[0] - 1, -1, -1):
-        kept[rule] = not is_redundant(tree, lows, highs, choices, kept, rule, default)
+def search(e, penalty, tries, lows, highs, choices, holders):
+    """Fill `lows`, `highs` and `choices` with boxes, the last first, until all leaves are right; return the first.
 
-
-@kernel()
-def find_holders(tree, leaves, lows, highs, holders):
-    """Find the first box that contains each leaf, into `holders` [leaves]; the number of boxes where none does."""
-    for k in range(leaves.shape[0]):
-        box = 0
-        while box < lows.shape[0] and not contains(tree, leaves[k], lows[box], highs[box]):
-            box += 1
-        holders[k] = box
-
-
-def _prune(boxes: BoxTree, result: DecisionList) -> DecisionList:
-    """Drop boxes that are not needed."""
-    low, high = np.ascontiguousarray(result.low), np.ascontiguousarray(result.high)
-    choices = np.ascontiguousarray(result.choices)
-    kept = np.ones(len(choices), np.bool_)
-    find_needed(boxes, low, high, choices, result.default, kept)
-    return DecisionList(low[kept], high[kept], choices[kept], result.default)
-
-
-def _tighten(boxes: BoxTree, leaves: NDArray[np.int64], result: DecisionList) -> DecisionList:
-    """Shrink every box to the leaves that it is the first to contain; sides at the end of a range stay."""
-    holders = np.empty(len(leaves), np.int64)
-    find_holders(boxes, leaves, result.low, result.high, holders)
-    held = holders < len(result.choices)
-    low, high = np.full_like(result.low, np.inf), np.full_like(result.high, -np.inf)
-    np.minimum.at(low, holders[held], boxes.low[leaves[held]])
-    np.maximum.at(high, holders[held], boxes.high[leaves[held]])
-    wraps = result.high > 1.0
-    low = np.where(wraps | (result.low == 0.0), result.low, low)
-    high = np.where(wraps | (result.high == 1.0), result.high, high)
-    return result._replace(low=low, high=high)
+    Up to `tries` wrong leaves are tried for each box.  Every box leaves fewer leaves wrong than before.  The place of
+    the first box that contains a leaf is written to `holders` [leaves].
+    """
+    low, high = np.empty(lows.shape[1]), np.empty(lows.shape[1])
+    place = choices.shape[0]
+    while True:
+        wrong = (e.current != e.target).sum()
+        if wrong == 0:
+            return place
+        place -= 1
+        most, seen = -1.0, 0
+        for k in range(e.current.shape[0]):
+            if e.current[k] == e.target[k]:
+                continue
+            seen += 1
+            if wrong > tries and seen * tries // wrong == (seen - 1) * tries // wrong:
+                continue
+            for m in range(e.current.shape[0]):
+                right, same = e.current[m] == e.target[m], e.target[m] == e.target[k]
+                e.weights[m] = (0.0 if same else -penalty) if right else (1.0 if same else 0.0)
+            low[:] = e.low[k]
+            high[:] = e.high[k]
+            worth = widen(e, low, high)
+            if worth >= most:
+                most = worth
+                lows[place] = low
+                highs[place] = high
+                choices[place] = e.target[k]
+        for k in range(e.current.shape[0]):
+            relation = relate(e, k, lows[place], highs[place], -1)
+            if relation == _INSIDE:
+                e.current[k] = choices[place]
+                holders[k] = place
+            elif relation == _ACROSS and e.current[k] != choices[place]:
+                e.current[k] = _PARTLY

@@ -8,6 +8,7 @@ statement about a border holds for the last double before it and for the first b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -75,11 +76,9 @@ class Observed:
         """Return the action beyond a border on the way "up" or "down", as text."""
         if border is None:
             return "never"
-        start = f"from {value}"
+        start = f"{'below' if direction == 'down' else 'from'} {value}"
         if self.whole:
-            start = f"{start} {direction}"
-        elif direction == "down":
-            start = f"below {value}"
+            start = f"from {value} {direction}"
         wraps = ", wrapping around" if self.wrap(border) != border.value else ""
         return f"{start}{wraps}: {border.label}"
 
@@ -99,30 +98,25 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        plain: dict[str, Any] = _to_plain(asdict(self))
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=lambda array: array.tolist()))
         return plain
 
     def __str__(self) -> str:
-        values = numerals([one.value for one in self.observation])
-        state = ", ".join(f"{one.name} {value}" for one, value in zip(self.observation, values, strict=True))
+        numbers = numerals([one.value for one in self.observation])
+        state = ", ".join(f"{one.name} {number}" for one, number in zip(self.observation, numbers, strict=True))
         step = "" if self.step is None else f" in step {self.step}"
         lines = [f"At {state}{step}: {self.label}."]
         lines += [f"{one.name} is outside its range and clipped to it." for one in self.observation if one.outside]
         bonus = "" if self.bonus is None else f", with a bonus of {self.bonus:.4g}"
         visits = f"{self.cell.visits:,} visit{'' if self.cell.visits == 1 else 's'}"
         lines += [f"The cell that decides has Q {self.cell.q:.4g} after {visits}{bonus}."]
-        others = [self._format_others()] if self.runners_up or self.relevant == 1 else []
-        return "\n\n".join(["\n".join(lines), *others, self._format_changes()])
-
-    def _format_others(self) -> str:
-        rest = self.relevant - 1
+        parts, rest = ["\n".join(lines)], self.relevant - 1
         if not rest:
-            return "All actions share one cell here."
-        head = "Instead:" if len(self.runners_up) == rest else f"Instead, the best of {rest}:"
-        rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
-        return f"{head}\n{Table(['action', 'Q', 'behind', 'visits'], rows).text()}"
-
-    def _format_changes(self) -> str:
+            parts.append("All actions share one cell here.")
+        elif self.runners_up:
+            head = "Instead:" if len(self.runners_up) == rest else f"Instead, the best of {rest}:"
+            rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
+            parts.append(f"{head}\n{Table(['action', 'Q', 'behind', 'visits'], rows).text()}")
         rows = []
         for one in self.observation:
             borders = one.change_below, one.change_above
@@ -131,16 +125,7 @@ class Explanation:
             changes = map(one.describe_change, borders, texts, ("down", "up"))
             rows.append([one.name, value, f"{low} to {high}", *changes])
         header = ["number", "value", "cell", "changes going down", "changes going up"]
-        return f"All else equal:\n{Table(header, rows, left=5).text()}"
-
-
-def _to_plain(value: Any) -> Any:
-    """Return arrays and tuples as lists."""
-    if isinstance(value, dict):
-        return {name: _to_plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_plain(inner) for inner in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        return "\n\n".join([*parts, f"All else equal:\n{Table(header, rows, left=5).text()}"])
 
 
 def make_observation(problem: Playable, numbers: Sequence[float]) -> Any:
@@ -155,13 +140,12 @@ def explain(
     problem: Playable,
     partition: Partition,
     tree: Tree,
+    labels: Labels,
     observation: Any,
     *,
     step: int | None,
     scaling: float | None,
     runners_up: int,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
 ) -> Explanation:
     """Explain the decision of a partition's policy for one observation; see `Agent.explain`.
 
@@ -172,16 +156,15 @@ def explain(
         raise ParameterError(f"observation: expected one, got {len(numbers)}; explain them one by one")
     if not np.isfinite(numbers).all():
         raise ParameterError(f"observation: expected finite numbers, got {numbers[0]}")
-    labels = make_labels(problem, names, actions)
     point = tree.states.project(numbers, tree.periodic)[0]
     relevant = _find_relevant(partition, step or 0, point)
     cells = _make_cells(problem, partition, labels, relevant)
     line = _Line(problem, tree, labels, step or 0, numbers[0], point)
-    low, high = _find_box(partition, relevant[0])
+    low, high = (side[partition.forest.cells["node"][relevant[0]]] for side in partition.node_boxes())
     observed = tuple(line.describe(d, low[d], high[d]) for d in range(len(point)))
     bonus = None if scaling is None else scaling / float(np.sqrt(max(cells[0].visits, 1)))
-    others = tuple(cells[1 : runners_up + 1])
-    return Explanation(observed, step, cells[0].action, cells[0].label, cells[0], bonus, others, len(cells))
+    first, others = cells[0], tuple(cells[1 : runners_up + 1])
+    return Explanation(observed, step, first.action, first.label, first, bonus, others, len(cells))
 
 
 def _find_relevant(partition: Partition, root: int, point: Floats) -> list[int]:
@@ -212,21 +195,6 @@ def _make_cells(problem: Playable, partition: Partition, labels: Labels, numbers
     return [Cell(*row) for row in zip(*columns, strict=True)]
 
 
-def _find_box(partition: Partition, cell: int) -> tuple[Floats, Floats]:
-    """Return the state box of a cell in the unit cube."""
-    nodes, links = partition.forest.nodes, partition.forest.links
-    low, high = np.zeros(partition.states.dimensions), np.ones(partition.states.dimensions)
-    node = int(partition.forest.cells["node"][cell])
-    while (parent := int(links["parent"][node])) != NONE:
-        dim, cut = int(nodes["dim"][parent]), float(nodes["cut"][parent])
-        if node == nodes["child"][parent]:
-            high[dim] = min(high[dim], cut)
-        else:
-            low[dim] = max(low[dim], cut)
-        node = parent
-    return low, high
-
-
 @dataclass(frozen=True, eq=False)
 class _Line:
     """Decisions along each observed number, all else equal."""
@@ -245,26 +213,11 @@ class _Line:
         borders: list[Border | None] = [None, None]
         if low > 0.0 or high < 1.0:
             borders = [self._find_border(dim, np.array([cut]), up, False) for up, cut in enumerate((low, high))]
-        cuts = self._find_cuts(dim)
+        cuts = np.append(np.unique(self.tree.cuts[self.tree.dims == dim]), 1.0)  # and the end of the range
         changes = [self._find_border(dim, cuts, up, True) for up in range(2)]
         outside = not periodic and not states.low[dim] <= value <= states.high[dim]
         ends, whole = (float(states.low[dim]), float(states.high[dim])), bool(self.problem.whole[dim])
         return Observed(self.labels.states[dim], value, outside, *ends, whole, periodic, *sides, *borders, *changes)
-
-    def _find_cuts(self, dim: int) -> Floats:
-        """Return the cuts of the tree along one number, sorted, and the end of the range."""
-        waiting, cuts = [int(self.tree.roots[self.root])], {1.0}
-        while waiting:
-            at = waiting.pop()
-            if at < 0:
-                continue
-            below, above = (int(child) for child in self.tree.children[at])
-            if self.tree.dims[at] == dim:
-                cuts.add(float(self.tree.cuts[at]))
-                waiting += [below, above]
-            else:
-                waiting.append(above if self.point[self.tree.dims[at]] >= self.tree.cuts[at] else below)
-        return np.array(sorted(cuts))
 
     def _sort_cuts(self, dim: int, cuts: Floats, up: int) -> tuple[Floats, Floats]:
         """Return the cuts on the way up or down, nearest first, and in which period each is."""

@@ -1,12 +1,9 @@
 """The greedy policy as a short list of rules: the first that matches decides, and the last always matches.
 
 The rules decide as `predict` does, everywhere and at every border; `spaql.explain.decision_list` finds them on the
-policy's decision tree.  Text and Markdown show borders with four digits, or more where two would look the same;
-`to_dict` and `json` hold the exact ones, so that x >= low and x < high on the observed number itself decide as
-`predict`, to the last bit.  Only a periodic number must first be made a fraction of its period,
-u = (x - low) / (high - low) less its floor, and compared with exact `fractions`.
-
-Numbers outside their range are clipped to it, so that the end of a range is no condition.
+policy's decision tree.  Text and Markdown round borders; `to_dict` and `json` hold the exact ones, so that x >= low and
+x < high on the observed number itself decide as `predict`, to the last bit.  Only a periodic number must first be made
+a fraction of its period, u = (x - low) / (high - low) less its floor, and compared with exact `fractions`.
 """
 
 from __future__ import annotations
@@ -21,13 +18,12 @@ from numpy.typing import NDArray
 
 from spaql.explain.decision_list import DecisionList, make_decision_list, sort_by_weight
 from spaql.formatting import Table, numerals
-from spaql.partition.jit import kernel
 from spaql.partition.kernels import NONE
-from spaql.partition.partition import Partition
+from spaql.partition.partition import Partition, group_by_level
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
-from spaql.problems.labels import Labels, label_actions, make_labels
+from spaql.problems.labels import Labels, label_actions
 
 
 class Condition(NamedTuple):
@@ -69,23 +65,25 @@ class Rules(Sequence[Rule]):
         labels: Labels,
         *,
         step: int | None = None,
-        cells: int = 0,
-        visits: tuple[Floats, Floats] | None = None,
+        partition: Partition | None = None,
+        inherits: bool = False,  # whether the children of a cell start with all its visits, as in the paper
     ) -> None:
-        self.problem = problem
-        self.step = step
-        self.cells = cells
-        self.leaves = len(tree.leaves(step or 0)[0])
-        self.names = tuple(labels.states)
-        self._tree = tree
+        self.problem, self.step, self.names, self._tree = problem, step, tuple(labels.states), tree
+        self.leaves, self.cells = len(tree.leaves(step or 0)[0]), 0
         boxes = make_decision_list(tree, step or 0, problem.whole)
         shares: list[float | None] = [None] * (len(boxes.choices) + 1)
-        if visits is not None and visits[1].sum() > 0.0:
-            boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
-            shares = _share_visits(boxes, *visits).tolist()
+        if partition is not None:
+            self.cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
+            visits = count_visits(partition, step or 0, inherits)
+            if visits[1].sum() > 0.0:
+                boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
+                shares = _share_visits(boxes, *visits).tolist()
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
-        self._exact = _make_exact(tree, self._limits)
+        self._bounded = np.isfinite(self._limits[0]) | np.isfinite(self._limits[1])  # whether there is a condition
+        self._exact = self._limits.copy()  # in the observation's own units; those of periodic numbers stay fractions
+        at = np.isfinite(self._limits) & ~np.isin(np.arange(len(self.names)), tree.periodic)
+        self._exact[at] = tree.find_thresholds(np.nonzero(at)[2], self._limits[at])
         texts = label_actions(problem, labels, tree.middles, tree.actions)
         self._rules = []
         for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True)):
@@ -163,21 +161,13 @@ class Rules(Sequence[Rule]):
         """Return the first rule that matches each row of observed numbers `[n, states]`."""
         values, periodic = np.array(numbers), list(self._tree.periodic)
         values[:, periodic] = self._tree.states.project(numbers, periodic)[:, periodic]
-        rules = np.empty(len(values), np.int64)
-        match_rows(values, *self._exact, rules)
-        return rules
-
-    def _find_bounded(self, place: int) -> list[int]:
-        """Return the observed numbers that a rule has conditions on."""
-        low, high = self._limits
-        return np.flatnonzero(np.isfinite(low[place]) | np.isfinite(high[place])).tolist()
+        return _match_rows(values, *self._exact)
 
     def _make_conditions(self, place: int) -> list[dict[str, Any]]:
         """Return the conditions of a rule, ready for JSON."""
         conditions = []
-        for d in self._find_bounded(place):
-            limits = np.array([side[place, d] for side in self._exact])
-            periodic = d in self._tree.periodic
+        for d in np.flatnonzero(self._bounded[place]).tolist():
+            limits, periodic = self._exact[:, place, d], d in self._tree.periodic
             low, high = _to_json(self._tree.to_units(d, limits) if periodic else limits)
             condition = {"name": self.names[d], "number": d, "low": low, "high": high}
             conditions.append(condition | ({"fractions": _to_json(limits)} if periodic else {}))
@@ -185,77 +175,53 @@ class Rules(Sequence[Rule]):
 
     def _format_rules(self) -> Iterator[tuple[str, Rule]]:
         """Yield the conditions of every rule as text, and the rule."""
-        borders = [_format_borders(self._tree, d, *self._limits) for d in range(len(self.names))]
+        low, high = self._limits
+        sides = self._limits.transpose(2, 1, 0)
+        texts = [_format_limits(self._tree, d, self.problem.whole[d], sides[d]) for d in range(len(self.names))]
         for place, rule in enumerate(self):
-            texts = []
-            for d in self._find_bounded(place):
-                low, high = (float(side[place, d]) for side in self._limits)
-                if self.problem.whole[d]:
-                    ends = self._tree.to_integers(d, np.array([low, high]))
-                    first, after = (int(end) if np.isfinite(end) else None for end in ends)
-                    texts.append(_format_integers(self.names[d], first, after))
+            conditions = []
+            for d in np.flatnonzero(self._bounded[place]):
+                name, below, first, last = self.names[d], "<=" if self.problem.whole[d] else "<", *texts[d][place]
+                if low[place, d] > high[place, d]:
+                    conditions.append(f"({name} >= {first} or {name} {below} {last})")
+                elif first == last:
+                    conditions.append(f"{name} = {first}")
+                elif first and last:
+                    conditions.append(f"{first} <= {name} {below} {last}")
                 else:
-                    texts.append(_format_interval(self.names[d], borders[d].get(low), borders[d].get(high), low > high))
-            yield " and ".join(texts), rule
+                    conditions.append(f"{name} >= {first}" if first else f"{name} {below} {last}")
+            yield " and ".join(conditions), rule
 
 
-def make_rules(
-    problem: Playable,
-    partition: Partition,
-    tree: Tree,
-    *,
-    step: int | None,
-    inherits: bool,
-    names: Sequence[str] | None = None,
-    actions: Sequence[str] | None = None,
-) -> Rules:
-    """Make the rules of a partition's policy; see `Agent.rules`.
+def spread_visits(partition: Partition, weights: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Spread the weight of each cell `[cells]` evenly over its states.
 
-    `inherits` says that the children of a cell start with all its visits, as in the paper.
+    Returns the weight per volume of the unit cube at each node of the state tree, of all cells that are relevant there,
+    and the time step of each node, `[nodes]`.
     """
-    cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
-    visits = count_visits(partition, step or 0, inherits)
-    return Rules(problem, tree, make_labels(problem, names, actions), step=step, cells=cells, visits=visits)
-
-
-@kernel()
-def match_rows(rows, low, high, rules):
-    """Fill `rules` [n] with the first rule that matches each row [n, states]; `low` and `high` are [rules, states]."""
-    for row in range(rows.shape[0]):
-        rule, matches = -1, False
-        while not matches:
-            rule += 1
-            matches = True
-            for d in range(rows.shape[1]):
-                above, below = rows[row, d] >= low[rule, d], rows[row, d] < high[rule, d]
-                if not (above and below) and not (low[rule, d] > high[rule, d] and (above or below)):
-                    matches = False
-                    break
-        rules[row] = rule
+    low, high = partition.node_boxes()
+    cells, parents = partition.forest.cells[: len(partition)], partition.forest.links["parent"]
+    density: Floats = np.bincount(cells["node"], weights, len(low)) / np.prod(high - low, axis=1)
+    steps = np.arange(len(low))
+    for here in group_by_level(partition.forest.nodes["level"][: len(low)])[1:]:
+        density[here] += density[parents[here]]
+        steps[here] = steps[parents[here]]
+    return density, steps
 
 
 def count_visits(partition: Partition, step: int, inherits: bool) -> tuple[Floats, Floats]:
     """Return centres of the leaves of the state tree (unit cube) `[n, states]`, and about how often each was visited.
 
-    The visits of a cell are spread evenly over its states.  With `inherits`, visits that children got from their parent
-    are shared out among them first.
+    With `inherits`, visits that children got from their parent are shared out among them.
     """
-    nodes, cells = partition.forest.nodes[: partition.forest.used[0]], partition.forest.cells[: len(partition)]
+    cells = partition.forest.cells[: len(partition)]
     weights = cells["visits"].astype(float)
     if inherits:
         weights += _correct_inherited(int(cells["depth"].max()), partition.max_growth(1)[1])[cells["depth"]]
-    here = cells["root"] == step
-    mass: Floats = np.bincount(cells["node"][here], np.maximum(weights[here], 0.0), len(nodes)).astype(float)
-    child, belongs = nodes["child"].astype(np.int64), np.zeros(len(nodes), np.bool_)
-    belongs[step] = True
-    for level in range(int(nodes["level"].max()) + 1):
-        inner = np.flatnonzero((nodes["level"] == level) & (child != NONE))
-        for side in range(2):
-            mass[child[inner] + side] += 0.5 * mass[inner]
-            belongs[child[inner] + side] = belongs[inner]
-    leaves = np.flatnonzero(belongs & (child == NONE))
-    low, high = partition.node_boxes()
-    return 0.5 * (low[leaves] + high[leaves]), mass[leaves]
+    density, steps = spread_visits(partition, np.maximum(weights, 0.0))
+    leaves = np.flatnonzero((partition.forest.nodes["child"][: len(steps)] == NONE) & (steps == step))
+    low, high = (side[leaves] for side in partition.node_boxes())
+    return 0.5 * (low + high), density[leaves] * np.prod(high - low, axis=1)
 
 
 def _correct_inherited(deepest: int, parts: int) -> Floats:
@@ -273,58 +239,46 @@ def _correct_inherited(deepest: int, parts: int) -> Floats:
 
 def _share_visits(boxes: DecisionList, centres: Floats, weights: Floats) -> Floats:
     """Return the share of the weight that each box decides, and last the default, `[boxes + 1]`."""
-    rules = np.empty(len(centres), np.int64)
-    match_rows(centres, *_make_limits(boxes), rules)
+    rules = _match_rows(centres, *_make_limits(boxes))
     return np.bincount(rules, weights / weights.sum(), len(boxes.choices) + 1).astype(float)
 
 
-def _make_limits(boxes: DecisionList) -> tuple[Floats, Floats]:
-    """Return boxes as limits, infinite where there is none, and a last one for everything."""
+def _match_rows(rows: Floats, low: Floats, high: Floats) -> NDArray[np.int64]:
+    """Return the first rule that matches each row `[n, states]`; `low` and `high` are [rules, states]."""
+    rules, left = np.empty(len(rows), np.int64), np.arange(len(rows))
+    for rule in range(len(low)):
+        above, below = rows[left] >= low[rule], rows[left] < high[rule]
+        matches = np.where(low[rule] > high[rule], above | below, above & below).all(axis=1)
+        rules[left[matches]] = rule
+        left = left[~matches]
+    return rules
+
+
+def _make_limits(boxes: DecisionList) -> Floats:
+    """Return boxes as limits, infinite where there is none, and a last one for everything, `[2, boxes + 1, states]`."""
     low, high = boxes.low, boxes.high
     free, wraps = high - low >= 1.0, high > 1.0
     lower = np.where(free | ((low == 0.0) & ~wraps), -np.inf, low)
     upper = np.where(free | (high == 1.0), np.inf, np.where(wraps, high - 1.0, high))
     last = np.full((1, low.shape[1]), np.inf)
-    return np.concatenate([lower, -last]), np.concatenate([upper, last])
-
-
-def _make_exact(tree: Tree, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Return limits in the observation's own units, exact; those of periodic numbers stay fractions."""
-    low, high = (side.copy() for side in limits)
-    for side in (low, high):
-        rows, dims = np.nonzero(np.isfinite(side) & ~np.isin(np.arange(side.shape[1]), tree.periodic))
-        side[rows, dims] = tree.find_thresholds(dims, side[rows, dims])
-    return low, high
+    return np.stack([np.append(lower, -last, axis=0), np.append(upper, last, axis=0)])
 
 
 def _to_json(limits: Floats) -> list[float | None]:
     return [float(limit) if np.isfinite(limit) else None for limit in limits]
 
 
-def _format_borders(tree: Tree, d: int, low: Floats, high: Floats) -> dict[float, str]:
-    """Return the text of all limits of a number."""
-    cuts = np.unique(np.concatenate([low[:, d], high[:, d]]))
-    cuts = cuts[np.isfinite(cuts)]
-    return dict(zip(cuts.tolist(), numerals(tree.to_units(d, cuts).tolist()), strict=True))
-
-
-def _format_interval(name: str, low: str | None, high: str | None, wraps: bool) -> str:
-    if wraps:
-        return f"({name} >= {low} or {name} < {high})"
-    if low is None:
-        return f"{name} < {high}"
-    return f"{name} >= {low}" if high is None else f"{low} <= {name} < {high}"
-
-
-def _format_integers(name: str, first: int | None, after: int | None) -> str:
-    """Return an interval of integers from `first` to the one before `after`."""
-    if first is None:
-        return f"{name} <= {after - 1}" if after is not None else name
-    if after is None:
-        return f"{name} >= {first}"
-    if first >= after:
-        return f"({name} >= {first} or {name} <= {after - 1})"
-    return f"{name} = {first}" if after == first + 1 else f"{first} <= {name} <= {after - 1}"
+def _format_limits(tree: Tree, d: int, whole: bool, limits: Floats) -> list[list[str]]:
+    """Return the text of limits `[rules, 2]` of a number, empty for none; of integers the first and the last."""
+    texts, finite = np.full(limits.shape, "", object), np.isfinite(limits)
+    if whole:
+        integers = tree.to_integers(d, limits.ravel()).reshape(-1, 2) - [0, 1]
+        texts[finite] = [f"{integer:.0f}" for integer in integers[finite]]
+    else:
+        cuts, places = np.unique(limits[finite], return_inverse=True)
+        texts[finite] = np.array(numerals(tree.to_units(d, cuts).tolist()), object)[places]
+    rows: list[list[str]] = texts.tolist()
+    return rows
 
 
 def _format_share(share: float | None) -> str:

@@ -1,18 +1,10 @@
 """Trained policies as files that run without spaql: C, plain Python, JSON or ONNX, by the suffix of the file.
 
 All targets hold the same decision tree (`spaql.partition.tree`) with exact thresholds, so each decides as `predict`,
-to the last bit, at borders too.  Inputs that `predict` refuses are defined here: NaN is below every threshold, an
-infinite number is the nearer end of its range (the low end of a periodic one), and a time step outside the episode is
-the nearest one.  The same agent gives the same bytes.
+to the last bit, at borders too; docs/export.md says what inputs that `predict` refuses are taken for.  The same agent
+gives the same bytes.  `compiler` compiles exported C and calls it from Python: to check it and to time it.
 
-    policy      the policy as lists, its labels, and the description at the top of a file
-    to_c        .c and .h
-    to_python   .py
-    to_json     .json; docs/policy.schema.json is its schema
-    to_onnx     .onnx; needs the extra spaql[onnx]
-    compiler    compile exported C and call it from Python: to check it and to time it
-
-May import `problems`, `partition` and the leaf modules; it knows no agent.  Public seam: `make_policy`, `export`.
+May import `problems`, `partition` and the leaf modules; it knows no agent.  Public seam: `Policy`, `export`.
 A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
 """
 
@@ -20,17 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spaql import atomic_io
 from spaql.errors import ParameterError
 from spaql.export import to_c, to_json, to_onnx, to_python
-from spaql.export.compiler import measure_nanoseconds
-from spaql.export.policy import Policy, make_identifier, make_policy
+from spaql.export.policy import Policy
 
-__all__ = ["SUFFIXES", "Exported", "Policy", "export", "make_policy"]
+__all__ = ["SUFFIXES", "Policy", "export"]
 
 _TARGETS: dict[str, Callable[[Policy, str], str | bytes]] = {
     ".c": lambda policy, name: to_c.make_source(policy, name, header=False),
@@ -39,41 +28,18 @@ _TARGETS: dict[str, Callable[[Policy, str], str | bytes]] = {
     ".json": lambda policy, _: to_json.make_document(policy),
     ".onnx": lambda policy, _: to_onnx.make_model(policy),
 }
-_C = (".c", ".h")
 SUFFIXES = tuple(_TARGETS)
 
 
-@dataclass(frozen=True, eq=False)
-class Exported:
-    """A written file."""
-
-    path: Path
-    bytes: int
-    policy: Policy
-    table_bytes: int | None  # memory of the constant tables of C; None for other targets
-
-    def measure(self) -> dict[str, Any]:
-        """Return sizes, and for C the time per decision on this machine (None for others or without a compiler)."""
-        return {
-            "file": str(self.path),
-            "bytes": self.bytes,
-            "table_bytes": self.table_bytes,
-            "nodes": len(self.policy.nodes),
-            "depth": self.policy.tree.depth,
-            "nanoseconds": None if self.table_bytes is None else measure_nanoseconds(self.policy),
-        }
-
-
-def export(policy: Policy, path: str | os.PathLike[str], *, name: str | None = None) -> Exported:
+def export(policy: Policy, path: str | os.PathLike[str], *, name: str | None = None) -> Path:
     """Write a policy to a file; `Agent.to_policy` makes one, `Agent.export` describes the parameters."""
     target = _check_target(path)
     suffix = target.suffix.lower()
-    if name is not None and suffix not in _C:
+    if name is not None and suffix not in (".c", ".h"):
         raise ParameterError(f"name: only C has function names to choose, not {target.name!r}; leave it out")
-    content = _TARGETS[suffix](policy, make_identifier(target.stem) if name is None else name)
-    data = content.encode("ascii") if isinstance(content, str) else content
-    atomic_io.write_file(target, data)
-    return Exported(target, len(data), policy, to_c.count_bytes(policy) if suffix in _C else None)
+    content = _TARGETS[suffix](policy, to_c.make_identifier(target.stem) if name is None else name)
+    atomic_io.write_file(target, content)
+    return target
 
 
 def _check_target(path: object) -> Path:

@@ -6,7 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-import time
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from spaql.export.policy import Policy
 from spaql.partition.spaces import Floats
 
 _STATES = 100_000
-_REPEATS = 5
 _DTYPES: dict[str, Any] = {"float": np.float32, "double": np.float64, "int": np.intc}
 Decide = Callable[[Floats, "NDArray[np.intc]"], NDArray[Any]]
 
@@ -59,6 +58,19 @@ def compile_policy(policy: Policy, *flags: str, header: bool = False) -> Decide:
     return decide
 
 
+def measure(policy: Policy, path: Path) -> dict[str, Any]:
+    """Return sizes of an exported file, and for C the time per decision on this machine, None without a compiler."""
+    is_c = path.suffix.lower() in (".c", ".h")
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "table_bytes": to_c.count_bytes(policy) if is_c else None,
+        "nodes": len(policy.tree.dims),
+        "depth": policy.tree.depth,
+        "nanoseconds": measure_nanoseconds(policy) if is_c else None,
+    }
+
+
 def measure_nanoseconds(policy: Policy) -> float | None:
     """Return the time per decision in a batch of random states, the least of a few; None without a compiler."""
     try:
@@ -68,13 +80,7 @@ def measure_nanoseconds(policy: Policy) -> float | None:
     random = np.random.default_rng(0)
     observations = policy.tree.states.from_unit(random.random((_STATES, len(policy.observation))))
     steps = random.integers(len(policy.roots), size=_STATES).astype(np.intc)
-
-    def measure() -> float:
-        start = time.perf_counter()
-        decide(observations, steps)
-        return time.perf_counter() - start
-
-    return 1e9 * min(measure() for _ in range(_REPEATS)) / _STATES
+    return 1e9 * min(timeit.repeat(lambda: decide(observations, steps), number=1)) / _STATES
 
 
 def _make_loop(policy: Policy) -> str:

@@ -1,218 +1,215 @@
 """A policy as C99: constant tables and one loop.
 
-    .c    self-contained: `type NAME_act(const double observation[n])`, with external linkage
-    .h    the same function as `static inline`, with its tables: include it where it is called; also valid C++17
-
-The code includes only float.h and stdint.h, which exist without a C library: no heap, no libm.  An action of one number
-is returned; one of several numbers is written to an array, the last argument.  Discrete actions are integers (`int`
-where that is wide enough on every machine), others `float` or `double`, as the environment takes them.
-
-Thresholds and actions are hexadecimal floating-point numbers, so that no compiler rounds them.  References are those of
-`spaql.partition.tree`.  Many nodes compare the same number with the same threshold; where it makes the tables smaller,
-nodes hold the index of such a pair.
+docs/export.md describes the properties of the code.  References are those of `spaql.partition.tree`.  Many nodes
+compare the same number with the same threshold; where it makes the tables smaller, nodes hold the index of such a pair.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import jinja2
 import numpy as np
 
-from spaql.export.policy import Policy, check_identifier, describe
+from spaql.errors import ParameterError
+from spaql.export.policy import Policy, describe
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "uint64")  # the first that fits is taken
-_EXACT = 2.0**52  # from here on every double is an integer
+_SOURCE = jinja2.Template(
+    """\
+/*
+{% for line in comment %}
+{{ (" * " + line).rstrip() }}
+{% endfor %}
+ */
+
+{% if header %}
+#ifndef {{ name.upper() }}_ACT_H
+#define {{ name.upper() }}_ACT_H
+
+{% endif %}
+#include <float.h>
+#include <stdint.h>
+
+#if DBL_MANT_DIG < 53
+#error "the thresholds are exact for a double of 53 bits"
+#endif
+
+{% for table in tables.values() %}
+static const {{ table.kind }} {{ name }}_{{ table.name }}{{ table.shape }} = {
+{{ table.entries }}
+};
+
+{% endfor %}
+{{ "static inline " if header else declaration + ";\n\n" }}{{ declaration }}
+{
+{% if policy.wrapped %}
+    double seen[{{ policy.observation | length }}] = {
+{% for value in seen %}
+        {{ value }},
+{% endfor %}
+    };
+{% for place, _, _ in policy.wrapped %}
+{% set number = "seen[%d]" % place %}
+    if ({{ number }} > -4503599627370496.0 && {{ number }} < 4503599627370496.0) { /* less its floor */
+        double whole = (double)(int64_t){{ number }};
+        {{ number }} -= whole > {{ number }} ? whole - 1.0 : whole;
+    } else {
+        {{ number }} = 0.0;
+    }
+{% endfor %}
+{% endif %}
+{% if policy.time_variant and "root" not in tables %}
+    (void)step;
+{% endif %}
+    {{ at }} at = {{ start }};
+{% if "next" in tables %}
+    while (at >= 0) {
+        const {{ at }} pair = {{ name + "_pair[at]" if "pair" in tables else "at" }};
+        at = {{ name }}_next[at][{{ "seen" if policy.wrapped else "observation" }}[
+{{- name + "_number[pair]" if "number" in tables else "0" }}] >= {{ name }}_threshold[pair]];
+    }
+{% else %}
+    (void)observation;
+{% endif %}
+{% if size == 1 %}
+    return {{ name }}_action[-1 - at];
+{% else %}
+    for (int i = 0; i < {{ size }}; i++)
+        action[i] = {{ name }}_action[-1 - at][i];
+{% endif %}
+}
+{% if header %}
+
+#endif
+{% endif %}
+""",
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+)
 
 
-@dataclass(frozen=True)
-class Table:
-    """A constant array: its name, C type, bytes of one entry, the entries in C, and how many make a row."""
+class Table(NamedTuple):
+    """A constant array of C."""
 
     name: str
-    kind: str
-    size: int
-    entries: list[str]
-    row: int = 1
-
-    @property
-    def bytes(self) -> int:
-        """Memory it takes."""
-        return self.size * len(self.entries)
-
-    def define(self, prefix: str) -> str:
-        """Return its definition in C."""
-        shape, entries = f"[{len(self.entries) // self.row}]", self.entries
-        if self.row > 1:
-            shape += f"[{self.row}]"
-            groups = zip(*[iter(self.entries)] * self.row, strict=True)
-            entries = ["{" + ", ".join(group) + "}" for group in groups]
-        return f"static const {self.kind} {prefix}_{self.name}{shape} = {{\n{_fill(entries)}\n}};"
+    kind: str  # type of a number
+    bytes: int
+    shape: str
+    entries: str
 
 
 def make_source(policy: Policy, name: str, *, header: bool) -> str:
     """Return the text of a .c or .h file whose function is `name`_act."""
-    name = check_identifier(name)
-    guard = f"{name.upper()}_ACT_H"
-    tables = _make_tables(policy)
-    declaration = _declare(policy, name)
-    comment = "\n".join(f" * {line}".rstrip() for line in _comment(policy, declaration, header, _sum_bytes(tables)))
-    parts = [
-        f"/*\n{comment}\n */",
-        *([f"#ifndef {guard}\n#define {guard}"] if header else []),
-        "#include <float.h>\n#include <stdint.h>",
-        '#if DBL_MANT_DIG < 53\n#error "the thresholds are exact for a double of 53 bits"\n#endif',
-        *(table.define(name) for table in tables),
-        *([] if header else [f"{declaration};"]),
-        f"{'static inline ' if header else ''}{declaration}\n{{\n{_make_body(policy, name, tables)}\n}}",
-        *(["#endif"] if header else []),
-    ]
-    return "\n\n".join(parts) + "\n"
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, flags=re.ASCII):
+        raise ParameterError(f"name: expected letters, digits and underscores, a letter first, got {name!r:.80}")
+    tables, (kind, size), last = _make_tables(policy), find_action_type(policy), len(policy.roots) - 1
+    seen = [f"observation[{place}]" for place in range(len(policy.observation))]
+    for place, low, width in policy.wrapped:
+        base = f"({_to_hexadecimal(low)})" if low < 0.0 else _to_hexadecimal(low)
+        seen[place] = f"({seen[place]} - {base}) / {_to_hexadecimal(width)}"
+    step = f", {'int' if len(policy.roots) < 2**15 else 'int32_t'} step" if policy.time_variant else ""
+    arguments = f"const double observation[{len(seen)}]{step}"
+    declaration = f"{kind} {name}_act({arguments})"
+    if size > 1:
+        declaration = f"void {name}_act({arguments}, {kind} action[{size}])"
+    lines = describe(policy)
+    lines += ["", f"{declaration};  ({'static: include' if header else 'declare'} it where it is called)", ""]
+    taken = sum(table.bytes for table in tables)
+    lines += [f"Its tables take {taken:,} bytes. A node compares a number with a threshold and goes to another,"]
+    lines += ["one for below and one for the threshold and above; a `next` less than 0 ends with the action -1 - next."]
+    source: str = _SOURCE.render(
+        policy=policy,
+        name=name,
+        header=header,
+        declaration=declaration,
+        comment=[part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent="    ") or [""]],
+        tables={table.name: table for table in tables},
+        seen=seen,
+        at="int" if max(len(policy.tree.dims), len(policy.tree.actions)) < 2**15 else "int32_t",
+        start=f"{name}_root[step < 0 ? 0 : step > {last} ? {last} : step]" if last else policy.roots[0],
+        size=size,
+    )
+    return source
+
+
+def make_identifier(stem: str) -> str:
+    """Return a C identifier for the functions of a file of this name, one that no header has reserved."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", stem, flags=re.ASCII).strip("_")
+    return name if name[:1].isalpha() else f"policy_{name}".rstrip("_")
 
 
 def count_bytes(policy: Policy) -> int:
     """Return the memory that the tables take."""
-    return _sum_bytes(_make_tables(policy))
-
-
-def _sum_bytes(tables: Iterable[Table]) -> int:
-    return sum(table.bytes for table in tables)
+    return sum(table.bytes for table in _make_tables(policy))
 
 
 def find_action_type(policy: Policy) -> tuple[str, int]:
     """Return C's type of the numbers of an action, and how many there are."""
-    actions = policy.tree.actions
-    size = int(np.prod(policy.shape))
+    actions, size = policy.tree.actions, int(np.prod(policy.shape))
     if actions.dtype.kind == "f":
         return ("double" if actions.dtype.itemsize > 4 else "float"), size
     least, most = int(actions.min()), int(actions.max())
     if max(-least, most) < 2**15:  # an `int` may have 16 bits
         return "int", size
-    return ("int32_t" if max(-least, most) < 2**31 else _find_integer(least, most, _INTEGERS[-2:])[0]), size
+    return _find_integer(least, most, ("int32", "int64", "uint64")).name + "_t", size
 
 
-def _find_integer(least: int, most: int, kinds: Sequence[str] = _INTEGERS) -> tuple[str, int]:
-    """Return the first integer type that holds a range, and its bytes."""
-    types = (np.iinfo(kind) for kind in kinds)
-    fitting = next(each for each in types if each.min <= least and most <= each.max)
-    return f"{fitting.dtype.name}_t", fitting.dtype.itemsize
-
-
-def _declare(policy: Policy, name: str) -> str:
-    step = f", {'int' if len(policy.roots) < 2**15 else 'int32_t'} step" if policy.time_variant else ""
-    kind, size = find_action_type(policy)
-    arguments = f"const double observation[{len(policy.observation)}]{step}"
-    return f"{kind} {name}_act({arguments})" if size == 1 else f"void {name}_act({arguments}, {kind} action[{size}])"
-
-
-def _comment(policy: Policy, declaration: str, header: bool, size: int) -> list[str]:
-    lines = describe(policy)
-    lines += ["", f"{declaration};  ({'static: include' if header else 'declare'} it where it is called)"]
-    lines += ["", f"Its tables take {size:,} bytes. A node compares a number with a threshold and goes to another,"]
-    lines += ["one for below and one for the threshold and above; a `next` less than 0 ends with the action -1 - next."]
-    return [part for line in lines for part in (textwrap.wrap(line, 110, subsequent_indent="    ") or [""])]
+def _find_integer(least: int, most: int, kinds: Sequence[str] = _INTEGERS) -> np.dtype[Any]:
+    """Return the first integer type that holds a range."""
+    return next(np.dtype(kind) for kind in kinds if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
 
 
 def _make_tables(policy: Policy) -> list[Table]:
     """Return all tables that are not empty."""
     tables = []
-    pairs = [(node.number, node.threshold) for node in policy.nodes]
+    pairs = list(zip(policy.nodes["number"], policy.nodes["threshold"], strict=True))
     if pairs:
         distinct = sorted(set(pairs))
         place = {pair: at for at, pair in enumerate(distinct)}
-        shared = [_make_integers("pair", [place[pair] for pair in pairs]), *_make_pairs(policy, distinct)]
-        tables += min(_make_pairs(policy, pairs), shared, key=_sum_bytes)
-        tables.append(_make_integers("next", [end for node in policy.nodes for end in (node.below, node.above)], 2))
+        shared = [_make_table("pair", [place[pair] for pair in pairs]), *_make_pairs(policy, distinct)]
+        tables += min(_make_pairs(policy, pairs), shared, key=lambda parts: sum(table.bytes for table in parts))
+        tables.append(_make_table("next", policy.tree.children.ravel().tolist(), 2))
     if len(policy.roots) > 1:
-        tables.append(_make_integers("root", policy.roots))
-    tables.append(_make_actions(policy.tree.actions.reshape(-1), find_action_type(policy)[1]))
+        tables.append(_make_table("root", policy.roots))
+    kind, size = find_action_type(policy)
+    tables.append(_make_table("action", policy.tree.actions.ravel().tolist(), size, single=kind == "float"))
     return tables
 
 
 def _make_pairs(policy: Policy, pairs: Sequence[tuple[int, float]]) -> list[Table]:
     numbers, thresholds = zip(*pairs, strict=True)
-    table = Table("threshold", "double", 8, [_to_hexadecimal(value) for value in thresholds])
-    return [_make_integers("number", numbers), table] if len(policy.observation) > 1 else [table]
+    table = _make_table("threshold", thresholds)
+    return [_make_table("number", numbers), table] if len(policy.observation) > 1 else [table]
 
 
-def _make_integers(name: str, values: Sequence[int], row: int = 1) -> Table:
-    kind, size = _find_integer(min(values), max(values))
-    return Table(name, kind, size, [_to_integer(value) for value in values], row)
-
-
-def _make_actions(values: Any, row: int) -> Table:
-    if values.dtype.kind != "f":
-        return _make_integers("action", [int(value) for value in values], row)
-    kind, size, suffix = ("double", 8, "") if values.dtype.itemsize > 4 else ("float", 4, "f")
-    return Table("action", kind, size, [_to_hexadecimal(float(value)) + suffix for value in values], row)
-
-
-def _make_body(policy: Policy, name: str, tables: Sequence[Table]) -> str:
-    """Return the body of the function that reads these tables."""
-    present = {table.name for table in tables}
-    lines = _wrap(policy)
-    seen = "seen" if lines else "observation"
-    at = "int" if max(len(policy.nodes), len(policy.tree.actions)) < 2**15 else "int32_t"
-    start, last = str(policy.roots[0]), len(policy.roots) - 1
-    if "root" in present:
-        start = f"{name}_root[step < 0 ? 0 : step > {last} ? {last} : step]"
-    elif policy.time_variant:
-        lines += ["(void)step;"]
-    lines += [f"{at} at = {start};"]
-    if "next" in present:
-        number = f"{name}_number[pair]" if "number" in present else "0"
-        lines += [
-            "while (at >= 0) {",
-            f"    const {at} pair = {f'{name}_pair[at]' if 'pair' in present else 'at'};",
-            f"    at = {name}_next[at][{seen}[{number}] >= {name}_threshold[pair]];",
-            "}",
-        ]
+def _make_table(name: str, values: Sequence[Any], row: int = 1, single: bool = False) -> Table:
+    """Return a table of integers or floats, so many to a row."""
+    if isinstance(values[0], float):
+        kind, size = ("float", 4) if single else ("double", 8)
+        entries = [_to_hexadecimal(value) + ("f" if single else "") for value in values]
     else:
-        lines += ["(void)observation;"]
-    size = find_action_type(policy)[1]
-    if size == 1:
-        lines += [f"return {name}_action[-1 - at];"]
-    else:
-        lines += [f"for (int i = 0; i < {size}; i++)", f"    action[i] = {name}_action[-1 - at][i];"]
-    return "\n".join(f"    {line}" for line in lines)
-
-
-def _wrap(policy: Policy) -> list[str]:
-    """Return lines that bring periodic numbers into the unit interval; none where there are none."""
-    if not policy.wrapped:
-        return []
-    seen = [f"observation[{place}]" for place in range(len(policy.observation))]
-    lines = []
-    for place, low, width in policy.wrapped:
-        base = f"({_to_hexadecimal(low)})" if low < 0.0 else _to_hexadecimal(low)
-        seen[place], number = f"({seen[place]} - {base}) / {_to_hexadecimal(width)}", f"seen[{place}]"
-        lines += [
-            f"if ({number} > {-_EXACT:.1f} && {number} < {_EXACT:.1f}) {{ /* less its floor */",
-            f"    double whole = (double)(int64_t){number};",
-            f"    {number} -= whole > {number} ? whole - 1.0 : whole;",
-            "} else {",
-            f"    {number} = 0.0;",
-            "}",
-        ]
-    return [f"double seen[{len(seen)}] = {{", *(f"    {part}," for part in seen), "};", *lines]
+        dtype = _find_integer(min(values), max(values))
+        kind, size, entries = f"{dtype.name}_t", dtype.itemsize, list(map(_to_integer, values))
+    shape = f"[{len(values) // row}]"
+    if row > 1:
+        shape += f"[{row}]"
+        entries = ["{" + ", ".join(entries[k : k + row]).replace(" ", "\0") + "}" for k in range(0, len(entries), row)]
+    lines = textwrap.fill(", ".join(entries), 96, break_long_words=False, break_on_hyphens=False)
+    text = textwrap.indent(lines, "    ").replace("\0", " ")  # rows are not broken
+    return Table(name, kind, size * len(values), shape, text)
 
 
 def _to_integer(value: int) -> str:
     if value > 2**63 - 1:
         return f"{value}u"
-    return str(value) if value > -(2**63) else f"({value + 1} - 1)"
+    return str(int(value)) if value > -(2**63) else f"({value + 1} - 1)"
 
 
 def _to_hexadecimal(value: float) -> str:
     """Return a literal of exactly this number."""
     return re.sub(r"\.?0*p", "p", value.hex()) if "." in value.hex() else value.hex()
-
-
-def _fill(entries: list[str]) -> str:
-    """Return entries of a table, as many on a line as fit."""
-    text = ", ".join(entry.replace(" ", "\0") for entry in entries)
-    lines = textwrap.fill(text, 96, break_long_words=False, break_on_hyphens=False)
-    return textwrap.indent(lines, "    ").replace("\0", " ")

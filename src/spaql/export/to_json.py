@@ -1,52 +1,33 @@
-"""A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema.
-
-Numbers are written with as many digits as bring back the same double.
-"""
+"""A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from spaql.export.policy import Node, Policy
-
-FORMAT = "spaql-policy"
-VERSION = 1
+from spaql._version import __version__
+from spaql.export.policy import Policy
 
 
 def make_document(policy: Policy) -> str:
-    """Return the text of a .json file."""
-    lines = [f"  {json.dumps(key)}: {_format(value)}" for key, value in to_dict(policy).items()]
+    """Return the text of a .json file, a line for each part."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in to_dict(policy).items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def to_dict(policy: Policy) -> dict[str, Any]:
     """Return the contents of the file."""
-    columns = zip(*policy.nodes, strict=True) if policy.nodes else ([],) * len(Node._fields)
-    names = policy.labels.actions
-    if policy.discrete is not None:
-        names = [names[number] for number in policy.discrete]
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "spaql": policy.version,
+        "format": "spaql-policy",
+        "version": 1,
+        "spaql": __version__,
         "algorithm": policy.algorithm,
-        "problem": policy.problem,
+        "problem": policy.problem.name,
         "learned": policy.origin,
-        "observation": [one._asdict() for one in policy.observation],
-        "action": {"type": policy.tree.actions.dtype.name, "shape": list(policy.shape), "names": names},
+        "observation": policy.observation,
+        "action": {"type": policy.tree.actions.dtype.name, "shape": list(policy.shape), "names": policy.action_names},
         "timed": policy.time_variant,
         "roots": policy.roots,
-        "nodes": {name: list(column) for name, column in zip(Node._fields, columns, strict=True)},
+        "nodes": policy.nodes,
         "actions": policy.tree.actions.tolist(),
     }
-
-
-def _format(value: Any) -> str:
-    """Return JSON on one line, or with one part on each."""
-    if isinstance(value, dict):
-        rows = [f"    {json.dumps(key)}: {json.dumps(part, allow_nan=False)}" for key, part in value.items()]
-        return "{\n" + ",\n".join(rows) + "\n  }"
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(f"    {json.dumps(part, allow_nan=False)}" for part in value) + "\n  ]"
-    return json.dumps(value, allow_nan=False)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spaql._version import __version__
 from spaql.errors import ParameterError
 from spaql.export.policy import Policy, describe
 
@@ -64,13 +65,9 @@ def make_model(policy: Policy) -> bytes:
     ]
     tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "policy", inputs, [output], tensors, doc_string="\n".join(describe(policy)))
-    model = helper.make_model(
-        graph,
-        producer_name="spaql",
-        producer_version=policy.version,
-        ir_version=_IR,
-        opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)],
-    )
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)]
+    producer = {"producer_name": "spaql", "producer_version": __version__}
+    model = helper.make_model(graph, ir_version=_IR, opset_imports=opsets, **producer)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -104,24 +101,22 @@ def _flatten(policy: Policy) -> list[list[Any]]:
     Time steps are compared first, halving their range each time.
     """
     rows: list[list[Any]] = []
-    # To visit: a reference, or the first and last of some time steps; the row of its parent, and the column to fill.
-    waiting: list[tuple[Any, list[Any] | None, int]] = [((0, len(policy.roots) - 1), None, 0)]
-    while waiting:
-        part, parent, column = waiting.pop()
-        if parent is not None:
-            parent[column] = len(rows)
-        if isinstance(part, tuple) and part[0] == part[1]:
-            part = policy.roots[part[0]]
-        row: list[Any] = [0, 0.0, 0, 0, None]
+
+    def add(part: range | int) -> int:
+        """Add the tree of some time steps, or at a reference, and return the place of its root."""
+        place, row = len(rows), [0, 0.0, 0, 0, None]
         rows.append(row)
-        if isinstance(part, tuple):
-            middle = (part[0] + part[1] + 1) // 2
-            row[:2] = len(policy.observation), float(middle)
-            waiting += [((middle, part[1]), row, 3), ((part[0], middle - 1), row, 2)]
-        elif part >= 0:
-            node = policy.nodes[part]
-            row[:2] = node.number, node.threshold
-            waiting += [(node.above, row, 3), (node.below, row, 2)]
+        if isinstance(part, range) and len(part) > 1:
+            middle = len(part) // 2
+            row[:4] = len(policy.observation), float(part[middle]), add(part[:middle]), add(part[middle:])
+            return place
+        at = policy.roots[part[0]] if isinstance(part, range) else part
+        if at >= 0:
+            number, threshold, below, above = (column[at] for column in policy.nodes.values())
+            row[:4] = number, threshold, add(below), add(above)
         else:
-            row[4] = -1 - part
+            row[4] = ~at
+        return place
+
+    add(range(len(policy.roots)))
     return rows

@@ -18,10 +18,10 @@ _WRAP = """
 def make_source(policy: Policy) -> str:
     """Return the text of a .py file."""
     lines = [f"# {line}".rstrip() for line in describe(policy)]
-    lines += ["", f"OBSERVATION = {_format(ascii(one.name) for one in policy.observation)}"]
+    lines += ["", f"OBSERVATION = {_format(map(ascii, policy.labels.states))}"]
     lines += ["# number of the observation, threshold, next node below it, next node from it on;"]
     lines += ["# a next node less than zero ends with an action: -1 is the first"]
-    lines += [f"NODES = {_format(map(repr, map(tuple, policy.nodes)))}"]
+    lines += [f"NODES = {_format(map(repr, zip(*policy.nodes.values(), strict=True)))}"]
     if policy.wrapped:
         lines += [f"PERIODIC = {_format(map(repr, policy.wrapped))}  # place, low end and width"]
     if policy.time_variant:

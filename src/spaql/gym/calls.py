@@ -127,14 +127,17 @@ def get_spaces(env: Any) -> tuple[Any, Any]:
         ) from error
 
 
+def unwrap(env: Any) -> list[Any]:
+    """Return the wrappers of an environment, the outermost first, and last the environment inside."""
+    return [env, *unwrap(env.env)] if isinstance(env, gymnasium.Wrapper) else [env]
+
+
 def find_limit(env: Any) -> int | None:
     """Return the steps after which an environment itself truncates an episode, or None."""
+    layers = unwrap(env)
     limits = [] if env.spec is None else [env.spec.max_episode_steps]
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limits.append(env._max_episode_steps)
-        env = env.env
-    inside = getattr(env, "problem", None)  # of a `ProblemEnvironment`
+    limits += [layer._max_episode_steps for layer in layers if isinstance(layer, gymnasium.wrappers.TimeLimit)]
+    inside = getattr(layers[-1], "problem", None)  # of a `ProblemEnvironment`
     if isinstance(inside, Playable):
         limits.append(inside.horizon)
     return min((int(limit) for limit in limits if limit is not None), default=None)

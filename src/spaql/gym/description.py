@@ -130,19 +130,11 @@ def _recipe(problem: GymnasiumProblem) -> dict[str, Any]:
                 again.close()
                 recipe["wrappers"] = [[wrapper.name, _pack(wrapper.kwargs)] for wrapper in more]
                 again = _make(recipe)
-            if again.spec == spec and _chain(again) == _chain(problem.env):
+            layers, others = calls.unwrap(problem.env), calls.unwrap(again)
+            if again.spec == spec and list(map(type, layers)) == list(map(type, others)):
                 problem.recipe = recipe
             again.close()
     return problem.recipe
-
-
-def _chain(env: Any) -> list[type]:
-    """Return the classes of the wrappers and of the environment inside."""
-    kinds = []
-    while isinstance(env, gymnasium.Wrapper):
-        kinds.append(type(env))
-        env = env.env
-    return [*kinds, type(env)]
 
 
 def _make(recipe: Mapping[str, Any]) -> Any:

@@ -25,8 +25,7 @@ from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
 from spaql.problems.optimum import Optimum, optimum
 from spaql.viz import figures
-from spaql.viz.learning_curves import make_learning_chart
-from spaql.viz.policy_plot import plot_cells
+from spaql.viz.charts import make_learning_chart
 
 _WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
@@ -192,7 +191,7 @@ def draw_partition(summary: Summary) -> Figure:
     states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
     edges = agent.problem.states.from_unit(np.arange(513)[:, None] / 512)[:, 0]
     low, high = agent.greedy_boxes(states, 0)
-    return plot_cells(
+    return figures.cells(
         np.hstack([cells.state_low, cells.action_low]),
         np.hstack([cells.state_high, cells.action_high]),
         cells.q,

@@ -1,27 +1,29 @@
 """Charts as plain data, apart from who draws them.
 
 `spaql.viz.figures` draws a `Chart` with matplotlib for print and `spaql.viz.plotly_figure` turns it into a figure for
-pages; both use the same placed points and the same looks, so that they cannot disagree.  A `Mosaic` is a partition of
-the plane.
+pages; both use the same placed points and the same looks, so that they cannot disagree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spaql.partition.spaces import Floats
 from spaql.viz.style import INK, Look, make_looks
-
-Floats = NDArray[np.float64]
 
 # Points at one x stand this share of the axis apart, or of the gap to the next x where that is narrower.
 _DODGE = 0.026
 _CROWDED = 0.6
+# A learning curve of at least this many points whose ups and downs add up to this many times its range is a scribble.
+_LONG = 200
+_SCRIBBLE = 8
+_RESOLUTION = 1000  # pixels across a figure: more points than this change nothing but the size of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,6 @@ class Level:
     look: str = ""
     colour: str = ""
 
-    def __post_init__(self) -> None:
-        if (self.low is None) != (self.high is None):
-            raise ValueError(f"level {self.name!r}: give both low and high, or neither")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"level {self.name!r}: low must not be above high")
-
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -79,6 +75,11 @@ class Chart:
     def parts(self) -> list[Series | Level]:
         """Series and levels."""
         return [*self.series, *self.levels]
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The names along x in the order of their first appearance; none where x is numbers."""
+        return tuple(dict.fromkeys(str(x) for s in self.series for x in s.x)) if self.x_scale == "category" else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,49 +106,31 @@ def looks_of(charts: Iterable[Chart]) -> dict[str, Look]:
     return make_looks(names | {look_key(part): part.colour for part in parts if part.colour})
 
 
-def categories_of(chart: Chart) -> tuple[str, ...]:
-    """Return the names along x in the order of their first appearance; none where x is numbers."""
-    if chart.x_scale != "category":
-        return ()
-    return tuple(dict.fromkeys(str(x) for series in chart.series for x in series.x))
-
-
 def place(chart: Chart) -> list[Trace]:
     """Place the points of a chart; ValueError where there is nothing to draw, or an axis or interval makes no sense."""
-    if chart.x_scale not in ("linear", "log", "category"):
-        raise ValueError(f"chart '{chart.title}' has the x scale '{chart.x_scale}', not linear, log or category.")
     if not any(len(series.x) for series in chart.series):
         raise ValueError(f"chart '{chart.title}' is empty; at least one point is needed.")
-    names = {name: float(i) for i, name in enumerate(categories_of(chart))}
-    return _dodge([_trace(chart, series, names) for series in chart.series], chart.x_scale)
+    return _dodge([_trace(chart, series) for series in chart.series], chart.x_scale)
 
 
-def _trace(chart: Chart, series: Series, names: dict[str, float]) -> Trace:
-    if series.style not in ("line", "dashed", "thin", "points"):
-        raise ValueError(f"series '{series.name}' has the style '{series.style}', not line, dashed, thin or points.")
-    x = np.array([names[str(v)] for v in series.x]) if names else _numbers_along_x(chart, series)
+def _trace(chart: Chart, series: Series) -> Trace:
+    def check(fine: bool, fault: str) -> None:
+        if not fine:
+            raise ValueError(f"series '{series.name}' {fault}.")
+
+    names = chart.categories
+    if not names:
+        named = any(isinstance(x, str) for x in series.x)
+        check(not named, "has names along x; they need a chart whose x scale is category")
+    x = np.array([names.index(str(v)) for v in series.x] if names else series.x, dtype=np.float64)
+    check(bool(np.isfinite(x).all()), "needs a finite x")
+    check(chart.x_scale != "log" or bool((x > 0).all()), "needs an x above 0 for a log scale")
     order = np.argsort(x, kind="stable") if names else np.arange(len(x))  # a line joins names in the axis's order
-    if series.style != "points" and not (np.diff(x[order]) > 0).all():
-        raise ValueError(f"series '{series.name}' is a line and needs an increasing x.")
-    y, low, high = (
-        None if values is None else np.array(values, dtype=np.float64)[order]
-        for values in (series.y, series.low, series.high)
-    )
-    assert y is not None
-    if low is not None and high is not None and (low > high).any():
-        raise ValueError(f"series '{series.name}' needs intervals with low <= high.")
+    check(series.style == "points" or bool((np.diff(x[order]) > 0).all()), "is a line and needs an increasing x")
+    y = np.array(series.y, dtype=np.float64)[order]
+    low, high = (None if end is None else np.array(end, np.float64)[order] for end in (series.low, series.high))
+    check(low is None or high is None or not (low > high).any(), "needs intervals with low <= high")
     return Trace(series, x[order], y, low, high, [series.x[i] for i in order])
-
-
-def _numbers_along_x(chart: Chart, series: Series) -> Floats:
-    if any(isinstance(x, str) for x in series.x):
-        raise ValueError(f"series '{series.name}' has names along x; they need a chart whose x scale is category.")
-    x = np.array(series.x, dtype=np.float64)
-    if not np.isfinite(x).all():
-        raise ValueError(f"series '{series.name}' needs a finite x.")
-    if chart.x_scale == "log" and not (x > 0).all():
-        raise ValueError(f"series '{series.name}' needs an x above 0 for a log scale.")
-    return x
 
 
 def _dodge(traces: list[Trace], scale: str) -> list[Trace]:
@@ -170,16 +153,10 @@ def _dodge(traces: list[Trace], scale: str) -> list[Trace]:
 
 
 class Mosaic:
-    """A partition of a plane into boxes: state along x, action along y.
+    """A partition of a plane into boxes, state along x and action along y, and its greedy policy.
 
-    Parameters
-    ----------
-    low, high, q
-        Corners `[n, 2]` and values `[n]` of the cells.
-    visits, depth
-        Number of updates and of halvings of each cell, `[n]`.
-    policy
-        The greedy policy: `edges` `[m + 1]`, increasing states, and the index of the cell between each two, `[m]`.
+    Cells have corners `low` and `high` [n, 2], values `q`, numbers of updates `visits` and of halvings `depth`, [n].
+    The policy is `edges` [m + 1], increasing states, and the index of the cell `played` between each two, [m].
     """
 
     def __init__(
@@ -195,16 +172,65 @@ class Mosaic:
         self.visits, self.depth = (np.asarray(values, np.int64) for values in (visits, depth))
         self.edges: Floats = np.asarray(policy[0], np.float64)
         self.played: NDArray[np.int64] = np.asarray(policy[1], np.int64)
-        n = len(self.q)
-        if self.low.shape != (n, 2) or self.high.shape != (n, 2) or {len(self.visits), len(self.depth)} != {n}:
-            raise ValueError(f"a mosaic of {n} cells needs corners [n, 2], and visits and depth [n]")
-        if len(self.edges) != len(self.played) + 1:
-            raise ValueError("the policy of a mosaic needs one edge more than cells played")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, ready for JSON; corners are exact, because their last digit is one more halving."""
         exact = ("low", "high", "visits", "depth", "edges", "played")
         return {**{name: getattr(self, name).tolist() for name in exact}, "q": to_plain(self.q)}
+
+
+def make_learning_chart(
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    *,
+    title: str,
+    y_label: str,
+    optimum: float | None = None,
+    colours: Mapping[str, str],
+) -> Chart:
+    """Make a chart of learning curves of single runs by algorithm, each ``(x, y)`` of iterations and returns `[n]`.
+
+    A long noisy one becomes its running mean over the raw values.
+    """
+    series: list[Series] = []
+    windows = set()
+    for name, curve in curves.items():
+        x, y = (np.asarray(values, dtype=np.float64) for values in curve)
+        if x.size >= _LONG and np.abs(np.diff(y)).sum() > _SCRIBBLE * np.ptp(y):
+            raw_x, raw_y = _envelope(x, y)
+            series.append(Series(name, raw_x.tolist(), raw_y.tolist(), style="thin", colour=colours.get(name, "")))
+            window = x.size // 40 | 1
+            windows.add(window)
+            kept = np.unique(np.linspace(0, x.size - 1, _RESOLUTION).round().astype(np.intp))
+            x, y = x[kept], _running_mean(y, window)[kept]
+        series.append(Series(name, x.tolist(), y.tolist(), colour=colours.get(name, "")))
+    levels = () if optimum is None else (Level(f"optimum {optimum:.4g}", float(optimum), look="optimum"),)
+    span = " to ".join(str(window) for window in sorted({min(windows), max(windows)})) if windows else ""
+    note = f"bold: running mean over {span} points, thin: raw" if windows else ""
+    return Chart(title, "training iteration", y_label, tuple(series), levels, note=note)
+
+
+def _running_mean(y: Floats, window: int) -> Floats:
+    """Return the centred running mean.
+
+    At the start the window shrinks on both sides, because learning is steepest there and a lopsided window would
+    lift the curve; at the end it runs over the points that are there, because one noisy point is no result.
+    """
+    at = np.arange(y.size)
+    reach = np.minimum(at, window // 2)
+    first, last = at - reach, np.minimum(at + reach + 1, y.size)
+    sums = np.concatenate([[0.0], np.cumsum(y)])
+    means: Floats = (sums[last] - sums[first]) / (last - first)
+    return means
+
+
+def _envelope(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return the curve itself, or for a very long one the smallest and largest value in each pixel column."""
+    if x.size <= 2 * _RESOLUTION:
+        return x, y
+    starts = np.linspace(0, x.size, _RESOLUTION, endpoint=False).astype(np.intp)
+    ranges = np.stack([np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)], axis=1)
+    middles = (x[starts] + np.append(x[starts[1:]], x[-1])) / 2
+    return np.stack([x[starts], middles], axis=1).ravel(), ranges.ravel()
 
 
 def to_plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,19 +21,25 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Patch
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from spaql.atomic_io import write_file
-from spaql.viz.charts import Chart, Level, Mosaic, Trace, categories_of, look_key, looks_of, place
-from spaql.viz.partition_plot import draw_mosaic
-from spaql.viz.style import GRID, INK, QUIET, Look
+from spaql.partition.spaces import Floats
+from spaql.viz.charts import Chart, Level, Mosaic, Trace, look_key, looks_of, place
+from spaql.viz.style import EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, Look
 
 _COLUMN = 10 / 3  # inches; three columns are what a page holds
 _AXES = 1.78  # inches, the height of the axes of a panel
 _DASHES = (0, (5, 3))
 _HEADING = 13.0  # points
+_MOST_NAMES = 24  # in a legend or along an axis
+_MOST_VECTORS = 3000  # cells; more of them are drawn as pixels, or the file would be larger than the picture is worth
 _LETTER = 0.54  # usual width of a letter, in units of the size of type
 # Settings that matplotlib only has for the whole process: one thread at a time, and put back.  The names inside an SVG
 # are random without a salt.  Its text stays text, which can be searched and takes fewer bytes than outlines of letters.
@@ -58,13 +65,7 @@ _PANEL = _Sizes(title=10, note=8, label=8.5, tick=8, line=1.5, marker=3.8, ticks
 
 
 def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4)) -> Figure:
-    """Draw one chart of this size in inches, its legend below the axes; a value that is not finite leaves a gap.
-
-    Raises
-    ------
-    ValueError
-        When there is nothing to draw, or when an axis or an interval makes no sense.
-    """
+    """Draw one chart of this size in inches, its legend below the axes; a value that is not finite leaves a gap."""
     figure = make_figure(*size)
     _draw_panel(figure.add_subplot(), chart, looks_of([chart]), _SINGLE, size[0] - 0.9)
     draw_legend(figure, _SINGLE.note + 1)
@@ -72,34 +73,13 @@ def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4)) -> Figure:
 
 
 def panels(items: Sequence[Chart | tuple[str, Mosaic]], *, title: str, columns: int = 3, note: str = "") -> Figure:
-    """Draw charts and partitions side by side, with one legend below all of them.
-
-    Where a name has two looks, every chart has a legend of its own.
-
-    Parameters
-    ----------
-    items
-        Row by row; a partition is its title and the mosaic.
-    title, note
-        Heading of the figure, and the line below it in small type.
-    columns
-        Panels side by side, each 10/3 inches wide: three are a page's width.
-
-    Raises
-    ------
-    ValueError
-        When there are no items, or when one of them cannot be drawn.
-    """
-    if not items:
-        raise ValueError("items is empty; at least one chart or partition is needed.")
-    if columns < 1:
-        raise ValueError(f"columns must be at least 1, not {columns}.")
+    """Draw charts and partitions (a title and the mosaic) in columns, each 10/3 inches wide: three fill a page."""
     columns = min(columns, len(items))
     charts = [item for item in items if isinstance(item, Chart)]
     looks, width = looks_of(charts), _COLUMN * columns
     heading = [(wrap(title, width, 1.1 * _HEADING), _HEADING, "bold", INK), (wrap(note, width, 8), 8, "normal", QUIET)]
-    heading = [line for line in heading if line[0]]
-    head = 0.1 + sum(1.3 * size / 72 * (text.count("\n") + 1) for text, size, *_ in heading)
+    heights = [1.3 * size / 72 * (text.count("\n") + 1) if text else 0.0 for text, size, *_ in heading]
+    head = 0.1 + sum(heights)
     rows = [items[i : i + columns] for i in range(0, len(items), columns)]
     names = {part.name for chart in charts for part in chart.parts}
     height = head + sum(map(_row_height, rows)) + 0.19 * -(-len(names) // _legend_columns(names, width, 9)) + 0.3
@@ -110,15 +90,59 @@ def panels(items: Sequence[Chart | tuple[str, Mosaic]], *, title: str, columns: 
     for axes in grid[len(items) :]:
         axes.remove()
     top = 0.1
-    for text, size, weight, colour in heading:
-        at = 0.1 / width, 1 - top / figure.get_figheight()
-        figure.text(*at, text, size=size, weight=weight, color=colour, va="top", parse_math=False)
-        top += 1.3 * size / 72 * (text.count("\n") + 1)
-    draw_legend(figure, _PANEL.note + 1, shared=_agree(charts))
+    for (text, size, weight, colour), above in zip(heading, heights, strict=True):
+        if text:
+            at = 0.1 / width, 1 - top / figure.get_figheight()
+            figure.text(*at, text, size=size, weight=weight, color=colour, va="top", parse_math=False)
+        top += above
+    draw_legend(figure, _PANEL.note + 1)
     return settle(figure)
 
 
-# Parts of a figure ---------------------------------------------------------------------------------------------------
+def cells(
+    low: Floats,  # [n, 2] corners
+    high: Floats,
+    values: Floats,  # [n]; NaN is grey
+    *,
+    title: str,
+    note: str = "",  # below the title, in small type
+    labels: tuple[str, str] = ("state", "action"),
+    value_label: str = "Q",
+    limits: tuple[float, float] | None = None,  # of the colours; None for those of the values
+    names: Sequence[str] | None = None,  # where values are indices of names, each with a colour of its own
+    log: bool = False,  # whether colours are logarithmic
+    rows: Sequence[str] | None = None,  # names along y, each from half below to half above its index
+    policy: tuple[Floats, Floats, Floats] | None = None,  # greedy actions, outlined: edges [m + 1], low and high [m]
+    lines: Mapping[str, tuple[Any, Any]] | None = None,  # x and y [k] of lines to compare with, by name
+    borders: bool = True,  # of the boxes
+) -> Figure:
+    """Draw coloured boxes of a plane, smaller ones over larger ones, as a figure of 7 by 5.2 inches."""
+    low, high, values = (np.asarray(array, dtype=np.float64) for array in (low, high, values))
+    figure = make_figure(7.0, 5.2)
+    axes = figure.add_subplot()
+    colours = _make_colours(values, limits, names, log)
+    drawn = _draw_cells(axes, low, high, values, colours, borders=0.8 if borders else 0)
+    if policy is not None:
+        _draw_policy(axes, "greedy action", *policy)
+    for index, (name, line) in enumerate((lines or {}).items()):
+        axes.plot(*line, color="black", linestyle=LINES[(index + 1) % len(LINES)], linewidth=1.4, zorder=4, label=name)
+    handles: list[Any] = []
+    if names is None:
+        bar: Any = figure.colorbar(drawn, ax=axes, pad=0.02, fraction=0.05, label=value_label)
+        bar.outline.set_visible(False)
+    else:
+        present = [k for k in range(len(names)) if (values == k).any()][:_MOST_NAMES]
+        handles = [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
+    if np.isnan(values).any():
+        handles.append(Patch(color=EMPTY, label="never visited"))
+    draw_legend(figure, 9.5, more=handles, title=value_label if names is not None else "")
+    if rows is not None:
+        stride = -(-len(rows) // _MOST_NAMES)
+        axes.set_yticks(range(0, len(rows), stride), rows[::stride])
+    draw_title(axes, title, note)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    return settle(figure)
 
 
 def make_figure(width: float, height: float, *, dpi: int = 160, head: float = 0) -> Figure:
@@ -152,15 +176,12 @@ def draw_title(axes: Axes, title: str, note: str, *, sizes: _Sizes = _SINGLE, wi
     axes.set_title(wrap(title, width, 1.1 * sizes.title), loc="left", pad=6 + 1.22 * sizes.note * lines, **heading)
 
 
-def draw_legend(figure: Figure, size: float, *, shared: bool = True, more: Iterable[Any] = (), title: str = "") -> None:
-    """Explain every name once, below the axes, with further handles; or those of each axes within them."""
+def draw_legend(figure: Figure, size: float, *, more: Iterable[Any] = (), title: str = "") -> None:
+    """Explain every name once, below the axes, with further handles."""
     entries: dict[str, Any] = {}
     for axes in figure.axes:
         own = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-        if not shared and axes.lines and own:
-            _set_plain(axes.legend(own.values(), own, fontsize=size - 1, framealpha=0.8))
-        else:
-            entries |= {name: handle for name, handle in own.items() if name not in entries}
+        entries |= {name: handle for name, handle in own.items() if name not in entries}
     entries |= {handle.get_label(): handle for handle in more}
     if not entries:
         return
@@ -168,7 +189,9 @@ def draw_legend(figure: Figure, size: float, *, shared: bool = True, more: Itera
     rows = -(-len(entries) // _legend_columns(entries, width, size))
     spacing: dict[str, Any] = {"handletextpad": 0.6, "columnspacing": 1.8, "labelspacing": 0.3, "title": title or None}
     spacing |= {"loc": "outside lower center", "ncols": -(-len(entries) // rows), "frameon": False, "fontsize": size}
-    _set_plain(figure.legend(entries.values(), [wrap(name, width - 0.6, size) for name in entries], **spacing))
+    legend = figure.legend(entries.values(), [wrap(name, width - 0.6, size) for name in entries], **spacing)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _legend_columns(names: Iterable[str], width: float, size: float) -> int:
@@ -176,32 +199,16 @@ def _legend_columns(names: Iterable[str], width: float, size: float) -> int:
     return max(1, int((width - 0.2) / ((longest * _LETTER + 4.4) * size / 72)))
 
 
-def _set_plain(legend: Any) -> None:
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def _agree(charts: Iterable[Chart]) -> bool:
-    """Return whether a name looks one way in all charts."""
-    keys: dict[str, str] = {}
-    parts = [part for chart in charts for part in chart.parts if part.name]
-    return all(keys.setdefault(part.name, look_key(part)) == look_key(part) for part in parts)
-
-
 def _row_height(row: Sequence[Chart | tuple[str, Mosaic]]) -> float:
     """Return the height of a row of panels: axes, and what stands above and below them."""
     tallest = 0.0
     for item in row:
-        title, note, names = (
-            (item.title, item.note, categories_of(item)) if isinstance(item, Chart) else (item[0], "", ())
-        )
+        parts = (item.title, item.note, item.categories) if isinstance(item, Chart) else (item[0], "", ())
+        title, note, names = parts
         texts = wrap(title, _COLUMN - 0.75, 1.1 * _PANEL.title) + wrap(note, _COLUMN - 0.75, _PANEL.note)
         slant = 0.045 * max(map(len, names)) if names and _tilt(names, _COLUMN - 0.75, _PANEL.tick) else 0
         tallest = max(tallest, 0.17 * texts.count("\n") + min(slant, 1.2))
     return _AXES + 0.9 + tallest
-
-
-# Panels --------------------------------------------------------------------------------------------------------------
 
 
 def _draw_panel(
@@ -211,16 +218,9 @@ def _draw_panel(
         title, note, x_label, y_label = item.title, item.note, item.x_label, item.y_label
         _draw_chart(axes, item, looks, sizes, width)
     else:
-        title, note, x_label, y_label = (
-            item[0],
-            f"{len(item[1].q):,} cell{'s' * (len(item[1].q) > 1)}",
-            "state",
-            "action",
-        )
-        bar = draw_mosaic(axes, *item, width=0.7 * sizes.line)
-        set_ticks(bar.ax.yaxis, sizes.ticks)
-        bar.ax.tick_params(labelsize=sizes.tick, length=2)
-        set_ticks(axes.xaxis, sizes.ticks)
+        title, mosaic = item
+        note, x_label, y_label = f"{len(mosaic.q):,} cell{'s' * (len(mosaic.q) > 1)}", "state", "action"
+        _draw_mosaic(axes, mosaic, sizes)
     set_ticks(axes.yaxis, sizes.ticks)
     axes.tick_params(which="major", labelsize=sizes.tick, length=3, color=QUIET, labelcolor=INK)
     axes.tick_params(which="minor", length=1.8, color=QUIET)
@@ -232,7 +232,7 @@ def _draw_panel(
 
 def _draw_chart(axes: Axes, chart: Chart, looks: Mapping[str, Look], sizes: _Sizes, width: float) -> None:
     """Draw series and levels; later ones lie above earlier ones."""
-    traces, names = place(chart), categories_of(chart)
+    traces, names = place(chart), chart.categories
     if chart.x_scale == "log":
         axes.set_xscale("log")
     axes.margins(x=0.03 if any(series.style == "points" for series in chart.series) else 0.0, y=0.05)
@@ -287,6 +287,78 @@ def _draw_trace(axes: Axes, trace: Trace, look: Look, sizes: _Sizes) -> None:
         axes.plot(x, y, zorder=3, label=name, **more)
 
 
+def _draw_mosaic(axes: Axes, mosaic: Mosaic, sizes: _Sizes) -> None:
+    """Draw a partition with its greedy policy and a colour bar beside the axes, which keep their size."""
+    played = mosaic.played
+    drawn = _draw_cells(axes, mosaic.low, mosaic.high, mosaic.q, _make_colours(mosaic.q), borders=0.5)
+    if len(played):
+        edges, low, high = mosaic.edges, mosaic.low[played, 1], mosaic.high[played, 1]
+        _draw_policy(axes, "greedy policy", edges, low, high, width=0.7 * sizes.line)
+    bar: Any = axes.get_figure().colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.035, 1)))  # type: ignore[union-attr]
+    bar.outline.set_visible(False)
+    bar.solids.set_rasterized(True)  # an SVG would have hundreds of rectangles
+    bar.ax.set_title("Q", fontsize=8, pad=3)
+    set_ticks(bar.ax.yaxis, sizes.ticks)
+    bar.ax.tick_params(labelsize=sizes.tick, length=2)
+    set_ticks(axes.xaxis, sizes.ticks)
+
+
+def _make_colours(
+    values: Floats, limits: tuple[float, float] | None = None, names: Sequence[str] | None = None, log: bool = False
+) -> dict[str, Any]:
+    """Return colour map and norm: a colour for each name, or viridis over the limits or the range of the values."""
+    norm: Normalize
+    if names is not None:
+        many = len(names) > len(PALETTE)
+        listed = mpl.colormaps["viridis"](np.linspace(0, 1, len(names))) if many else PALETTE[: len(names)]
+        names_map = ListedColormap(list(listed)).with_extremes(bad=EMPTY)
+        return {"cmap": names_map, "norm": Normalize(-0.5, len(names) - 0.5)}
+    known = values[np.isfinite(values) & ((values > 0.0) | (not log))]
+    low, high = limits or ((float(known.min()), float(known.max())) if known.size else (0.0, 1.0))
+    if low == high and not log:  # a single value has the middle colour
+        low, high = low - max(abs(low), 1.0) / 2, low + max(abs(low), 1.0) / 2
+    norm = LogNorm(max(low, 1e-12), max(high, 1.01 * low, 2e-12)) if log else Normalize(low, high)
+    return {"cmap": mpl.colormaps["viridis"].with_extremes(bad=EMPTY), "norm": norm}
+
+
+def _draw_cells(
+    axes: Axes, low: Floats, high: Floats, values: Floats, colours: Mapping[str, Any], *, borders: float = 0.8
+) -> PolyCollection:
+    """Draw boxes, filling the axes; `borders` is the greatest width of the white borders, 0 for none."""
+    order = np.argsort(-np.prod(high - low, axis=1), kind="stable")
+    x = np.stack([low[:, 0], high[:, 0], high[:, 0], low[:, 0]], axis=1)
+    y = np.stack([low[:, 1], low[:, 1], high[:, 1], high[:, 1]], axis=1)
+    # Many cells want thin borders, or the small ones are nothing but border.
+    thin = float(np.clip(12 / np.sqrt(len(low)), 0.15, max(borders, 0.15)))
+    drawn = PolyCollection(
+        list(np.stack([x, y], axis=2)[order]),
+        array=np.ma.masked_invalid(values[order]),
+        edgecolors=(1.0, 1.0, 1.0, 0.55) if borders else "face",
+        linewidths=thin if borders else 0.2,
+        rasterized=len(low) > _MOST_VECTORS,
+        label="_cells",
+        **colours,
+    )
+    axes.add_collection(drawn, autolim=False)
+    axes.set_xlim(low[:, 0].min(), high[:, 0].max())
+    axes.set_ylim(low[:, 1].min(), high[:, 1].max())
+    return drawn
+
+
+def _draw_policy(axes: Axes, name: str, edges: Floats, low: Floats, high: Floats, *, width: float = 1.3) -> None:
+    """Outline ranges `[m]` of actions, each from one edge `[m + 1]` to the next, as one band broken where it jumps."""
+    jumps = np.flatnonzero((low[1:] > high[:-1]) | (high[1:] < low[:-1])) + 1
+    pieces = []
+    for start, stop in pairwise([0, *jumps.tolist(), len(low)]):
+        along = np.repeat(edges[start : stop + 1], 2)[1:-1]
+        there = np.stack([along, np.repeat(high[start:stop], 2)], axis=1)
+        back = np.stack([along, np.repeat(low[start:stop], 2)], axis=1)[::-1]
+        pieces.append(np.concatenate([there, back]))
+    outline = PolyCollection(pieces, facecolors="none", edgecolors=POLICY, linewidths=width, zorder=3, label=name)
+    outline.set_path_effects([Stroke(linewidth=width + 1.4, foreground="white"), Normal()])
+    axes.add_collection(outline, autolim=False)
+
+
 def set_ticks(axis: Any, most: int) -> None:
     """Choose the ticks of an axis within its limits: at most so many round numbers, with commas from 10,000 on."""
     low, high = sorted(axis.get_view_interval())
@@ -313,19 +385,8 @@ def _tilt(names: Sequence[str], width: float, size: float) -> dict[str, Any]:
     return {"rotation": angle, "rotation_mode": "anchor", "ha": "right", "va": "top" if angle < 90 else "center"}
 
 
-# Files ---------------------------------------------------------------------------------------------------------------
-
-
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure as PNG or SVG, whole or not at all; the same figure gives the same bytes.
-
-    Raises
-    ------
-    ValueError
-        When the path ends neither in ``.png`` nor in ``.svg``.
-    OutputError
-        When the file cannot be written; an older file is kept.
-    """
+    """Write a figure as .png or .svg, whole or not at all; the same figure gives the same bytes."""
     target = Path(path)
     kind = target.suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
@@ -337,27 +398,15 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
 def writers(
     name: str, draw: Callable[[], Figure], kinds: Sequence[str] = ("png", "svg")
 ) -> dict[str, Callable[[Path], object]]:
-    """Return a function for each file of a figure that writes it to a given path, for `atomic_io.write_files`.
-
-    `draw` makes the figure, once, when the first of them is written.  The name has no suffix and may have a subfolder.
-
-    Examples
-    --------
-    >>> from spaql.viz import figures
-    >>> sorted(figures.writers("figures/oil", lambda: None))
-    ['figures/oil.png', 'figures/oil.svg']
-    """
+    """Return functions that write a figure, by file, for `atomic_io.write_files`; `draw` is called for the first."""
     drawn: list[Figure] = []
-    left = list(kinds)
 
     def write(kind: str, path: Path) -> None:
-        figure = drawn[0] if drawn else draw()
-        drawn[:] = [figure]
-        left.remove(kind)
-        if not left:
+        if not drawn or kind == kinds[0]:
+            drawn[:] = [draw()]
+        _write(drawn[0], kind, path)
+        if kind == kinds[-1]:
             drawn.clear()
-            left.extend(kinds)
-        _write(figure, kind, path)
 
     return {f"{name}.{kind}": partial(write, kind) for kind in kinds}
 
@@ -366,10 +415,5 @@ def _write(figure: Figure, kind: str, path: Path) -> None:
     if kind == "png":
         figure.savefig(path, format="png", dpi=figure.dpi, metadata={"Software": None})
         return
-    with _SVG_LOCK:
-        before = {name: mpl.rcParams[name] for name in _SVG}
-        mpl.rcParams.update(_SVG)
-        try:
-            figure.savefig(path, format="svg", dpi=figure.dpi, metadata={"Date": None, "Creator": None})
-        finally:
-            mpl.rcParams.update(before)
+    with _SVG_LOCK, mpl.rc_context(_SVG):
+        figure.savefig(path, format="svg", dpi=figure.dpi, metadata={"Date": None, "Creator": None})

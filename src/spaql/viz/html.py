@@ -2,10 +2,8 @@
 
 A page is a title and sections of static text and tables, which can be read without JavaScript, and charts, which travel
 as plotly figures in JSON.  The template and the scripts are in ``assets``; plotly.js is the copy that plotly brings
-along.  All of it is inside the file, and its content security policy allows those very scripts and forbids every
-request: the page looks the same in ten years, and opens from a mail attachment.
-
-Every string is plain text; the template escapes it.  The same content gives the same bytes.
+along.  The content security policy allows those very scripts and forbids every request.  Every string is plain text,
+which the template escapes.  The same content gives the same bytes.
 """
 
 from __future__ import annotations
@@ -97,47 +95,30 @@ def render_page(
 ) -> str:
     """Return a page of sections as one HTML document, to be written as UTF-8.
 
-    Parameters
-    ----------
-    title, subtitle
-        Heading of the page, and the line below it.
-    sections
-        Its content.
-    data
-        More for the scripts to read, ready for JSON.
-    scripts, styles
-        Names of files in ``assets``, for a page that draws by itself; charts are then not drawn.
-
-    Raises
-    ------
-    ValueError
-        When a chart cannot be drawn, or a number is not finite.
-
-    Examples
-    --------
-    >>> from spaql.viz.html import Section, render_page
-    >>> page = render_page("Oil", [Section("In short", ["It works."])])
-    >>> "<p>It works.</p>" in page
-    True
+    `data` is more for the scripts to read, ready for JSON.  `scripts` and `styles` name files in ``assets`` for a page
+    that draws by itself; charts are then not drawn.
     """
     cases = [case for section in sections for case in section.cases]
     charts = [chart for section in _flatten(sections) for chart in section.charts]
     looks = looks_of([*charts, *(chart for case in cases for group in case.charts.values() for chart in group)])
     drawing = bool(charts or cases) and scripts is None
     names = scripts or ["base.js", "charts.js", *(["partitions.js", "cases.js"] if cases else []), "page.js"]
-    sources = [*([_plotly()] if drawing else []), _join_scripts(names)]
-    content = {
-        "charts": [to_plotly(chart, looks) for chart in charts],
-        "cases": [_case_data(case, looks) for case in cases],
-        "dark": {look.colour: darken(look.colour) for look in looks.values()},
-    }
+    joined = "\n".join(_read(name) for name in names)  # inside one function, so that none of their names is global
+    own = to_script(f'(() => {{\n"use strict";\n{joined}}})();\n')
+    sources = [_plotly(), own] if drawing else [own]
+    content: dict[str, Any] = {}
+    if scripts is None:
+        content["charts"] = [to_plotly(chart, looks) for chart in charts]
+        content["cases"] = [_case_data(case, looks) for case in cases]
+        content["dark"] = {look.colour: darken(look.colour) for look in looks.values()}
+    packed = json.dumps({**content, **(data or {})}, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return _template().render(
         title=title,
         subtitle=subtitle,
         sections=sections,
         policy=_make_policy(sources),
         style="\n".join(_read(name) for name in styles),
-        data=_to_json({**(content if scripts is None else {}), **(data or {})}),
+        data=packed.translate(_JSON_ESCAPES),
         scripts=sources,
     )
 
@@ -151,14 +132,8 @@ def _flatten(sections: Iterable[Section]) -> Iterator[Section]:
 
 def _case_data(case: Case, looks: Mapping[str, Look]) -> dict[str, Any]:
     charts = {unit: [to_plotly(chart, looks) for chart in charts] for unit, charts in case.charts.items()}
-    growth = [
-        vars(part) | {"iterations": list(part.iterations), "frames": [frame.to_dict() for frame in part.frames]}
-        for part in case.growth
-    ]
+    growth = [vars(part) | {"frames": [frame.to_dict() for frame in part.frames]} for part in case.growth]
     return vars(case) | {"charts": charts, "growth": growth}
-
-
-# Files of the package ------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -178,15 +153,9 @@ def _read(name: str) -> str:
 def _plotly() -> str:
     """Read plotly.js beside the package without running it: importing plotly takes longer than the whole page."""
     spec = importlib.util.find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("a page with charts needs the package plotly, for the plotly.js in it", name="plotly")
+    assert spec is not None
+    assert spec.origin is not None
     return to_script(Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text("utf-8"))
-
-
-def _join_scripts(names: Iterable[str]) -> str:
-    """Join our own scripts inside one function, so that none of their names is global."""
-    parts = "\n".join(_read(name) for name in names)
-    return to_script(f'(() => {{\n"use strict";\n{parts}}})();\n')
 
 
 def to_script(source: str) -> str:
@@ -199,12 +168,5 @@ def _make_policy(scripts: Iterable[str]) -> str:
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     # Plotly sets style attributes, and turns a chart into a picture through data: and blob: addresses.
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _to_json(value: Any) -> str:
-    """Return JSON in ASCII that can stand in a script element."""
-    return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":")).translate(_JSON_ESCAPES)
+    others = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {allowed}; {others}"

@@ -1,6 +1,6 @@
 """The page of one policy, or of two side by side: one HTML file that needs no network and no server.
 
-The page holds the partition itself, as arrays, and draws in the browser the views of `spaql.viz.policy_view`: slices
+The page holds the partition itself, as arrays, and draws in the browser the views of `spaql.viz.policy_plot`: slices
 and projections over any two observed dimensions, the cell that decides at a point and the actions beyond its borders,
 an episode, and the growth of the partition.  Text and tables are static; see `spaql.viz.html`.
 
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError
+from spaql.formatting import Table
 from spaql.partition.spaces import Box, Floats
 from spaql.viz.charts import to_plain
 from spaql.viz.html import Section, render_page
-from spaql.viz.policy_view import PolicyView
+from spaql.viz.policy_plot import PolicyView
 from spaql.viz.style import PALETTE, darken
 
-MOST_POLICIES = 2
 _SCRIPTS = (
     *("base.js", "trees.js", "planes.js", "line_charts.js"),
     *("explanations.js", "episodes.js", "panels.js", "inspector.js"),
@@ -60,7 +60,7 @@ class Subject:
 
 def render_inspector(subjects: Sequence[Subject]) -> str:
     """Return the page of one policy, or of two side by side, to be written as UTF-8."""
-    if not 1 <= len(subjects) <= MOST_POLICIES:
+    if not 1 <= len(subjects) <= 2:
         raise ParameterError(f"show: one agent, or two side by side, got {len(subjects)}")
     warnings = [
         Section(f"Warnings for {s.view.title}" if len(subjects) > 1 else "Warnings", items=s.warnings, style="warnings")
@@ -82,9 +82,6 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
     title = " beside ".join(subject.view.title for subject in subjects)
     subtitle = "Two readable policies, side by side" if len(subjects) > 1 else "A readable policy"
     return render_page(title, sections, subtitle, data=data, scripts=_SCRIPTS, styles=("page.css", "inspector.css"))
-
-
-# Text and tables -----------------------------------------------------------------------------------------------------
 
 
 def _describe(subject: Subject) -> list[str]:
@@ -116,21 +113,19 @@ def _explain_view(subjects: Sequence[Subject]) -> str:
 
 
 def _summarise(subjects: Sequence[Subject]) -> dict[str, Any]:
-    def rows(columns: Sequence[Mapping[str, Any]], heading: str = "") -> list[dict[str, Any]]:
-        names = dict.fromkeys(name for column in columns for name in column)
-        lines = {name: [_to_text(column.get(name)) for column in columns] for name in names}
-        body: list[dict[str, Any]] = [{"head": name, "cells": cells} for name, cells in lines.items() if any(cells)]
-        return [{"section": heading}, *body] if heading and body else body
-
-    views = [subject.view for subject in subjects]
-    facts = []
-    for view, subject in zip(views, subjects, strict=True):
+    facts: list[Mapping[str, Any]] = []
+    for subject in subjects:
+        view = subject.view
         fixed = {"algorithm": view.algorithm, "problem": view.problem.name, "cells": len(view.partition)}
         facts.append({**fixed, **subject.facts, "steps of an episode at most": view.problem.horizon})
-    parameters = rows([subject.parameters for subject in subjects], "Parameters")
-    arguments = rows([view.problem.arguments for view in views], "Arguments of the problem")
-    columns = ["", *(view.title for view in views)]
-    return {"caption": "Summary", "note": "", "columns": columns, "rows": [*rows(facts), *parameters, *arguments]}
+    arguments = [subject.view.problem.arguments for subject in subjects]
+    parts = {"": facts, "Parameters": [s.parameters for s in subjects], "Arguments of the problem": arguments}
+    rows = []
+    for heading, columns in parts.items():
+        for name in dict.fromkeys(name for column in columns for name in column):
+            cells = [_to_text(column.get(name)) for column in columns]
+            rows += [[heading, name, *cells]] if any(cells) else []
+    return Table(["", "", *(s.view.title for s in subjects)], rows, "Summary", sections=True).html()
 
 
 def _to_text(value: Any) -> str:
@@ -146,25 +141,19 @@ def _to_text(value: Any) -> str:
 
 def _tabulate_dims(subject: Subject) -> dict[str, Any]:
     view, problem = subject.view, subject.view.problem
-    clipped = getattr(problem, "clipped", None)
-    columns = ["dimension", "from", "to", "influence", "", *([] if clipped is None else ["times outside"])]
-    rows: list[dict[str, Any]] = []
+    clipped, periodic = getattr(problem, "clipped", None), getattr(problem, "periodic", ())
+    header = ["dimension", "from", "to", "influence", "", *([] if clipped is None else ["times outside"])]
+    rows = []
     for d, name in enumerate(view.labels.states):
-        cells = [_to_text(float(problem.states.low[d])), _to_text(float(problem.states.high[d]))]
-        cells += [f"{100 * view.influence[d]:.0f} %", "periodic" if d in getattr(problem, "periodic", ()) else ""]
-        rows.append({"head": name, "cells": cells + ([] if clipped is None else [f"{int(clipped[d]):,}"])})
+        ends = _to_text(float(problem.states.low[d])), _to_text(float(problem.states.high[d]))
+        rows.append([name, *ends, f"{100 * view.influence[d]:.0f} %", "periodic" if d in periodic else ""])
+        rows[-1] += [] if clipped is None else [f"{int(clipped[d]):,}"]
     if isinstance(problem.actions, Box):
         for name, low, high in zip(view.labels.actions, problem.actions.low, problem.actions.high, strict=True):
-            cells = [_to_text(float(low)), _to_text(float(high)), "", "action", ""]
-            rows.append({"head": name, "cells": cells[: len(columns) - 1]})
+            rows.append([name, _to_text(float(low)), _to_text(float(high)), "", "action", ""][: len(header)])
     change = "the share of decisions that differ" if view.discrete else "the mean change as a share of the range"
-    note = (
-        f"Influence: change of actions where this dimension is exchanged for that of another visited state; {change}."
-    )
-    return {"caption": f"Observations and actions: {view.title}", "note": note, "columns": columns, "rows": rows}
-
-
-# Charts and data -----------------------------------------------------------------------------------------------------
+    note = "Influence: change of actions where this dimension is exchanged for that of another visited state; "
+    return Table(header, rows, f"Observations and actions: {view.title}", f"{note}{change}.").html()
 
 
 def _chart_growth(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
@@ -214,15 +203,14 @@ def _pack_subject(subject: Subject) -> dict[str, Any]:
     played = np.asarray(problem.decode(middles, False), np.float64).reshape(len(boxes), -1)
     space = problem.actions
     bounds = {"low": space.low.tolist(), "high": space.high.tolist()} if isinstance(space, Box) else {}
-    states = []
+    states, periodic = [], getattr(problem, "periodic", ())
     for d, name in enumerate(view.labels.states):
         ends = {"low": float(problem.states.low[d]), "high": float(problem.states.high[d])}
-        periodic = d in getattr(problem, "periodic", ())
-        states.append({"name": name, **ends, "periodic": periodic, "whole": bool(problem.whole[d])})
+        states.append({"name": name, **ends, "periodic": d in periodic, "whole": bool(problem.whole[d])})
     replay = None
     if episode is not None:
-        arrays = {"points": pack(episode.points), "rewards": pack(episode.rewards)}
-        replay = {**arrays, "terminated": episode.terminated}
+        points, rewards, terminated = episode
+        replay = {"points": pack(points), "rewards": pack(rewards), "terminated": terminated}
     return {
         "name": view.title,
         "states": states,

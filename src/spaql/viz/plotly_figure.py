@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spaql.viz.charts import Chart, Level, Trace, categories_of, look_key, place, to_plain
+from spaql.partition.spaces import Floats
+from spaql.viz.charts import Chart, Level, Trace, look_key, place, to_plain
 from spaql.viz.style import Look
 
 _DASHED = "5px,3px"
@@ -29,10 +30,8 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
     unified = chart.x_scale != "category" and any(trace.series.style != "points" for trace in traces)
     data: list[dict[str, Any]] = []
     for trace in traces:
-        first = trace.series.name not in [drawn["name"] for drawn in data if drawn["showlegend"]]
+        first = _plain(trace.series.name) not in [drawn["name"] for drawn in data if drawn["showlegend"]]
         data += _draw_trace(chart, trace, looks[look_key(trace.series)], unified, first)
-    for drawn in data:
-        drawn["name"] = _plain(drawn["name"])
     levels = [level for level in chart.levels if np.isfinite(level.y)]
     shapes = [shape for level in levels for shape in _draw_level(level, looks[look_key(level)])]
     return {
@@ -57,10 +56,10 @@ def _plain(text: str) -> str:
 
 def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bool) -> list[dict[str, Any]]:
     """Return the plotly traces of a series: two where a line has a band."""
-    series, points = trace.series, trace.series.style == "points"
+    series = trace.series
     ends = [trace.low, trace.high] if trace.low is not None and trace.high is not None else []
     columns = [trace.labels, *(to_plain(end) for end in ends)]
-    group = {"type": "scatter", "name": series.name, "legendgroup": f"series {series.name}"}
+    group = {"type": "scatter", "name": _plain(series.name), "legendgroup": f"series {series.name}"}
     drawn: dict[str, Any] = {
         **group,
         "meta": series.name,
@@ -72,7 +71,7 @@ def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bo
     }
     if chart.x_scale == "category":  # escaped, unlike those of the table
         drawn["text"] = [_plain(str(label)) for label in trace.labels]
-    if points:
+    if series.style == "points":
         drawn |= {"mode": "markers", "marker": {"color": look.colour, "size": 8, "symbol": look.symbol}}
         if ends:
             drawn["error_y"] = {
@@ -88,31 +87,24 @@ def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bo
     if not ends:
         return [drawn]
     fill = {"fill": "toself", "fillcolor": look.colour + _BAND, "mode": "lines", "line": {"width": 0}}
-    return [{**group, **_outline(trace), **fill, "hoverinfo": "skip", "showlegend": False}, drawn]
+    return [{**group, **_outline(trace.x, *ends), **fill, "hoverinfo": "skip", "showlegend": False}, drawn]
 
 
 def _hover_text(chart: Chart, name: str, interval: bool, unified: bool) -> str:
     ends = f" [%{{customdata[1]:{_NUMBER}}}, %{{customdata[2]:{_NUMBER}}}]" if interval else ""
     value = f"%{{y:{_NUMBER}}}{ends}"
-    if unified:
-        return value
-    where = "%{text}"
-    if chart.x_scale != "category":
-        where = f"{_plain(chart.x_label)} %{{customdata[0]:,.6~r}}"
-    return f"{where}<br>{_plain(name)}: {value}<extra></extra>"
+    where = "%{text}" if chart.x_scale == "category" else f"{_plain(chart.x_label)} %{{customdata[0]:,.6~r}}"
+    return value if unified else f"{where}<br>{_plain(name)}: {value}<extra></extra>"
 
 
-def _outline(trace: Trace) -> dict[str, Any]:
+def _outline(x: Floats, low: Floats, high: Floats) -> dict[str, Any]:
     """Return the area between low and high: one closed outline for each stretch without gaps."""
-    assert trace.low is not None
-    assert trace.high is not None
-    there = np.flatnonzero(np.isfinite(trace.low) & np.isfinite(trace.high))
-    x: list[Any] = []
-    y: list[Any] = []
+    there = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+    area: dict[str, list[Any]] = {"x": [], "y": []}
     for stretch in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
-        x += [*to_plain(trace.x[stretch]), *to_plain(trace.x[stretch[::-1]]), None]
-        y += [*to_plain(trace.high[stretch]), *to_plain(trace.low[stretch[::-1]]), None]
-    return {"x": x, "y": y}
+        area["x"] += [*to_plain(x[stretch]), *to_plain(x[stretch[::-1]]), None]
+        area["y"] += [*to_plain(high[stretch]), *to_plain(low[stretch[::-1]]), None]
+    return area
 
 
 def _draw_level(level: Level, look: Look) -> list[dict[str, Any]]:
@@ -140,7 +132,7 @@ def _x_axis(chart: Chart) -> dict[str, Any]:
         "showgrid": log,
         "hoverformat": ",.6~r",
     }
-    names = categories_of(chart)
+    names = chart.categories
     if names:
         axis |= {"tickvals": list(range(len(names))), "ticktext": [_plain(name) for name in names]}
         axis["range"] = [-0.6, len(names) - 0.4]

@@ -1,222 +1,304 @@
-"""A policy as a matplotlib figure: what `agent.plot` returns; see `spaql.viz.policy_view` for the views."""
+"""Views of a policy on a plane: what `agent.plot` draws.
+
+The leaves of the state tree are boxes in which one cell decides.  A `PolicyView` holds them with the values that can be
+coloured, and offers two views of many dimensions:
+
+- a *slice* cuts through the leaves at fixed values of the other dimensions: exact, but only there;
+- a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a bin of the
+  plane shows the mean over all leaves behind it, weighted by these visits, or the most visited of discrete actions.
+
+docs/inspect.md describes the layers.  The page of `spaql.viz.inspector` computes the same sums in the browser.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
-from spaql.partition.spaces import Box, Floats
+from spaql.explain.rules import spread_visits
+from spaql.partition.kernels import NONE
+from spaql.partition.partition import Partition
+from spaql.partition.spaces import Box, Discrete, Floats
+from spaql.partition.tree import find_greedy_cells
+from spaql.problems.base import Playable
+from spaql.problems.labels import Labels
 from spaql.validation import check_number, check_whole
-from spaql.viz.figures import draw_legend, draw_title, make_figure, settle
-from spaql.viz.partition_plot import check_cells, draw_cells, draw_policy, make_colours
-from spaql.viz.policy_view import LAYERS, PolicyView, Tiles
-from spaql.viz.style import EMPTY, LINES
+from spaql.viz import figures
 
-_MOST_NAMES = 24  # in a legend or along an axis
-
-
-def plot_policy(
-    view: PolicyView,
-    *,
-    dims: Any = None,
-    at: Any = None,
-    layer: str = "policy",
-    step: int = 0,
-    projection: bool = False,
-    action_dim: int = 0,
-) -> Figure:
-    """Draw a policy; the parameters are those of `Agent.plot`."""
-    if layer not in LAYERS:
-        raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
-    step = check_whole(step, "step", 0, view.partition.steps - 1)
-    action_dim = check_whole(action_dim, "action_dim", 0, view.problem.actions.dimensions - 1)
-    title = view.title + (f", time step {step + 1}" if view.partition.steps > 1 else "")
-    if view.problem.states.dimensions == 1:
-        return _plot_states_and_actions(view, layer, step, action_dim, title)
-    names, states, actions = view.labels.states, view.problem.states, view.problem.actions
-    plane = _check_dims(dims, view)
-    hidden = [d for d in range(len(names)) if d not in plane]
-    if projection:
-        tiles = view.projection(plane, layer, step=step, action_dim=action_dim)
-        note = f"over all of {', '.join(names[d] for d in hidden)}, by visits" if hidden else ""
-    else:
-        values = _check_at(at, view)
-        unit = states.to_unit(np.clip(values, states.low, states.high))
-        tiles, _ = view.slice(plane, unit, layer, step=step, action_dim=action_dim)
-        note = f"{len(tiles.values):,} boxes of states, {len(view.partition):,} cells"
-        if hidden:
-            note = "at " + ", ".join(f"{names[d]} = {values[d]:.3g}" for d in hidden)
-    limits = None
-    if layer == "policy" and isinstance(actions, Box):
-        limits = float(actions.low[action_dim]), float(actions.high[action_dim])
-    scale = (states.high - states.low)[list(plane)]
-    low, high = (states.low[list(plane)] + corner * scale for corner in (tiles.low, tiles.high))
-    return plot_cells(
-        low,
-        high,
-        tiles.values,
-        title=title,
-        note=note,
-        labels=(names[plane[0]], names[plane[1]]),
-        value_label=_name_layer(view, layer, action_dim, "that decides"),
-        limits=limits,
-        names=view.labels.actions if view.discrete and layer == "policy" else None,
-        log=layer == "visits",
-        borders=not projection,
-    )
+LAYERS = ("policy", "q", "visits", "depth", "uncertainty")
+BINS = 64  # of a projection, along each side
+_SHUFFLED = 2000  # states from which the influence of each dimension is estimated
 
 
-def plot_cells(
-    low: Floats,
-    high: Floats,
-    values: Floats,
-    *,
-    title: str,
-    note: str = "",
-    labels: tuple[str, str] = ("state", "action"),
-    value_label: str = "Q",
-    limits: tuple[float, float] | None = None,
-    names: Sequence[str] | None = None,
-    log: bool = False,
-    rows: Sequence[str] | None = None,
-    policy: tuple[Floats, Floats, Floats] | None = None,
-    lines: Mapping[str, tuple[Any, Any]] | None = None,
-    borders: bool = True,
-) -> Figure:
-    """Draw coloured boxes of a plane, smaller ones over larger ones, as a figure of 7 by 5.2 inches.
+class Tiles(NamedTuple):
+    """Boxes of a plane: their corners in the unit cube, and their values."""
 
-    Parameters
-    ----------
-    low, high, values
-        Corners `[n, 2]` and values `[n]`; NaN is grey.
-    title, note
-        Heading, and the line below it in small type.
-    labels, value_label
-        Names of the axes and of the colours.
-    limits, log
-        Ends of the colour scale, None for those of the values; and whether it is logarithmic.
-    names
-        Where values are indices of names: the names, each with a colour of its own.
-    rows
-        Names along y, each from half below to half above its index.
-    policy
-        ``(edges, low, high)`` of the greedy actions, outlined: `edges` [m + 1] increasing, `low` and `high` [m].
-    lines
-        Name to ``(x, y)``, each `[k]`: lines to compare with, such as the optimal policy.
-    borders
-        Whether to draw the borders of the boxes.
-    """
-    low, high, values = (np.asarray(array, dtype=np.float64) for array in (low, high, values))
-    check_cells(low, high, values, "a picture of cells")
-    figure = make_figure(7.0, 5.2)
-    axes = figure.add_subplot()
-    colours = make_colours(values, limits, names, log)
-    cells = draw_cells(axes, low, high, values, colours, borders=0.8 if borders else 0)
-    if policy is not None:
-        draw_policy(axes, "greedy action", *policy)
-    for index, (name, line) in enumerate((lines or {}).items()):
-        axes.plot(*line, color="black", linestyle=LINES[(index + 1) % len(LINES)], linewidth=1.4, zorder=4, label=name)
-    handles: list[Any] = []
-    if names is None:
-        bar: Any = figure.colorbar(cells, ax=axes, pad=0.02, fraction=0.05, label=value_label)
-        bar.outline.set_visible(False)
-    else:
-        present = [k for k in range(len(names)) if (values == k).any()][:_MOST_NAMES]
-        handles = [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
-    if np.isnan(values).any():
-        handles.append(Patch(color=EMPTY, label="never visited"))
-    draw_legend(figure, 9.5, more=handles, title=value_label if names is not None else "")
-    if rows is not None:
-        stride = -(-len(rows) // _MOST_NAMES)
-        axes.set_yticks(range(0, len(rows), stride), rows[::stride])
-    draw_title(axes, title, note)
-    axes.set_xlabel(labels[0])
-    axes.set_ylabel(labels[1])
-    return settle(figure)
+    low: Floats  # [n, 2]
+    high: Floats  # [n, 2]
+    values: Floats  # [n]; for discrete actions the action's number; NaN for no value
 
 
-def _plot_states_and_actions(view: PolicyView, layer: str, step: int, action_dim: int, title: str) -> Figure:
-    """Draw one observed dimension: states across, actions upwards, and the greedy policy outlined."""
-    cells, played = view.state_action_tiles(layer, step=step, action_dim=action_dim)
-    tiles = cells if len(cells.values) else played
-    space = view.problem.actions
+class PolicyView:
+    """A policy as pictures and pages need it; `algorithm` is a label, `scaling` that of its bonus, None without one."""
 
-    def place(part: Tiles) -> tuple[Floats, Floats]:
-        ends = []
-        for corner in (part.low, part.high):
-            x, y = view.problem.states.from_unit(corner[:, :1])[:, 0], corner[:, 1]
-            if isinstance(space, Box):
-                y = space.low[action_dim] + y * (space.high[action_dim] - space.low[action_dim])
-            ends.append(np.stack([x, y], axis=1))
-        return ends[0], ends[1]
+    def __init__(
+        self, problem: Playable, partition: Partition, labels: Labels, algorithm: str, scaling: float | None = None
+    ) -> None:
+        self.problem, self.partition, self.labels = problem, partition, labels
+        self.algorithm, self.scaling = algorithm, scaling
+        self.title = f"{algorithm} on {problem.name}"
+        self.discrete = isinstance(problem.actions, Discrete)
+        self.chosen = find_greedy_cells(partition)  # the cell that decides at each node, `[nodes]`
+        self._cells = partition.forest.cells[: len(partition)]
+        self._low, self._high = partition.node_boxes()
+        self.density, self._steps = spread_visits(partition, self._cells["visits"])
+        self._leaves = np.flatnonzero(partition.forest.nodes["child"][: len(self.chosen)] == NONE)
+        self._mass = (self.density * np.prod(self._high - self._low, axis=1))[self._leaves]  # visits in each leaf
 
-    first, last = place(played)
-    return plot_cells(
-        *place(tiles),
-        tiles.values,
-        title=title,
-        note=f"{len(tiles.values):,} cells; outlined: the greedy policy",
-        labels=(view.labels.states[0], "" if view.discrete else view.labels.actions[action_dim]),
-        value_label=_name_layer(view, "q" if layer == "policy" else layer, action_dim, "itself"),
-        log=layer == "visits",
-        rows=view.labels.actions if view.discrete else None,
-        policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
-    )
+    @cached_property
+    def influence(self) -> Floats:
+        """Influence of each observed dimension on the action, `[states]`, from 0 to 1.
 
+        States are drawn as they were visited, and one dimension of each is exchanged for that of another state: the
+        share of decisions that then differ, or for continuous actions the mean change as a share of their range.
+        """
+        random = np.random.default_rng(0)
+        total = self._mass.sum()
+        shares = self._mass / total if total > 0.0 else np.full(len(self._mass), 1.0 / len(self._mass))
+        leaves = self._leaves[random.choice(len(shares), _SHUFFLED, p=shares)]
+        points = self._low[leaves] + random.random((_SHUFFLED, self._low.shape[1])) * (self._high - self._low)[leaves]
+        steps, order = self._steps[leaves], random.permutation(_SHUFFLED)
+        influence = np.zeros(points.shape[1])
+        middles = self.partition.forest.boxes.mean(axis=1)  # of actions, in the unit cube or their numbers
+        before = middles[self.partition.greedy(points, steps)]
+        for d in range(points.shape[1]):
+            mixed = points.copy()
+            mixed[:, d] = points[order, d]
+            after = middles[self.partition.greedy(mixed, steps)]
+            influence[d] = np.mean(before != after) if self.discrete else np.mean(np.abs(before - after))
+        return influence
 
-def _name_layer(view: PolicyView, layer: str, action_dim: int, cell: str) -> str:
-    """Return the meaning of the colours of a layer."""
-    if layer == "policy":
-        return "greedy action" if view.discrete else view.labels.actions[action_dim]
-    bonus = "1" if view.scaling is None else f"{view.scaling:g}"
-    return {
-        "q": f"Q of the cell {cell}",
-        "visits": "visits relative to an even spread",
-        "depth": f"depth of the cell {cell}",
-        "uncertainty": f"{bonus} / sqrt(visits) of the cell {cell}",
-    }[layer]
+    def main_dims(self) -> list[int]:
+        """Return the two observed dimensions with most influence, in order; or the only one."""
+        return sorted(np.argsort(-self.influence, kind="stable")[:2].tolist())
 
+    def median_state(self) -> Floats:
+        """Return the median of each observed dimension over the visits, in the unit cube; of integers, the nearest."""
+        low, high = self._low[self._leaves], self._high[self._leaves]
+        middle = np.full(low.shape[1], 0.5)
+        if self._mass.sum() > 0.0:
+            middle = np.array([_median(low[:, d], high[:, d], self._mass) for d in range(low.shape[1])])
+        states, whole = self.problem.states, self.problem.whole
+        least, most = np.ceil(states.low), np.floor(states.high)
+        nearest = states.to_unit(np.clip(np.rint(states.from_unit(middle)), least, most))
+        return np.where(whole, nearest, middle)
 
-def _find_dim(name: Any, view: PolicyView, what: str) -> int:
-    """Return the index of an observed dimension, by its name or index."""
-    names = view.labels.states
-    if isinstance(name, str) and name in names:
-        return names.index(name)
-    if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(names):
-        return int(name)
-    raise ParameterError(
-        f"{what}: expected an index from 0 to {len(names) - 1} or one of {', '.join(names)}, got {name!r:.80}"
-    )
+    def cell_values(self, layer: str, cells: NDArray[np.integer], action_dim: int = 0) -> Floats:
+        """Return the values of cells in a layer, `[n]`; not for `visits`, which belong to places."""
+        rows = self._cells[cells]
+        if layer == "policy":
+            boxes = self.partition.forest.boxes[cells]
+            middles = self.problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
+            return np.asarray(middles[:, action_dim], np.float64)
+        if layer == "uncertainty":
+            visits = np.where(rows["visits"] > 0, rows["visits"], np.nan)
+            return np.asarray((1.0 if self.scaling is None else self.scaling) / np.sqrt(visits))
+        return np.array(rows["q" if layer == "q" else "depth"], np.float64)
 
+    def _find_leaves(self, step: int) -> NDArray[np.integer]:
+        leaves: NDArray[np.integer] = self._leaves[self._steps[self._leaves] == step]
+        return leaves
 
-def _check_dims(dims: Any, view: PolicyView) -> tuple[int, int]:
-    if dims is None:
-        across, up = view.main_dims()
-        return across, up
-    if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) != 2:
-        raise ParameterError(f"dims: expected two observed dimensions, by index or name, got {dims!r:.80}")
-    across, up = (_find_dim(name, view, "dims") for name in dims)
-    if across == up:
-        raise ParameterError(f"dims: expected two different observed dimensions, got {dims!r:.80}")
-    return across, up
+    def slice(
+        self, dims: Sequence[int], at: Floats, layer: str, *, step: int = 0, action_dim: int = 0
+    ) -> tuple[Tiles, NDArray[np.int32]]:
+        """Return the leaves at the point `at` [states] of the unit cube, but for `dims`, and the cells that decide."""
+        leaves, plane = self._find_leaves(step), list(dims)
+        hidden = [d for d in range(len(at)) if d not in dims]
+        low, high = self._low[leaves][:, hidden], self._high[leaves][:, hidden]
+        leaves = leaves[((low <= at[hidden]) & ((at[hidden] < high) | (high == 1.0))).all(axis=1)]
+        if layer == "visits":
+            values = self._relative(self.density[leaves], step)
+        else:
+            values = self.cell_values(layer, self.chosen[leaves], action_dim)
+        return Tiles(self._low[leaves][:, plane], self._high[leaves][:, plane], values), self.chosen[leaves]
 
+    def _relative(self, density: Floats, step: int) -> Floats:
+        """Return density relative to the mean; NaN where nothing was visited."""
+        mean = self._mass[self._steps[self._leaves] == step].sum()
+        return np.where(density > 0.0, density / (mean or 1.0), np.nan)
 
-def _check_at(at: Any, view: PolicyView) -> Floats:
-    """Return a state in the problem's units: the median of the visits, but for the values given."""
-    values = view.problem.states.from_unit(view.median_state())
-    if at is None:
+    def projection(self, dims: Sequence[int], layer: str, *, step: int = 0, action_dim: int = 0) -> Tiles:
+        """Return the plane of `dims` in `BINS` by `BINS` tiles, each over all leaves behind it."""
+        leaves, plane = self._find_leaves(step), list(dims)
+        hidden = [d for d in range(self._low.shape[1]) if d not in dims]
+        behind = self.density[leaves] * np.prod((self._high - self._low)[leaves][:, hidden], axis=1)
+        low, high = self._low[leaves][:, plane], self._high[leaves][:, plane]
+        total = _spread(low, high, behind)
+        if layer == "visits":
+            values = self._relative(total, step)
+        elif layer == "policy" and self.discrete:
+            actions = self.cell_values("policy", self.chosen[leaves])
+            present = np.unique(actions)
+            weights = [_spread(low[actions == a], high[actions == a], behind[actions == a]) for a in present]
+            values = np.where(total > 0.0, present[np.argmax(weights, axis=0)], np.nan)
+        else:
+            cells = self.cell_values(layer, self.chosen[leaves], action_dim)
+            weight = _spread(low, high, np.where(np.isnan(cells), 0.0, behind))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                values = _spread(low, high, behind * np.nan_to_num(cells)) / weight
+        corners = np.stack(np.divmod(np.arange(BINS**2), BINS), axis=1) / BINS
+        return Tiles(corners, corners + 1 / BINS, values.ravel())
+
+    def plot(self, dims: Any, at: Any, layer: str, step: int, *, projection: bool, action_dim: int) -> Figure:
+        """Draw the policy; the parameters are those of `Agent.plot`."""
+        if layer not in LAYERS:
+            raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
+        step = check_whole(step, "step", 0, self.partition.steps - 1)
+        action_dim = check_whole(action_dim, "action_dim", 0, self.problem.actions.dimensions - 1)
+        title = self.title + (f", time step {step + 1}" if self.partition.steps > 1 else "")
+        names, states, actions = self.labels.states, self.problem.states, self.problem.actions
+        if len(names) == 1:
+            return self._plot_states_and_actions(layer, step, action_dim, title)
+        plane = self._check_dims(dims)
+        hidden = [d for d in range(len(names)) if d not in plane]
+        if projection:
+            tiles = self.projection(plane, layer, step=step, action_dim=action_dim)
+            note = f"over all of {', '.join(names[d] for d in hidden)}, by visits" if hidden else ""
+        else:
+            values = self._check_at(at)
+            unit = states.to_unit(np.clip(values, states.low, states.high))
+            tiles, _ = self.slice(plane, unit, layer, step=step, action_dim=action_dim)
+            note = f"{len(tiles.values):,} boxes of states, {len(self.partition):,} cells"
+            if hidden:
+                note = "at " + ", ".join(f"{names[d]} = {values[d]:.3g}" for d in hidden)
+        limits = None
+        if layer == "policy" and isinstance(actions, Box):
+            limits = float(actions.low[action_dim]), float(actions.high[action_dim])
+        scale = (states.high - states.low)[plane]
+        low, high = (states.low[plane] + corner * scale for corner in (tiles.low, tiles.high))
+        return figures.cells(
+            low,
+            high,
+            tiles.values,
+            title=title,
+            note=note,
+            labels=(names[plane[0]], names[plane[1]]),
+            value_label=self._name_layer(layer, action_dim, "that decides"),
+            limits=limits,
+            names=self.labels.actions if self.discrete and layer == "policy" else None,
+            log=layer == "visits",
+            borders=not projection,
+        )
+
+    def _plot_states_and_actions(self, layer: str, step: int, action_dim: int, title: str) -> Figure:
+        """Draw one observed dimension: states across, actions upwards, and the greedy policy outlined.
+
+        Discrete actions are as high as 1 around their number.  Where an action has several dimensions, cells lie over
+        each other, and only the greedy policy is shown.
+        """
+        space, boxes = self.problem.actions, self.partition.forest.boxes
+
+        def place(nodes: NDArray[np.integer], cells: NDArray[np.integer]) -> tuple[Floats, Floats]:
+            """Return the low and the high corners of cells over nodes."""
+            ends = []
+            for side, corner in enumerate((self._low, self._high)):
+                x, y = self.problem.states.from_unit(corner[nodes])[:, 0], boxes[cells, side, action_dim]
+                if isinstance(space, Box):
+                    y = space.low[action_dim] + y * (space.high[action_dim] - space.low[action_dim])
+                ends.append(np.stack([x, y + (side - 0.5 if self.discrete else 0.0)], axis=1))
+            return ends[0], ends[1]
+
+        leaves = self._find_leaves(step)
+        leaves = leaves[np.argsort(self._low[leaves, 0])]
+        first, last = place(leaves, self.chosen[leaves])
+        cells: NDArray[np.integer] = np.flatnonzero(self._cells["root"] == step)
+        nodes, shown = self._cells["node"][cells], "q" if layer == "policy" else layer
+        if boxes.shape[2] > 1:
+            cells, nodes, shown = self.chosen[leaves], leaves, "q" if shown == "visits" else shown
+        if shown == "visits":
+            thick = 1.0 if self.discrete else boxes[cells, 1, 0] - boxes[cells, 0, 0]
+            density = self._cells["visits"][cells] / ((self._high - self._low)[nodes, 0] * thick)
+            values = self._relative(density, step)
+        else:
+            values = self.cell_values(shown, cells, action_dim)
+        return figures.cells(
+            *place(nodes, cells),
+            values,
+            title=title,
+            note=f"{len(values):,} cells; outlined: the greedy policy",
+            labels=(self.labels.states[0], "" if self.discrete else self.labels.actions[action_dim]),
+            value_label=self._name_layer("q" if layer == "policy" else layer, action_dim, "itself"),
+            log=layer == "visits",
+            rows=self.labels.actions if self.discrete else None,
+            policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
+        )
+
+    def _name_layer(self, layer: str, action_dim: int, cell: str) -> str:
+        """Return the meaning of the colours of a layer."""
+        bonus = "1" if self.scaling is None else f"{self.scaling:g}"
+        return {
+            "policy": "greedy action" if self.discrete else self.labels.actions[action_dim],
+            "q": f"Q of the cell {cell}",
+            "visits": "visits relative to an even spread",
+            "depth": f"depth of the cell {cell}",
+            "uncertainty": f"{bonus} / sqrt(visits) of the cell {cell}",
+        }[layer]
+
+    def _find_dim(self, name: Any, what: str) -> int:
+        """Return the index of an observed dimension, by its name or index."""
+        names = self.labels.states
+        if isinstance(name, str) and name in names:
+            return names.index(name)
+        if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(names):
+            return int(name)
+        raise ParameterError(
+            f"{what}: expected an index from 0 to {len(names) - 1} or one of {', '.join(names)}, got {name!r:.80}"
+        )
+
+    def _check_dims(self, dims: Any) -> list[int]:
+        if dims is None:
+            return self.main_dims()
+        if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) != 2:
+            raise ParameterError(f"dims: expected two observed dimensions, by index or name, got {dims!r:.80}")
+        plane = [self._find_dim(name, "dims") for name in dims]
+        if plane[0] == plane[1]:
+            raise ParameterError(f"dims: expected two different observed dimensions, got {dims!r:.80}")
+        return plane
+
+    def _check_at(self, at: Any) -> Floats:
+        """Return a state in the problem's units: the median of the visits, but for the values given."""
+        values = self.problem.states.from_unit(self.median_state())
+        if isinstance(at, Mapping):
+            given = {self._find_dim(name, "at"): value for name, value in at.items()}
+        elif at is None or (not isinstance(at, str) and np.ndim(at) == 1 and len(at) == len(values)):
+            given = dict(enumerate(at if at is not None else ()))
+        else:
+            expected = f"{len(values)} numbers, or some of them by index or name"
+            raise ParameterError(f"at: expected {expected}, got {at!r:.80}")
+        for d, value in given.items():
+            values[d] = check_number(value, f"at {self.labels.states[d]}")
         return values
-    if isinstance(at, Mapping):
-        given = {_find_dim(name, view, "at"): value for name, value in at.items()}
-    elif not isinstance(at, str) and np.ndim(at) == 1 and len(at) == len(values):
-        given = dict(enumerate(at))
-    else:
-        raise ParameterError(f"at: expected {len(values)} numbers, or some of them by index or name, got {at!r:.80}")
-    for d, value in given.items():
-        values[d] = check_number(value, f"at {view.labels.states[d]}")
-    return values
+
+
+def _median(low: Floats, high: Floats, mass: Floats) -> float:
+    """Return where half of the mass is below, each part of it evenly spread from its low to its high."""
+    edges, at = np.unique(np.concatenate([low, high]), return_inverse=True)
+    slope = np.cumsum(np.bincount(at.reshape(-1), np.tile(mass / (high - low), 2) * np.repeat([1, -1], len(low))))
+    below = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(edges))])
+    return float(np.interp(0.5 * below[-1], np.maximum.accumulate(below), edges))
+
+
+def _spread(low: Floats, high: Floats, density: Floats) -> Floats:
+    """Add boxes [n, 2] of given density up on a grid: the mean density of each tile, `[BINS, BINS]`."""
+    bins = np.arange(BINS)
+    share = np.minimum(high[..., None] * BINS, bins + 1) - np.maximum(low[..., None] * BINS, bins)  # [n, 2, BINS]
+    share = share.clip(0.0)
+    grid: Floats = (density[:, None] * share[:, 0]).T @ share[:, 1]
+    return grid

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -15,53 +14,32 @@ from spaql.errors import OutputError, ParameterError, SpaqlError
 from spaql.gym.problem import GymnasiumProblem
 from spaql.problems.control import GYMNASIUM
 
-KINDS = (".gif", ".mp4")
-_FRAMES_PER_SECOND = 30
 _MOST_FRAMES = 3000
 _NAMES = {"gravity": "g"}  # arguments of compiled problems as Gymnasium calls them
 _RANGES = ("velocities", "horizon")  # those that are not physics
 
 
-class Player(Protocol):
-    """An agent, as far as it is needed to play an episode."""
-
-    @property
-    def problem(self) -> Any:
-        """The problem it is trained on."""
-
-    def predict(self, observation: Any, state: Any = None) -> tuple[Any, Any]:
-        """Return the action, and the state for the next call."""
-
-
-def recording_beside(agent: str | os.PathLike[str]) -> Path:
-    """Return the usual path of a recording: next to the agent."""
-    path = Path(agent)
-    return (path if path.is_dir() else path.parent) / "episode.gif"
-
-
-def record(agent: Player, target: str | os.PathLike[str], *, seed: int = 0) -> tuple[Path, float, int]:
-    """Play one episode and write it as .gif or .mp4; return the path, the return and the number of steps."""
-    path = Path(target)
-    if path.suffix.lower() not in KINDS:
-        raise OutputError(f"{path}: an episode is recorded as {' or '.join(KINDS)}")
+def record(agent: Any, path: Path, *, seed: int = 0) -> tuple[float, int]:
+    """Play one episode and write it as .gif or .mp4; return its return and the number of steps."""
+    if path.suffix.lower() not in (".gif", ".mp4"):
+        raise OutputError(f"{path}: an episode is recorded as .gif or .mp4")
     check_folder(path.parent)
     environment = _make_environment(agent.problem)
     frames: list[Any] = []
-    total, step = 0.0, 0
+    rewards: list[float] = []
     for _, reward, _ in play(agent, environment, seed):
-        if reward is not None:
-            total, step = total + reward, step + 1
+        rewards.append(reward or 0.0)
         if len(frames) < _MOST_FRAMES:
             frames.append(np.asarray(environment.render(), dtype=np.uint8))
-    if step >= _MOST_FRAMES:
+    if len(rewards) > _MOST_FRAMES:
         frames.append(np.asarray(environment.render(), dtype=np.uint8))
-    rate = int(environment.metadata.get("render_fps") or _FRAMES_PER_SECOND)
+    rate = int(environment.metadata.get("render_fps") or 30)
     environment.close()
     _write(path, frames, rate)
-    return path, total, step
+    return sum(rewards), len(rewards) - 1
 
 
-def play(agent: Player, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
+def play(agent: Any, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
     """Play one episode of the greedy policy: yield each observation, the reward before it, and whether it terminated.
 
     The first observation has no reward.  At the horizon the episode is truncated.

@@ -1,8 +1,4 @@
-"""Colours, markers and line styles, the same in print and on pages.
-
-The caller gives the colours of algorithms with the data; every other name gets one here, by a hash, so that pictures
-agree.  The order of the names does not matter.
-"""
+"""Colours, markers and line styles, the same in print and on pages."""
 
 from __future__ import annotations
 
@@ -44,10 +40,7 @@ class Look(NamedTuple):
 
 
 def make_looks(names: Mapping[str, str]) -> dict[str, Look]:
-    """Choose a look for every name; `names` maps each to its colour, or to nothing for one by its hash.
-
-    A hashed colour is one that no other name has, as long as there are such.
-    """
+    """Choose a look for every name; `names` maps each to its colour, or to nothing for a free one by its hash."""
     uses: Counter[str] = Counter()
     looks: dict[str, Look] = {}
     for name in sorted(names, key=lambda name: (not names[name], name)):

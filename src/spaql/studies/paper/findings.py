@@ -107,11 +107,9 @@ def _difference(
 # About the printed numbers -------------------------------------------------------------------------------------------
 
 
-def reproduction(measured: Measurements) -> Finding | None:
+def reproduction(measured: Measurements) -> Finding:
     """Compare our training scores with the printed means."""
     printed, settings, rows = _printed(measured), measured.plan.short, measured.rows
-    if not printed:
-        return None
 
     def gap(row: Row) -> tuple[float, float]:
         """Our training score minus the printed mean, and the wider of the two half widths."""
@@ -159,15 +157,12 @@ def reproduction(measured: Measurements) -> Finding | None:
     return Finding("reproduction", "Reproducing the printed tables", sentence, number, meaning, chart)
 
 
-def above_optimum(measured: Measurements) -> Finding | None:
+def above_optimum(measured: Measurements) -> Finding:
     """Find printed means that no policy can reach."""
     printed, rows = _printed(measured), measured.rows
-    if not printed:
-        return None
 
     def excess(row: Row, of: str = "counterpart") -> Estimate:
-        optimum = measured.optima[row[of]].value
-        return around(row["printed"] - optimum, row["printed_half_width"] + ROUNDING)
+        return around(row["printed"] - measured.optima[row[of]].value, row["printed_half_width"] + ROUNDING)
 
     labelled = sum(excess(row, "problem").low > 0 for row in printed)
     real = [row for row in printed if excess(row).low > 0]
@@ -188,8 +183,7 @@ def above_optimum(measured: Measurements) -> Finding | None:
         "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
         Level("optimum", 0.0, look="optimum"),
     )
-    where = f"{_label(largest['algorithm'])}, {NAMES[largest['problem']]}"
-    meaning = f"largest of the {len(printed)} differences: {where}"
+    meaning = f"largest of the {len(printed)} differences: {_label(largest['algorithm'])}, {NAMES[largest['problem']]}"
     return Finding("above-optimum", "Printed scores above the optimum", sentence, excess(largest), meaning, chart)
 
 
@@ -206,32 +200,24 @@ def uniform_is_beta(measured: Measurements) -> Finding | None:
     )
     ticks = [f"{_label(name)}, c = {problem.rsplit('-', 1)[1]}" for problem, name in arrivals.keys]
     uniform = [rows[key] for key in arrivals.keys]
+    printed = [around(row["printed"], row["printed_half_width"]) for row in uniform]
+    series = [make_series("printed", ticks, printed, style="points")]
     beta = [rows[beta_twin(problem), name] for problem, name in arrivals.keys]
-    series = {
-        "printed": [around(row["printed"], row["printed_half_width"]) for row in uniform],
-        "ours, Uniform arrivals": [_training_score(row) for row in uniform],
-        "ours, Beta(5, 2) arrivals": [_training_score(row) for row in beta],
-    }
-    points = [make_series(name, ticks, estimates, style="points") for name, estimates in series.items()]
-    chart = _chart("The rows printed as Uniform", "mean training score", points, "bars: 95% intervals")
+    for name, ours in {"ours, Uniform arrivals": uniform, "ours, Beta(5, 2) arrivals": beta}.items():
+        mean, low, high = (np.array([row[f"training_score{end}"] for row in ours]) for end in ("", "_low", "_high"))
+        series.append(make_series(name, ticks, Estimate(mean, low, high, math.nan, 0), style="points"))
+    chart = _chart("The rows printed as Uniform", "mean training score", series, "bars: 95% intervals")
     number = around(arrivals.uniform - arrivals.beta, arrivals.half_width)
     meaning = "mean distance to the printed numbers under Uniform arrivals, minus that under Beta"
     return Finding("uniform-is-beta", "The rows printed as Uniform", sentence, number, meaning, chart)
 
 
-def _training_score(row: Row) -> Estimate:
-    ends = row["training_score_low"], row["training_score_high"]
-    return Estimate(row["training_score"], *ends, math.nan, row["agents"])
-
-
 # About the algorithms and their training score -----------------------------------------------------------------------
 
 
-def running_maximum(measured: Measurements) -> Finding | None:
+def running_maximum(measured: Measurements) -> Finding:
     """Measure how far SPAQL's training score lies above the return of its policy."""
     plan, settings = measured.plan, measured.plan.short
-    if BIAS_SCALING not in plan.scalings:
-        return None
     families: dict[str, list[Setting]] = {}
     for setting in settings:
         families.setdefault(setting.family, []).append(setting)
@@ -269,7 +255,7 @@ def running_maximum(measured: Measurements) -> Finding | None:
     return Finding("running-maximum", "The running maximum", sentence, overall, meaning, chart)
 
 
-def myopic(measured: Measurements) -> Finding | None:
+def myopic(measured: Measurements) -> Finding:
     """Find the range of V(x') in all updates."""
     settings, optima = measured.plan.short, measured.optima
 
@@ -304,7 +290,7 @@ def myopic(measured: Measurements) -> Finding | None:
     return Finding("myopic", "The value of the next state", sentence, number, meaning, chart)
 
 
-def ranking(measured: Measurements) -> Finding | None:
+def ranking(measured: Measurements) -> Finding:
     """Compare SPAQL and AQL by the printed tables and by evaluation."""
     settings = measured.plan.short
 
@@ -338,7 +324,7 @@ def ranking(measured: Measurements) -> Finding | None:
 # About the cost of a policy ------------------------------------------------------------------------------------------
 
 
-def cells(measured: Measurements) -> Finding | None:
+def cells(measured: Measurements) -> Finding:
     """Compare the numbers of cells."""
     settings = measured.plan.short
 
@@ -362,11 +348,9 @@ def cells(measured: Measurements) -> Finding | None:
     return Finding("cells", "Cells", sentence, ratio, "cells of AQL over cells of SPAQL", chart, " times")
 
 
-def sensitivity(measured: Measurements) -> Finding | None:
+def sensitivity(measured: Measurements) -> Finding:
     """Average evaluations over all scalings."""
     plan, settings, count = measured.plan, measured.plan.short, len(measured.plan.scalings)
-    if count < 2:
-        return None
     averages: dict[tuple[str, str], Estimate] = {}  # over the scalings, and the deviation between them
     samples, weights = [], []
     for setting in settings:
@@ -470,7 +454,7 @@ def long_episodes(measured: Measurements) -> Finding | None:
     return Finding("long-episodes", "Longer episodes", sentence, number, meaning, chart, "%")
 
 
-def tessera(measured: Measurements) -> Finding | None:
+def tessera(measured: Measurements) -> Finding:
     """Compare Tessera with SPAQL and AQL, in percent of the optimum."""
     settings, rows = measured.plan.short, measured.rows
     shares = {setting.name: rows[setting.id, "tessera"]["fraction_of_optimum"] for setting in settings}

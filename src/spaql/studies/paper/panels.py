@@ -90,7 +90,7 @@ def scaling_chart(measured: Measurements, setting: Setting, metric: str, title: 
         ticks = [f"{x:g}" for x in plan.scalings]
         series.append(make_series(entry.label, ticks, estimates, algorithm=name, style="points"))
         means = np.array([estimate.mean for estimate in estimates])
-        middle, spread = float(means.mean()), float(means.std(ddof=1)) if len(means) > 1 else 0.0
+        middle, spread = float(means.mean()), float(means.std(ddof=1))
         ends = middle - spread, middle + spread
         levels.append(Level(f"{entry.label}, mean over the scalings", middle, *ends, name, entry.colour or ""))
     return Chart(

@@ -164,8 +164,7 @@ class Plan:
         """All groups that follow from the plan alone."""
         groups: list[Group] = []
         for setting in self.short:
-            if BIAS_SCALING in self.scalings:
-                groups += [self.bias(setting, rollouts) for rollouts in BIAS_ROLLOUTS]
+            groups += [self.bias(setting, rollouts) for rollouts in BIAS_ROLLOUTS]
             for algorithm in LEARNERS:
                 for scaling in self.scalings:
                     groups += [self.study(setting, algorithm, scaling), self.tuning(setting, algorithm, scaling)]

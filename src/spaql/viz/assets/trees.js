@@ -2,7 +2,7 @@
  * The partition of an agent: its arrays, and the questions that pictures and explanations ask of it.
  * Part of one program; see base.js.  Nothing here touches the page.
  *
- * The sums are those of spaql.viz.policy_view.  Points are in the unit cube unless they are called values; a "leaf" is a node of
+ * The sums are those of spaql.viz.policy_plot.  Points are in the unit cube unless they are called values; a "leaf" is a node of
  * the state tree without children, and `chosen` tells of every node which cell decides there.
  */
 
