@@ -17,7 +17,7 @@ from benchmarks import Prepare, Report, measure_in_turn, measure_seconds, median
 from spaql.agents import AQL, SPAQL, Tessera
 from spaql.agents.rollouts import simulate
 from spaql.partition.rng import Purpose, stream
-from spaql.problems import PROBLEMS, Problem, oil
+from spaql.problems import PROBLEMS, Discrete, Problem, oil
 from spaql.problems.oil import DEPOSIT
 from spaql.studies.control import TASKS
 from spaql.studies.paper.plan import LONG, SETTINGS
@@ -32,7 +32,8 @@ _ALGORITHMS = (("tessera", Tessera), ("spaql", SPAQL), ("aql", AQL))
 def make_simulation(problem: Problem, episodes: int) -> Callable[[], int]:
     """Return a compiled loop that plays episodes with random actions, does nothing else, and returns the steps."""
     streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
-    return lambda: simulate(problem, episodes, *streams)[0]
+    frame, choices = problem.frame(1), problem.actions.count if isinstance(problem.actions, Discrete) else 0
+    return lambda: int(simulate(problem.world, frame, problem.horizon, episodes, choices, *streams)[1])
 
 
 def prepare_training(cls: Any, problem: Any, *, policy: bool = False, parameters: Any = None, **length: int) -> Prepare:

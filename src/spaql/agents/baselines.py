@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.registry import register
+from spaql.agents.rollouts import evaluate_baseline
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.ambulance import HEURISTICS, LinearPolicy
 
@@ -26,10 +27,10 @@ class Random(Agent):
         with watch.running():
             pass
 
-    def _played(self) -> tuple[None, tuple[bool, int, float, float]]:
+    def _evaluator(self) -> tuple[Any, Any]:
         choices = self.problem.actions.count if isinstance(self.problem.actions, Discrete) else 0
         line = self._line or LinearPolicy(0.0, 0.0)
-        return None, (self._line is None, choices, line.offset, line.slope)
+        return evaluate_baseline, (self._line is None, choices, line.offset, line.slope)
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         actions = self.problem.actions

@@ -1,4 +1,4 @@
-"""Episodes of a compiled problem under a fixed policy: rollouts, baselines and, with random actions, bare simulation.
+"""Episodes of a compiled problem under a fixed policy: rollouts, baselines and bare simulation.
 
 Episodes are played side by side: at every time step each living episode chooses its action, then all environments
 move in one call.  The agent's draws and the environment's come from separate streams, in the order (time step,
@@ -12,9 +12,8 @@ import numpy as np
 
 from spaql.partition.jit import call, kernel, unreferenced
 from spaql.partition.kernels import draw_action, find_best, take_centre
-from spaql.partition.rng import Stream, uniform
-from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, Playable, failed
+from spaql.partition.rng import uniform
+from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed
 
 # Counters of a learner: environment steps by use, the problem's last status, finished iterations; and of agents that
 # keep their best policy, whether the untrained one was scored, and iterations with splits since the last change.
@@ -86,30 +85,9 @@ def accumulate_returns(frame, count, status):
 
 
 @kernel(inline=True)
-def draw_random_action(frame, row, choices, random):
-    """Draw a uniform action into `frame.actions[row]`; `choices` is the number of discrete actions, 0 for a box."""
-    for d in range(frame.actions.shape[1]):
-        u = uniform(random)
-        frame.actions[row, d] = np.floor(u * choices) if choices else u
-
-
-@kernel(inline=True)
-def play_baseline(baseline, frame, row, random):
-    """Write a uniform random action where `draws`, else a = offset + slope * x in unit coordinates."""
-    draws, choices, offset, slope = baseline
-    if draws:
-        draw_random_action(frame, row, choices, random)
-    else:
-        for d in range(frame.actions.shape[1]):
-            frame.actions[row, d] = offset + slope * frame.points[row, d]
-
-
-@kernel(inline=True)
-def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
-
-    With `centre` the middle of cells is played, else a draw inside.
-    """
+def play_greedy(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """Play `count` greedy episodes (algorithm 1, ROLLOUT), with `centre` in the middle of cells, else at a draw."""
+    several = forest.grid.shape[0] > 1
     status = RAN
     steps = 0
     first = 0
@@ -120,15 +98,13 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
         for h in range(horizon):
             if alive == 0 or failed(status):
                 break
+            root = h if several else 0
             for i in range(alive):
-                if baseline is not None:
-                    play_baseline(baseline, frame, i, agent_random)
-                if forest is not None:  # no else: Numba prunes by the type of the argument
-                    cell = find_best(forest, h if forest.grid.shape[0] > 1 else 0, frame.points, i)
-                    if centre:
-                        take_centre(forest, cell, frame.actions, i)
-                    else:
-                        draw_action(forest, cell, agent_random, frame.actions, i)
+                cell = find_best(forest, root, frame.points, i)
+                if centre:
+                    take_centre(forest, cell, frame.actions, i)
+                else:
+                    draw_action(forest, cell, agent_random, frame.actions, i)
             status = advance_all(world, frame, alive, world_random)
             steps += alive
             alive = accumulate_returns(frame, alive, status)
@@ -136,16 +112,64 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
 
 
 @kernel()
-def evaluate(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Call `play_episodes` from Python."""
+def evaluate_partition(forest, world, frame, horizon, count, centre, agent_random, world_random):
+    """Call `play_greedy` from Python."""
     forest, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    return play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random)
+    return play_greedy(forest, world, frame, horizon, count, centre, agent_random, world_random)
 
 
-def simulate(problem: Playable, episodes: int, *streams: Stream) -> tuple[int, Floats]:
-    """Play episodes one after the other with random actions; return steps and returns.  A yardstick of speed."""
-    random = True, problem.actions.count if isinstance(problem.actions, Discrete) else 0, 0.0, 0.0
-    world, frame = problem.world._replace(copies=1), problem.frame(1)._replace(returns=np.zeros(episodes))
-    _, steps = evaluate(None, random, world, frame, problem.horizon, episodes, True, *streams)
-    return int(steps), frame.returns
+@kernel(inline=True)
+def draw_random_action(frame, row, choices, random):
+    """Draw a uniform action into `frame.actions[row]`; `choices` is the number of discrete actions, 0 for a box."""
+    for d in range(frame.actions.shape[1]):
+        u = uniform(random)
+        frame.actions[row, d] = np.floor(u * choices) if choices else u
+
+
+@kernel()
+def evaluate_baseline(baseline, world, frame, horizon, count, centre, agent_random, world_random):
+    """Play episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
+    draws, choices, offset, slope = baseline
+    world, frame = unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
+    status = RAN
+    steps = 0
+    first = 0
+    while first < count and not failed(status):
+        alive = min(count - first, world.copies)
+        status = reset_all(world, frame, first, alive, world_random)
+        first += alive
+        for _ in range(horizon):
+            if alive == 0 or failed(status):
+                break
+            for i in range(alive):
+                if draws:
+                    draw_random_action(frame, i, choices, agent_random)
+                else:
+                    for d in range(frame.actions.shape[1]):
+                        frame.actions[i, d] = offset + slope * frame.points[i, d]
+            status = advance_all(world, frame, alive, world_random)
+            steps += alive
+            alive = accumulate_returns(frame, alive, status)
+    return status, steps
+
+
+@kernel()
+def simulate(world, frame, horizon, episodes, choices, agent_random, world_random):
+    """Play episodes one after the other with random actions and nothing else: the yardstick of `spaql bench`."""
+    world, frame = unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
+    status = RAN
+    steps = 0
+    total = 0.0
+    for _ in range(episodes):
+        reset_all(world, frame, 0, 1, world_random)
+        for _ in range(horizon):
+            draw_random_action(frame, 0, choices, agent_random)
+            status = advance_all(world, frame, 1, world_random)
+            steps += 1
+            total += frame.outcomes[0, 0]
+            if status != RAN:
+                break
+    return status, steps, total

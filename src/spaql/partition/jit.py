@@ -106,10 +106,13 @@ def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]
         if is_progress_shown(progress_bar):
             print(f"spaql: {sentence}", file=sys.stderr, flush=True)
 
+    if what in _READY:
+        yield
+        return
     # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
     here = hashlib.sha256(str(Path(__file__).parents[1]).encode()).hexdigest()[:8]
     mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
-    if config.DISABLE_JIT or what in _READY or (mark is not None and mark.exists()):
+    if config.DISABLE_JIT or (mark is not None and mark.exists()):
         yield
         _READY.add(what)
         return

@@ -289,7 +289,8 @@ class Cost:
         def play(problem: Problem) -> int:
             streams = [stream(0, purpose) for purpose in (Purpose.TRAINING, Purpose.TRAINING_ENVIRONMENT)]
             episodes = max(1, _YARDSTICK // len(self.steps_on) // problem.horizon)
-            return simulate(problem, episodes, *streams)[0]
+            _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
+            return int(played)
 
         def seconds_per_step(problem: Problem) -> float:
             start = time.process_time()
