@@ -375,11 +375,8 @@ def test_only_plain_functions_are_steps(step):
 def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, copying):
     from spaql.partition import kernels
 
-    copy, calls_left, more = (
-        getattr(kernels, copying),
-        [2 if kind == "SPAQL" else 1],
-        {"rollouts": 2} if kind == "published" else {},
-    )
+    copy, calls_left = getattr(kernels, copying), [1 if kind == "published" else 2]
+    more = {"rollouts": 2} if kind == "published" else {}
 
     def interrupted(*forests):
         calls_left[0] -= 1
