@@ -71,6 +71,8 @@ def test_any_study_can_be_read(tmp_path):
     assert (gathered.name, gathered.baseline) == ("staged", None)
     labels = [(g.problem, g.label, len(g.finished), len(g.seeds)) for g in gathered.groups]
     assert labels == [("oil", "random, episodes=10", 3, 3), ("oil", "random, episodes=20", 1, 1)]
+    (tmp_path / "staged" / STORE).unlink()  # as one does who starts anew
+    run_study(Staged(), tmp_path / "staged")
     status = read_status(tmp_path / "staged")
     assert (status.total, status.done, status.state) == (4, 4, "finished")
     assert sorted(row["seed"] for row in read_csv(export_runs(tmp_path / "staged"))) == ["1", "2", "3", "4"]

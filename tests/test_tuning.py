@@ -163,7 +163,7 @@ def test_processes_give_the_same(tmp_path):
 def race(random, means, batch=4, first=4, seeds=16):
     """Trials of normal scores with these means, batch by batch: which were stopped, and how many runs that saved."""
     scores = [random.normal(mean, 1.0, seeds) for mean in means]
-    measure, stages = Objective.from_defaults(None, 1), racing.stage_sizes(first, seeds)
+    measure, stages = Objective.from_defaults((), 1), racing.stage_sizes(first, seeds)
     finished, stopped, saved = {0: [scores[0]]}, set(), 0
     for number in range(1, (len(means) - 1) // batch + 1):
         alive = range((number - 1) * batch + 1, number * batch + 1)

@@ -104,16 +104,12 @@ def mean_interval(values: ArrayLike, confidence: float = _CONFIDENCE) -> Estimat
     >>> print(mean_interval([4.1, 4.3, 4.2, 4.4]))
     4.25 [4.04, 4.46]
     """
-    _check_confidence(confidence)
     samples, single = _check_samples(values, "values")
     count = len(samples)
     mean, deviation = _means(samples), _deviations(samples)
-    if count == 1:
-        return _estimate(single, mean, np.full_like(mean, -np.inf), np.full_like(mean, np.inf), deviation, count)
-
-    from scipy.special import stdtrit
-
-    half_width = float(stdtrit(count - 1, 0.5 + confidence / 2)) * deviation / math.sqrt(count)
+    half_width = np.full_like(mean, np.inf)
+    if count > 1:
+        half_width = _student_quantile(count - 1, confidence) * deviation / math.sqrt(count)
     return _estimate(single, mean, mean - half_width, mean + half_width, deviation, count)
 
 
@@ -122,6 +118,15 @@ def _estimate(single: bool, mean: Numbers, low: Numbers, high: Numbers, deviatio
     if single:
         mean, low, high, deviation = (float(column[0]) for column in (mean, low, high, deviation))
     return Estimate(mean, low, high, deviation, count)
+
+
+def _student_quantile(freedom: float, confidence: float) -> float:
+    """Half the width of an interval in standard errors."""
+    from scipy.special import stdtrit
+
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    return float(stdtrit(freedom, 0.5 + confidence / 2))
 
 
 def _means(samples: Floats) -> Floats:
@@ -194,7 +199,6 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
     >>> print(combination([[3.1, 3.2, 3.0, 3.3], [2.9, 2.7, 2.8, 3.0]], [1, -1]))
     0.30 [0.08, 0.52]
     """
-    _check_confidence(confidence)
     factors = _check_sample(weights, "weights")
     estimates = [mean_interval(_check_sample(sample, "values")) for sample in samples]
     if len(estimates) != factors.size:
@@ -207,11 +211,8 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
     whole = sum(variances)
     if whole == 0:
         return Estimate(total, total, total, math.nan, count)
-
-    from scipy.special import stdtrit
-
     freedom = 1 / sum((v / whole) ** 2 / (e.count - 1) for v, e in zip(variances, estimates, strict=True))
-    half_width = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(whole)
+    half_width = _student_quantile(freedom, confidence) * math.sqrt(whole)
     return Estimate(total, total - half_width, total + half_width, math.nan, count)
 
 
@@ -258,7 +259,7 @@ def interquartile_mean(values: ArrayLike, *, seed: int, resamples: int = 2000) -
         above = columns - columns[0]  # the smallest value, so that constant columns have intervals of zero width
 
         def replicate(some: slice) -> Floats:
-            draws = _draw((operator.index(seed), size), size, resamples, _block_rows(size, resamples))
+            draws = _draw((operator.index(seed), size), size, resamples)
             weights = (_middle_weights(_running_sums(counts)) for counts in draws)
             return np.concatenate([np.einsum("ic,ib->cb", above[:, some], block) for block in weights], axis=1)
 
@@ -294,10 +295,10 @@ def probability_of_improvement(
         below, reached = (np.take_along_axis(ranks, order, axis=0) for ranks in (below, reached))
 
         def replicate(some: slice) -> Floats:
-            rows = _block_rows(max(len(first), len(second)), resamples)
+            sizes = len(first), len(second)
             ours, theirs = (
-                _draw((operator.index(seed), size, side), size, resamples, rows)
-                for side, size in enumerate((len(first), len(second)))
+                _draw((operator.index(seed), size, side), size, resamples, max(sizes))
+                for side, size in enumerate(sizes)
             )
             blocks = [
                 _count_pairs(below[:, some], reached[:, some], c, _running_sums(d))
@@ -350,17 +351,14 @@ def _percentiles(replicate: Callable[[slice], Floats], columns: int) -> Floats:
     return ends
 
 
-def _block_rows(size: int, resamples: int) -> int:
-    """Resamples to draw at once of samples of a size."""
-    return min(max(_BLOCK // size, 1), resamples)
+def _draw(key: tuple[int, ...], size: int, resamples: int, largest: int = 0) -> Iterator[Floats]:
+    """How often each value of a sample is drawn: `[size, some]`, block by block.
 
-
-def _draw(key: tuple[int, ...], size: int, resamples: int, rows: int) -> Iterator[Floats]:
-    """How often each value of a sample is drawn: `[size, rows]`, block by block, the last one smaller.
-
-    The blocks together depend on the key alone, not on how large they are.
+    A block has as many resamples as memory allows for samples of the `largest` size.  Blocks together depend on the key
+    alone, not on how large they are.
     """
     random = np.random.default_rng(key)
+    rows = max(_BLOCK // max(size, largest), 1)
     for start in range(0, resamples, rows):
         some = min(rows, resamples - start)
         places = random.integers(size, size=(some, size))
@@ -406,8 +404,3 @@ def _check(array: Floats, name: str) -> Floats:
     if bad:
         raise ValueError(f"{name} must be finite, but {bad} of {array.size} are NaN or infinite.")
     return array
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")

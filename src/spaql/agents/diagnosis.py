@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from spaql.agents.rollouts import advance_all, reset_all
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.base import RAN, SOME_ENDED, Playable
+from spaql.problems.base import RAN, SOME_ENDED
 
 if TYPE_CHECKING:
     from spaql.agents.base import Agent
@@ -69,8 +69,10 @@ def _play_probe(agent: Agent, planned: int | None) -> Case:
             for _ in range(_PROBE_STEPS):
                 if step == 0:
                     problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
-                if policy is None:
-                    frame.actions[0] = _draw_action(problem, random)
+                if policy is None and isinstance(problem.actions, Discrete):
+                    frame.actions[0] = random.integers(problem.actions.count)
+                elif policy is None:
+                    frame.actions[0] = random.random(problem.actions.dimensions)
                 else:
                     cell = policy.greedy(frame.points, np.array([step if agent.time_variant else 0]))[0]
                     visits.append(policy.forest.cells["visits"][cell])
@@ -84,12 +86,6 @@ def _play_probe(agent: Agent, planned: int | None) -> Case:
                     following.append(frame.points[0].copy())
     seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
     return Case(agent, planned, np.array(rewards), ends, seen, np.array(visits, np.int64))
-
-
-def _draw_action(problem: Playable, random: np.random.Generator) -> Floats:
-    if isinstance(problem.actions, Discrete):
-        return np.array([float(random.integers(problem.actions.count))])
-    return random.random(problem.actions.dimensions)
 
 
 def run_checks(agent: Agent, planned: int | None) -> list[Diagnosis]:

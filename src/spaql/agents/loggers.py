@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from spaql.errors import OutputError, ParameterError
 
@@ -35,27 +35,64 @@ class Logger:
         """Close what is open, if anything."""
 
 
-class _TextLogger(Logger):
-    """A text file with one line per row."""
+class _FileLogger(Logger):
+    """A logger that keeps a file open, whose errors it reports."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not str(path):
             raise ParameterError("path: the name is empty; name a file")
         self.path = Path(path)
         self._columns: list[str] = []
-        self._file: TextIO | None = None
+        self._file: Any = None
 
     def open(self, columns: Sequence[str]) -> None:
         """Open the file to append to it; raise unless it can be continued."""
         self.close()
         self._columns = list(columns)
-        with _report_errors(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            old = self.path.exists() and self.path.stat().st_size > 0
-            if old:
-                self._check_old()
-            self._file = self.path.open("a", encoding="utf-8", newline="")
-            self._put("" if old else self._header())
+        with self._report_errors():
+            self._open()
+            self._file.flush()
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append the rows."""
+        with self._report_errors():
+            self._write(rows)
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            with self._report_errors():
+                file.close()
+
+    @contextmanager
+    def _report_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OutputError:
+            raise
+        except OSError as error:
+            why = error.strerror or error
+            raise OutputError(f"log {str(self.path)!r} cannot be written: {why}; choose another") from error
+
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        raise NotImplementedError
+
+
+class _TextLogger(_FileLogger):
+    """A text file with one line per row."""
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        old = self.path.exists() and self.path.stat().st_size > 0
+        if old:
+            self._check_old()
+        self._file = self.path.open("a", encoding="utf-8", newline="")
+        self._file.write("" if old else self._header())
 
     def _check_old(self) -> None:
         with self.path.open("rb") as file:
@@ -67,22 +104,8 @@ class _TextLogger(Logger):
         if not whole:
             raise OutputError(f"log {str(self.path)!r} ends within a line; mend it, move it or choose another name")
 
-    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append the rows."""
-        with _report_errors(self.path):
-            self._put("".join(self._line([row[name] for name in self._columns]) for row in rows))
-
-    def _put(self, text: str) -> None:
-        assert self._file is not None, "open comes before write"
-        self._file.write(text)
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        file, self._file = self._file, None
-        if file is not None:
-            with _report_errors(self.path):
-                file.close()
+    def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._file.write("".join(self._line([row[name] for name in self._columns]) for row in rows))
 
     def _header(self) -> str:
         return ""
@@ -125,7 +148,7 @@ class JSONLinesLogger(_TextLogger):
         return json.dumps(dict(zip(self._columns, finite, strict=True))) + "\n"
 
 
-class TensorBoardLogger(Logger):
+class TensorBoardLogger(_FileLogger):
     """Curves for TensorBoard over training and selection steps; needs `pip install 'spaql[tensorboard]'`.
 
     Parameters
@@ -145,47 +168,22 @@ class TensorBoardLogger(Logger):
             ) from error
         # Not its SummaryWriter: a flush of that leaves what its thread has not written yet.
         self._make_writer, self._event, self._summary = EventsWriter, Event, Summary
-        self.folder = Path(folder)
-        self._writer: Any = None
+        super().__init__(folder)
 
-    def open(self, columns: Sequence[str]) -> None:
-        """Begin a file of events."""
-        self.close()
-        with _report_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # Its own name has whole seconds only, and a second run within one would overwrite the first.
-            self._writer = self._make_writer(str(self.folder / "events"), f".{os.getpid()}.{time.time_ns()}")
-            self._writer.flush()
+    def _open(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        # Its own name has whole seconds only, and a second run within one would overwrite the first.
+        self._file = self._make_writer(str(self.path / "events"), f".{os.getpid()}.{time.time_ns()}")
 
-    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add one point per row to each curve that has a finite value there."""
         now, value_of = time.time(), self._summary.Value
-        with _report_errors(self.folder):
-            for row in rows:
-                finite = {f"learning/{name}": value for name, value in row.items() if _is_finite(value)}
-                summary = self._summary(value=[value_of(tag=tag, simple_value=value) for tag, value in finite.items()])
-                steps = row["training_steps"] + row["selection_steps"]
-                self._writer.write_event(self._event(wall_time=now, step=steps, summary=summary))
-            self._writer.flush()
-
-    def close(self) -> None:
-        """Close the file of events."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            with _report_errors(self.folder):
-                writer.close()
+        for row in rows:
+            finite = {f"learning/{name}": value for name, value in row.items() if _is_finite(value)}
+            summary = self._summary(value=[value_of(tag=tag, simple_value=value) for tag, value in finite.items()])
+            steps = row["training_steps"] + row["selection_steps"]
+            self._file.write_event(self._event(wall_time=now, step=steps, summary=summary))
 
 
 def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
-
-
-@contextmanager
-def _report_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the file system into an `OutputError`."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"log {str(path)!r} cannot be written: {error.strerror or error}; choose another") from error

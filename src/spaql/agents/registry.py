@@ -81,12 +81,7 @@ class Entry:
 
 
 def register(
-    name: str,
-    *,
-    label: str,
-    colour: str | None = None,
-    reference: str = "",
-    example: Mapping[str, Any] | None = None,
+    name: str, *, label: str, colour: str | None = None, reference: str = "", example: Mapping[str, Any] | None = None
 ) -> Callable[[C], C]:
     """Declare the class below as the algorithm of this name; see `Entry` for the arguments."""
     if colour is not None and not (isinstance(colour, str) and re.fullmatch("#[0-9a-fA-F]{6}", colour)):

@@ -142,12 +142,6 @@ def from_specification(text: str) -> Run:
     return Run(**values)
 
 
-def kind_of(specification: str) -> str:
-    """Return the `kind` of the run of a specification, without parsing all of it."""
-    before, _, after = specification.rpartition('"seed":')
-    return f'{before}"seed":{after.lstrip("0123456789")}'
-
-
 def canonical(value: Any, name: str = "") -> str:
     """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number.
 

@@ -345,10 +345,9 @@ def run_study(
     """
     begun = time.perf_counter()
     path = Path(folder)
-    if (path / STUDY).exists() and not (path / STORE).exists():
-        raise StudyError(
-            f"{str(path / STUDY)!r} has no runs beside it and belongs to something else; choose another folder"
-        )
+    ours = (path / STORE).exists() or not (path / STUDY).exists() or b'"groups"' in (path / STUDY).read_bytes()
+    if not ours:
+        raise StudyError(f"{str(path / STUDY)!r} belongs to something else; choose another folder")
     check_folder(path)
     check_folder(path / FIGURES)
     threads = threads or count_processors()

@@ -46,33 +46,29 @@ def stage_sizes(first: int, most: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Objective:
-    """The value of a trial on several problems: the mean of (score - centre) / scale."""
+    """The value of a trial: the weighted sum of its mean scores on all problems, minus the shift."""
 
-    centres: tuple[float, ...]
-    scales: tuple[float, ...]
+    weights: Floats
+    shift: float
+    confidence: float  # of intervals
 
     @classmethod
-    def from_defaults(cls, scores: Scores | None, problems: int) -> Objective:
+    def from_defaults(cls, scores: Scores, problems: int, confidence: float = 0.95) -> Objective:
         """Scale by the scores with default parameters; raw scores for one problem, or where there are none."""
-        if problems == 1 or scores is None:
-            return cls((0.0,) * problems, (1.0,) * problems)
-        deviations = [float(np.std(sample, ddof=1)) for sample in scores]
-        return cls(tuple(float(np.mean(s)) for s in scores), tuple(deviation or 1.0 for deviation in deviations))
+        scaled = problems > 1 and len(scores) > 0
+        scales = np.array([float(np.std(sample, ddof=1)) or 1.0 for sample in scores] if scaled else [1.0] * problems)
+        centres = np.array([float(np.mean(sample)) for sample in scores] if scaled else [0.0] * problems)
+        weights = 1 / (scales * problems)
+        return cls(weights, float(weights @ centres), confidence)
 
-    @property
-    def weights(self) -> Floats:
-        """Return the weight of the mean score on each problem."""
-        return 1 / (np.array(self.scales) * len(self.scales))
-
-    def value(self, scores: Scores, confidence: float) -> Estimate:
+    def value(self, scores: Scores) -> Estimate:
         """Return the value of a trial with its interval."""
-        total = combination(scores, self.weights, confidence)
-        shift = float(self.weights @ np.array(self.centres))
+        total, shift = combination(scores, self.weights, self.confidence), self.shift
         return replace(total, mean=total.mean - shift, low=total.low - shift, high=total.high - shift)
 
-    def difference(self, scores: Scores, others: Scores, confidence: float) -> Estimate:
+    def difference(self, scores: Scores, others: Scores) -> Estimate:
         """Return the first value minus the second, with its interval."""
-        return combination([*scores, *others], np.concatenate([self.weights, -self.weights]), confidence)
+        return combination([*scores, *others], np.concatenate([self.weights, -self.weights]), self.confidence)
 
 
 def look_level(confidence: float, looks: int, opponents: int) -> float:
@@ -85,10 +81,11 @@ def find_behind(
 ) -> dict[int, int]:
     """Find the racing trials of a batch that are behind the best, and return the best by their numbers."""
     scores = {**finished, **racing}
-    values = {number: objective.value(sample, 0.5).mean for number, sample in scores.items()}
-    best = max(values, key=lambda number: (values[number], -number), default=None)
+    values = {number: objective.value(sample).mean for number, sample in scores.items()}
+    best = max(values, key=lambda number: (values[number], -number), default=-1)
+    one_sided = replace(objective, confidence=1 - 2 * level)
     return {
         number: best
         for number, sample in racing.items()
-        if best is not None and number != best and objective.difference(sample, scores[best], 1 - 2 * level).high < 0
+        if number != best and one_sided.difference(sample, scores[best]).high < 0
     }

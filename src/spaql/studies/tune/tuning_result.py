@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spaql.formatting import Bold, Table, with_values
-from spaql.stats import Estimate, mean_interval, probability_of_improvement, welch
+from spaql.stats import Estimate, combination, mean_interval, probability_of_improvement, welch
 from spaql.studies.study import Report, Sheet
 from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.tune.racing import Objective, Scores
@@ -92,13 +92,12 @@ class TuningResult:
     @cached_property
     def objective(self) -> Objective:
         """Return the value of scores on several problems."""
-        return Objective.from_defaults(self.default.scores or None, len(self.study.problems))
+        return Objective.from_defaults(self.default.scores, len(self.study.problems), self.study.plan.confidence)
 
     @cached_property
     def values(self) -> dict[int, Estimate]:
         """Return the values of trials with their intervals by number, without failed trials."""
-        confidence = self.study.plan.confidence
-        return {trial.number: self.objective.value(trial.scores, confidence) for trial in self.trials if trial.scores}
+        return {trial.number: self.objective.value(trial.scores) for trial in self.trials if trial.scores}
 
     @cached_property
     def winner(self) -> Trial | None:
@@ -135,16 +134,14 @@ class TuningResult:
     @cached_property
     def evaluation(self) -> Estimate | None:
         """Return the winner's value on evaluation seeds."""
-        if not self.evaluations:
-            return None
-        return self.objective.value(self.evaluations["winner"], self.study.plan.confidence)
+        return self.objective.value(self.evaluations["winner"]) if self.evaluations else None
 
     @cached_property
     def bias(self) -> Estimate | None:
         """Return the winner's score in tuning minus its evaluation."""
         if self.winner is None or not self.evaluations:
             return None
-        return self.objective.difference(self.winner.scores, self.evaluations["winner"], self.study.plan.confidence)
+        return self.objective.difference(self.winner.scores, self.evaluations["winner"])
 
     @cached_property
     def gains(self) -> list[Gain]:
@@ -159,15 +156,15 @@ class TuningResult:
                 problem,
                 mean_interval(ours, confidence),
                 mean_interval(theirs, confidence),
-                Objective((0.0,), (1.0,)).difference([ours], [theirs], confidence),
+                combination([ours, theirs], [1, -1], confidence),
                 chance,
                 welch(ours, theirs).p_value,
             )
             for problem, ours, theirs, chance in zip(problems, winner, default, chances, strict=True)
         ]
         if len(problems) > 1:
-            first, second = (self.objective.value(scores, confidence) for scores in (winner, default))
-            difference = self.objective.difference(winner, default, confidence)
+            first, second = map(self.objective.value, (winner, default))
+            difference = self.objective.difference(winner, default)
             gains.append(Gain("all problems", first, second, difference, float(np.mean(chances)), None))
         return gains
 
@@ -276,7 +273,7 @@ def _score_chart(result: TuningResult) -> Chart | None:
     confidence, series = result.study.plan.confidence, []
     for name, trial, key in (("winner", result.winner, "winner"), ("defaults", result.default, "default")):
         estimates = {"tuning": result.values[trial.number]} if trial.number in result.values else {}
-        estimates["evaluation"] = result.objective.value(result.evaluations[key], confidence)
+        estimates["evaluation"] = result.objective.value(result.evaluations[key])
         series.append(_points(name, list(estimates), list(estimates.values())))
     note = f"Means over agents with {confidence:.0%} intervals; the winner was selected by its score in tuning."
     return Chart("Tuning and evaluation", "seeds", result.unit, tuple(series), x_scale="category", note=note)
