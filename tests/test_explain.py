@@ -12,6 +12,7 @@ from docs_for_tests import run_page
 from problems_for_tests import box_world, finite_world
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
+from spaql.explain import decision_list
 from spaql.explain.decision_list import make_decision_list, sort_by_weight
 from spaql.explain.explanation import make_observation
 from spaql.explain.rules import Rules, count_visits
@@ -371,6 +372,32 @@ def test_pictures_have_as_few_rules_as_can_be(name):
     states, nested, least = PICTURES[name]
     found = make_decision_list(tree_of(plain(states), nested), 0, NO_WHOLE[states])
     assert len(found.choices) + 1 == least
+
+
+def random_tree(random, depth, low, high):
+    """A nested tree of three colours, halved at random."""
+    if depth == 0 or random.random() < 0.1:
+        return int(random.integers(3))
+    d = int(random.integers(len(low)))
+    middle = 0.5 * (low[d] + high[d])
+    below, above = high.copy(), low.copy()
+    below[d] = above[d] = middle
+    return d, middle, random_tree(random, depth - 1, low, below), random_tree(random, depth - 1, above, high)
+
+
+@pytest.mark.parametrize("most", [8, 1000])  # leaves searched together
+def test_rules_of_random_trees_decide_as_they_do(most, monkeypatch):
+    monkeypatch.setattr(decision_list, "MOST", most)
+    random, problem, wrapped = np.random.default_rng(0), plain(2), 0
+    for _ in range(30):
+        nested = random_tree(random, int(random.integers(1, 6)), np.zeros(2), np.ones(2))
+        tree = tree_of(problem, nested, periodic=np.flatnonzero(random.random(2) < 0.5).tolist())
+        rules = Rules(problem, tree, make_labels(problem))
+        points = random.integers(0, 64, (300, 2)) / 64
+        np.testing.assert_array_equal(rules.decide(points), tree.actions[tree.decide(points)])
+        assert all(rule.conditions for rule in rules[:-1])
+        wrapped += " or " in str(rules)
+    assert wrapped > 0
 
 
 @pytest.mark.compiled_only

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -90,7 +89,7 @@ def reword(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _perform(function: Callable[..., Any], options: argparse.Namespace, kept: str = "", **more: Any) -> Any:
+def _perform(function: Any, options: argparse.Namespace, kept: str = "", **more: Any) -> Any:
     """Call `spaql.sweep` or `spaql.tune`; None after Ctrl-C, which keeps finished runs."""
     settings = {"retry_failed": options.retry_failed, "progress_bar": not options.quiet, **engine_of(options), **more}
     try:

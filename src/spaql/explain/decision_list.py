@@ -139,15 +139,16 @@ def _find_shortest(leaves: Leaves, size: int) -> DecisionList:
             leaves.current[:] = default
             low, high, choices = np.empty_like(leaves.low), np.empty_like(leaves.low), np.empty_like(leaves.target)
             holders = np.full_like(choices, -1)
-            first = search(leaves, penalty, tries, low, high, choices, holders)
-            boxes = DecisionList(low[first:], high[first:], choices[first:], int(default))
-            lists.append((len(boxes.choices), boxes.conditions, len(lists), boxes, holders - first))
-    *_, boxes, holders = min(lists)
+            search(leaves, penalty, tries, low, high, choices, holders)
+            held = holders >= 0
+            used, places = np.unique(holders[held], return_inverse=True)  # a box that is first for no leaf is dropped
+            boxes = DecisionList(low[used], high[used], choices[used], int(default))
+            lists.append((len(used), boxes.conditions, len(lists), boxes, held, places))
+    *_, boxes, held, places = min(lists)
     # Shrink every box to the leaves that it is the first to contain; sides at the end of a range stay.
     low, high = np.full_like(boxes.low, np.inf), np.full_like(boxes.high, -np.inf)
-    held = holders >= 0
-    np.minimum.at(low, holders[held], leaves.low[held])
-    np.maximum.at(high, holders[held], leaves.high[held])
+    np.minimum.at(low, places, leaves.low[held])
+    np.maximum.at(high, places, leaves.high[held])
     wraps = boxes.high > 1.0
     low = np.where(wraps | (boxes.low == 0.0), boxes.low, low)
     high = np.where(wraps | (boxes.high == 1.0), boxes.high, high)
@@ -247,7 +248,7 @@ def widen(e, low, high):
 
 @kernel()
 def search(e, penalty, tries, lows, highs, choices, holders):
-    """Fill `lows`, `highs` and `choices` with boxes, the last first, until all leaves are right; return the first.
+    """Fill `lows`, `highs` and `choices` with boxes, the last first, until all leaves are right.
 
     Up to `tries` wrong leaves are tried for each box.  Every box leaves fewer leaves wrong than before.  The place of
     the first box that contains a leaf is written to `holders` [leaves].
@@ -257,7 +258,7 @@ def search(e, penalty, tries, lows, highs, choices, holders):
     while True:
         wrong = (e.current != e.target).sum()
         if wrong == 0:
-            return place
+            return
         place -= 1
         most, seen = -1.0, 0
         for k in range(e.current.shape[0]):

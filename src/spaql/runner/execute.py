@@ -81,9 +81,8 @@ def _train(agent: Agent, run: Run, learn: Callable[..., Agent]) -> dict[str, NDA
             policies.append(policy)
     arrays: dict[str, NDArray[Any]] = {}
     if evaluations:
-        arrays["moment"] = moments.astype(np.int32)
+        arrays |= {"moment": moments.astype(np.int32), "moment_cells": np.array(counts, np.int32)}
         arrays["evaluation"] = np.array(evaluations)
-        arrays["moment_cells"] = np.array(counts, np.int32)
     if frames:
         arrays |= {"frames": np.concatenate(frames), "policies": np.concatenate(policies)}
     return arrays
@@ -100,12 +99,8 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
         evaluations.append(agent.evaluate(run.episodes).mean if learned else np.nan)
         counts.append(len(agent.cells()))
         steps.append(agent.num_timesteps)
-    arrays = {
-        "budget": np.array(run.budgets),
-        "evaluation": np.array(evaluations),
-        "cells": np.array(counts),
-        "steps": np.array(steps),
-    }
+    columns = {"budget": run.budgets, "evaluation": evaluations, "cells": counts, "steps": steps}
+    arrays = {name: np.array(column) for name, column in columns.items()}
     last = None if np.isnan(evaluations[-1]) else float(evaluations[-1])
     return Record(_scalars(agent, 0) | {"evaluation": last}, arrays)
 

@@ -29,6 +29,12 @@ _COMMIT_SECONDS = 0.25
 _MOST_PER_COMMIT = 500
 _SMOOTHING = 0.2  # weight of the last run in the estimate of its kind's speed
 _LARGEST_CHUNK = 1000
+_Finished = Callable[[Run], object]
+_Failed = Callable[[Run, Failure], object]
+
+
+def _ignore(*event: object) -> None:
+    """Do nothing, where no callback was given."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,8 @@ def run_many(
     before: Tally | None = None,
     more: bool = False,
     scored: bool = False,
-    finished: Callable[[Run], object] | None = None,
-    failed: Callable[[Run, Failure], object] | None = None,
+    finished: _Finished = _ignore,
+    failed: _Failed = _ignore,
 ) -> Tally:
     """Perform the runs that the store does not have.
 
@@ -94,7 +100,7 @@ def run_many(
                     with contextlib.suppress(SpaqlError):
                         work.arrived += engine.collect(0.0)
                     for outcome in work.arrived:
-                        work.take(outcome, scored)
+                        work.take(outcome, scored, _ignore, _ignore)
                     raise
     finally:
         work.save("stopped" if work.waiting or work.submitted else "running" if more else "finished")
@@ -166,13 +172,7 @@ class _Work:
             seconds += speed * run.cost
         return chunk
 
-    def take(
-        self,
-        outcome: Outcome,
-        scored: bool,
-        finished: Callable[[Run], object] | None = None,
-        failed: Callable[[Run, Failure], object] | None = None,
-    ) -> None:
+    def take(self, outcome: Outcome, scored: bool, finished: _Finished, failed: _Failed) -> None:
         """Keep the result of a run; one that was lost waits again."""
         run = outcome.run
         left = self.submitted.pop(run.id, None)
@@ -190,16 +190,14 @@ class _Work:
         if isinstance(result, Failure):
             self.failures.append((run.id, run.specification, result))
             self.failed += 1
-            if failed is not None:
-                failed(run, result)
+            failed(run, result)
             return
         kind, speed = (run.problem, run.algorithm), result.seconds / max(1, run.cost)
         before = self.speed.get(kind, speed)
         self.speed[kind] = before + _SMOOTHING * (speed - before)
         self.results.append((run.id, run.specification, result))
         self.done, self.done_now, self.cost_now = self.done + 1, self.done_now + 1, self.cost_now + run.cost
-        if finished is not None:
-            finished(run)
+        finished(run)
 
     def _judge(self, run: Run, result: Result, scored: bool) -> Result:
         """Whether a result counts: losses that may be the run's fault are tried again, up to `STRIKES` times."""

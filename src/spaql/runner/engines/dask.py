@@ -140,10 +140,7 @@ def _perform_isolated(orders: dict[str, Any], runs: Sequence[Run], stopped: Call
 
 
 class Dask(Engine):
-    """Runs on a Dask cluster; for the parameters see `make_engine` and `work`.
-
-    A cluster of this machine ends with the engine.
-    """
+    """Runs on a Dask cluster; for the parameters see `make_engine` and `work`."""
 
     name = "dask"
     chunk_seconds = 1.0  # at least; see `_set_workers`

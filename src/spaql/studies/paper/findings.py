@@ -17,7 +17,7 @@ import numpy as np
 from spaql.agents.registry import resolve
 from spaql.formatting import decimals
 from spaql.stats import Estimate, combination, mean_interval, welch
-from spaql.studies.paper.measurements import SIGNIFICANT, Measurements, Row, beta_twin, compare_arrivals, is_swapped
+from spaql.studies.paper.measurements import SIGNIFICANT, Measurements, TableRow, beta_twin, compare_arrivals
 from spaql.studies.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, COMPARED, LEARNERS, LONG, NAMES, Setting
 from spaql.studies.paper.printed import ROLLOUTS
 from spaql.studies.study import Floats, make_series
@@ -66,7 +66,7 @@ def _label(algorithm: str) -> str:
     return resolve(algorithm).label
 
 
-def _printed(measured: Measurements) -> list[Row]:
+def _printed(measured: Measurements) -> list[TableRow]:
     """Rows of SPAQL and AQL for which the paper prints something."""
     return [row for row in measured.rows.values() if row["algorithm"] in LEARNERS and row["printed"] is not None]
 
@@ -111,7 +111,7 @@ def reproduction(measured: Measurements) -> Finding:
     """Compare our training scores with the printed means."""
     printed, settings, rows = _printed(measured), measured.plan.short, measured.rows
 
-    def gap(row: Row) -> tuple[float, float]:
+    def gap(row: TableRow) -> tuple[float, float]:
         """Our training score minus the printed mean, and the wider of the two half widths."""
         width = max(row["printed_half_width"], row["counterpart_half_width"])
         return row["counterpart_training_score"] - row["printed"], width
@@ -126,7 +126,7 @@ def reproduction(measured: Measurements) -> Finding:
 
     ratios = [row["counterpart_cells"] / row["printed_cells"] for row in printed]
     furthest = max(range(len(printed)), key=lambda at: abs(ratios[at] - 1.0))
-    swapped = {row["problem"] for row in printed if is_swapped(row)}
+    swapped = {row["problem"] for row in printed if row["counterpart"] != row["problem"]}
     # Where the Uniform rows are Beta's, the same agents stand for two rows: one sample, twice the weight.
     weights = Counter((row["counterpart"], row["algorithm"]) for row in printed)
     by_id = {setting.id: setting for setting in settings}
@@ -161,14 +161,14 @@ def above_optimum(measured: Measurements) -> Finding:
     """Find printed means that no policy can reach."""
     printed, rows = _printed(measured), measured.rows
 
-    def excess(row: Row, of: str = "counterpart") -> Estimate:
+    def excess(row: TableRow, of: str = "counterpart") -> Estimate:
         return around(row["printed"] - measured.optima[row[of]].value, row["printed_half_width"] + ROUNDING)
 
     labelled = sum(excess(row, "problem").low > 0 for row in printed)
     real = [row for row in printed if excess(row).low > 0]
     largest = max(printed, key=lambda row: excess(row).mean)
     names = " and ".join(sorted({_label(row["algorithm"]) for row in real}))
-    swapped = any(map(is_swapped, printed))
+    swapped = any(row["counterpart"] != row["problem"] for row in printed)
     sentence = (
         f"{labelled} of the {len(printed)} printed means lie above the exact optimum of the problem they are "
         "printed for, which no policy can earn on average"

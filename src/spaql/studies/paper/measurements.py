@@ -32,8 +32,8 @@ from spaql.studies.study import Floats, Group, Results
 from spaql.viz.charts import Mosaic
 from spaql.viz.html import Growth
 
-Row = dict[str, Any]
-Rows = Mapping[tuple[str, str], Row]  # by problem and algorithm
+TableRow = dict[str, Any]
+Rows = Mapping[tuple[str, str], TableRow]  # by problem and algorithm
 
 SIGNIFICANT = 0.05
 _PORTRAITS = {
@@ -119,7 +119,7 @@ class Measurements:
                 row["counterpart_cells"] = other["cells"]
         return rows
 
-    def _row(self, setting: Setting, name: str) -> Row:
+    def _row(self, setting: Setting, name: str) -> TableRow:
         plan, printed, best = self.plan, setting.printed, self.optima[setting.id].value
         paper, separate = (partial(sample, setting) for sample in (self.as_in_paper, self.separate))
         learned, in_paper = name in COMPARED, name in LEARNERS
@@ -218,12 +218,12 @@ def _is_best(scores: Callable[[str], Floats], name: str, rivals: Iterable[str]) 
     return all(test.difference >= 0 or test.p_value >= SIGNIFICANT for test in tests)
 
 
-def half_width(row: Row, name: str) -> float:
+def half_width(row: TableRow, name: str) -> float:
     """Half the width of an interval of a row."""
     return float(row[f"{name}_high"] - row[f"{name}_low"]) / 2
 
 
-def is_swapped(row: Row) -> bool:
+def is_swapped(row: TableRow) -> bool:
     """Whether agents of another problem reproduce what is printed in a row."""
     return row["counterpart"] not in (None, row["problem"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spaql.agents.registry import resolve
 from spaql.formatting import Bold, Table
-from spaql.studies.paper.measurements import Row, Rows, half_width, is_swapped
+from spaql.studies.paper.measurements import Rows, TableRow, half_width, is_swapped
 from spaql.studies.paper.plan import LONG, NAMES
 
 NOTE = (
@@ -39,7 +39,7 @@ _CAPTIONS = {
 
 def make_tables(rows: Rows) -> list[Table]:
     """The paper's two tables, and a third for H = 50: those that have rows."""
-    members: dict[str, list[Row]] = {part: [] for part in _CAPTIONS}
+    members: dict[str, list[TableRow]] = {part: [] for part in _CAPTIONS}
     for row in rows.values():
         members[LONG if row["problem"] == LONG else row["problem"].partition("-")[0]].append(row)
     tables = []
@@ -51,7 +51,7 @@ def make_tables(rows: Rows) -> list[Table]:
     return tables
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: TableRow) -> list[str]:
     printed = training = ""
     if row["printed"] is not None:
         printed = f"{row['printed']:.2f} ± {row['printed_half_width']:.2f}"
