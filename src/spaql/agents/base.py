@@ -16,9 +16,10 @@ from tqdm import tqdm
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
-from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING
+from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
+from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Floats
@@ -332,12 +333,12 @@ class Agent:
         """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
-        (evaluate, policy), frame = self._evaluator(), problem.frame(min(episodes, _BATCH))
+        policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
         kernel = "evaluation" if self.learns else "evaluation of baselines"
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
             with announce_compilation(kernel, progress_bar), problem.defer_interrupts():
-                status, played = evaluate(policy, problem.world, frame, problem.horizon, count, middle, agent, world)
+                status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played
@@ -358,8 +359,8 @@ class Agent:
         """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
         return None if self._evaluation is None else dict(self._evaluation)
 
-    def _evaluator(self) -> tuple[Any, Any]:
-        """Return the kernel of `spaql.agents.rollouts` that evaluates, and the forest or baseline that it plays."""
+    def _played(self) -> tuple[Forest | None, tuple[bool, int, float, float] | None]:
+        """Return the forest or the baseline that evaluations play; see `spaql.agents.rollouts.play_episodes`."""
         raise NotImplementedError
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:

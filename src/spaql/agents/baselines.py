@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.registry import register
-from spaql.agents.rollouts import evaluate_baseline
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.ambulance import HEURISTICS, LinearPolicy
 
@@ -27,10 +26,10 @@ class Random(Agent):
         with watch.running():
             pass
 
-    def _evaluator(self) -> tuple[Any, Any]:
+    def _played(self) -> tuple[None, tuple[bool, int, float, float]]:
         choices = self.problem.actions.count if isinstance(self.problem.actions, Discrete) else 0
         line = self._line or LinearPolicy(0.0, 0.0)
-        return evaluate_baseline, (self._line is None, choices, line.offset, line.slope)
+        return None, (self._line is None, choices, line.offset, line.slope)
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         actions = self.problem.actions

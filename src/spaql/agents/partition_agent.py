@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
-from spaql.agents.rollouts import ROW, STATUS, TRAINING, evaluate_partition
+from spaql.agents.rollouts import ROW, STATUS, TRAINING
 from spaql.errors import ParameterError
 from spaql.partition.jit import announce_compilation, make_records
+from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Floats
@@ -121,8 +122,8 @@ class PartitionAgent(Agent):
         """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
         return self._policy().view()
 
-    def _evaluator(self) -> tuple[Any, Any]:
-        return evaluate_partition, self._policy().forest
+    def _played(self) -> tuple[Forest, None]:
+        return self._policy().forest, None
 
     def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""

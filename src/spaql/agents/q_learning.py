@@ -37,7 +37,7 @@ from spaql.agents.rollouts import (
     STATUS,
     TRAINING,
     advance_all,
-    play_greedy,
+    play_episodes,
     reset_all,
 )
 from spaql.partition.jit import kernel, unreferenced
@@ -121,7 +121,7 @@ def train_episode(f, world, frame, hyper, reference, per_step, annealing, counts
 def score_policy(f, world, frame, hyper, counts, counter, agent_random, world_random):
     """Return the mean return of N greedy rollouts (algorithm 1, EVALUATE AGENT); their steps add to a counter."""
     count = hyper.rollouts
-    status, steps = play_greedy(f, world, frame, hyper.horizon, count, False, agent_random, world_random)
+    status, steps = play_episodes(f, None, world, frame, hyper.horizon, count, False, agent_random, world_random)
     counts[counter] += steps
     counts[STATUS] = status
     total = 0.0

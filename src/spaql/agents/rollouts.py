@@ -85,9 +85,31 @@ def accumulate_returns(frame, count, status):
 
 
 @kernel(inline=True)
-def play_greedy(forest, world, frame, horizon, count, centre, agent_random, world_random):
-    """Play `count` greedy episodes (algorithm 1, ROLLOUT), with `centre` in the middle of cells, else at a draw."""
-    several = forest.grid.shape[0] > 1
+def draw_random_action(frame, row, choices, random):
+    """Draw a uniform action into `frame.actions[row]`; `choices` is the number of discrete actions, 0 for a box."""
+    for d in range(frame.actions.shape[1]):
+        u = uniform(random)
+        frame.actions[row, d] = np.floor(u * choices) if choices else u
+
+
+@kernel(inline=True)
+def play_baseline(baseline, frame, row, random):
+    """Write a uniform random action where `draws`, else a = offset + slope * x in unit coordinates."""
+    draws, choices, offset, slope = baseline
+    if draws:
+        draw_random_action(frame, row, choices, random)
+    else:
+        for d in range(frame.actions.shape[1]):
+            frame.actions[row, d] = offset + slope * frame.points[row, d]
+
+
+@kernel(inline=True)
+def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
+    """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
+
+    With `centre` the middle of cells is played, else a draw inside.  Numba compiles a version for either kind, without
+    the branch that None rules out.
+    """
     status = RAN
     steps = 0
     first = 0
@@ -98,13 +120,17 @@ def play_greedy(forest, world, frame, horizon, count, centre, agent_random, worl
         for h in range(horizon):
             if alive == 0 or failed(status):
                 break
-            root = h if several else 0
-            for i in range(alive):
-                cell = find_best(forest, root, frame.points, i)
-                if centre:
-                    take_centre(forest, cell, frame.actions, i)
-                else:
-                    draw_action(forest, cell, agent_random, frame.actions, i)
+            if baseline is not None:
+                for i in range(alive):
+                    play_baseline(baseline, frame, i, agent_random)
+            if forest is not None:
+                root = h if forest.grid.shape[0] > 1 else 0
+                for i in range(alive):
+                    cell = find_best(forest, root, frame.points, i)
+                    if centre:
+                        take_centre(forest, cell, frame.actions, i)
+                    else:
+                        draw_action(forest, cell, agent_random, frame.actions, i)
             status = advance_all(world, frame, alive, world_random)
             steps += alive
             alive = accumulate_returns(frame, alive, status)
@@ -112,47 +138,11 @@ def play_greedy(forest, world, frame, horizon, count, centre, agent_random, worl
 
 
 @kernel()
-def evaluate_partition(forest, world, frame, horizon, count, centre, agent_random, world_random):
-    """Call `play_greedy` from Python."""
+def evaluate(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
+    """Call `play_episodes` from Python."""
     forest, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    return play_greedy(forest, world, frame, horizon, count, centre, agent_random, world_random)
-
-
-@kernel(inline=True)
-def draw_random_action(frame, row, choices, random):
-    """Draw a uniform action into `frame.actions[row]`; `choices` is the number of discrete actions, 0 for a box."""
-    for d in range(frame.actions.shape[1]):
-        u = uniform(random)
-        frame.actions[row, d] = np.floor(u * choices) if choices else u
-
-
-@kernel()
-def evaluate_baseline(baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Play episodes of uniform random actions where `draws`, else of a = offset + slope * x in unit coordinates."""
-    draws, choices, offset, slope = baseline
-    world, frame = unreferenced(world), unreferenced(frame)
-    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    status = RAN
-    steps = 0
-    first = 0
-    while first < count and not failed(status):
-        alive = min(count - first, world.copies)
-        status = reset_all(world, frame, first, alive, world_random)
-        first += alive
-        for _ in range(horizon):
-            if alive == 0 or failed(status):
-                break
-            for i in range(alive):
-                if draws:
-                    draw_random_action(frame, i, choices, agent_random)
-                else:
-                    for d in range(frame.actions.shape[1]):
-                        frame.actions[i, d] = offset + slope * frame.points[i, d]
-            status = advance_all(world, frame, alive, world_random)
-            steps += alive
-            alive = accumulate_returns(frame, alive, status)
-    return status, steps
+    return play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random)
 
 
 @kernel()
