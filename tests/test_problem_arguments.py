@@ -9,6 +9,7 @@ from scipy import stats
 import spaql
 from contract_for_tests import MAKERS, SLOW, assert_refused
 from spaql.agents import resolve
+from spaql.agents.rollouts import evaluate
 from spaql.errors import ParameterError
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import ambulance, oil
@@ -291,6 +292,7 @@ def test_the_environment_s_stream_is_its_own():
     """The calls of an evaluation do not depend on the agent's draws."""
     problem = ambulance(cost=0.0)
     a = resolve("median").make(problem).evaluate(10, seed=4)
-    frame, agent, world = problem.frame(10), stream(4, Purpose.EVALUATION), stream(4, Purpose.EVALUATION_ENVIRONMENT)
-    resolve("median").make(problem)._play(problem.world, frame, 10, False, agent, world)
+    frame, agent, world = problem.frame(10), stream(5, Purpose.EVALUATION), stream(4, Purpose.EVALUATION_ENVIRONMENT)
+    policy = resolve("median").make(problem)._played()
+    evaluate(*policy, problem.world, frame, problem.horizon, 10, False, agent, world)
     np.testing.assert_array_equal(frame.returns[:10], a.returns)

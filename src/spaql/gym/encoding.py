@@ -350,7 +350,8 @@ def space_from_json(data: Any, depth: int = 0) -> Any:
         shape, dtype = tuple(data["shape"]), data.get("dtype", "int8")
         if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or dtype not in _TYPES:
             raise ValueError(f"a space of shape {shape!r:.80} and type {dtype!r:.80}")
-        arrays = {name: np.array(data[name]).astype(dtype).reshape(shape) for name in _ARRAYS[kind]}
+        with np.errstate(all="ignore"):  # what does not fit is found out below
+            arrays = {name: np.array(data[name]).astype(dtype).reshape(shape) for name in _ARRAYS[kind]}
         if kind == "MultiBinary":
             space = spaces.MultiBinary(list(shape) if len(shape) != 1 else shape[0])
         else:
