@@ -7,6 +7,7 @@ cells.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
 from spaql.studies import variants
 from spaql.studies.paper.printed import QUICK_SCALINGS
-from spaql.studies.study import Report, Results, Sheet, make_series
+from spaql.studies.study import Report, Results, Sheet, make_series, standing, to_fields
 from spaql.studies.variants import AQL, LONGER, SPAQL, TESSERA, Column, Size, Variant, VariantStudy
 from spaql.viz.charts import Chart, Level
 
@@ -110,8 +111,8 @@ class Ablation(VariantStudy):
         for variant, (name, effect) in zip(DISABLED, MECHANISMS.items(), strict=True):
             pairs = [(self.of(variant, column), self.of(TESSERA, column)) for column in self.columns]
             differences = {c.label: score.minus(whole) for c, (score, whole) in zip(self.columns, pairs, strict=True)}
-            standings = [variants.standing(difference) for difference in differences.values()]
-            losses = {label: -lost.mean for label, lost in differences.items() if variants.standing(lost) == -1}
+            standings = [standing(difference) for difference in differences.values()]
+            losses = {label: -lost.mean for label, lost in differences.items() if standing(lost) == -1}
             worst = max(losses, key=lambda label: losses[label], default="")
             ratio = np.exp(np.mean([np.log(score.cells.mean / whole.cells.mean) for score, whole in pairs]))
             behind, ahead = f"{standings.count(-1)} of {len(pairs)}", str(standings.count(1))
@@ -124,14 +125,10 @@ class Ablation(VariantStudy):
         """The numbers that Tessera was built to reach."""
         ours = {column.name: self.of(TESSERA, column) for column in self.paper}
         lowest = min(ours, key=lambda name: ours[name].share.mean)
-        standings = [
-            variants.standing(self.of(TESSERA, column, part).minus(self.of(rival, column, part)))
-            for column in self.paper
-            for part in PARTS
-            for rival in RIVALS
-        ]
+        pairs = itertools.product(self.paper, PARTS, RIVALS)
+        standings = [standing(self.of(TESSERA, at, part).minus(self.of(rival, at, part))) for at, part, rival in pairs]
         ratios = {column.name: ours[column.name].cells.mean / column.printed_cells for column in self.paper}
-        most = max(ratios, key=lambda name: ratios[name])
+        most = max(ratios, key=ratios.__getitem__)
         return {
             "lowest_share": ours[lowest].share.mean,
             "lowest_share_on": lowest,
@@ -145,19 +142,13 @@ class Ablation(VariantStudy):
 
     def _records(self) -> list[dict[str, Any]]:
         """All scores, ready for JSON."""
-        return [
-            {
-                "agent": name,
-                "problem": column,
-                "budget": part,
-                **variants.interval("share", score.share),
-                **variants.interval("minus_tessera", score.minus(self.scores[TESSERA.name, column, part])),
-                **variants.interval("cells", score.cells),
-                "steps": score.steps,
-                "scalings": score.scalings,
-            }
-            for (name, column, part), score in self.scores.items()
-        ]
+        records = []
+        for (name, column, part), score in self.scores.items():
+            minus = score.minus(self.scores[TESSERA.name, column, part])
+            record = {"agent": name, "problem": column, "budget": part, **to_fields("share", score.share)}
+            record |= {**to_fields("minus_tessera", minus), **to_fields("cells", score.cells)}
+            records.append(record | {"steps": score.steps, "scalings": score.scalings})
+        return records
 
     def _chart(self, variant: Variant) -> Chart:
         """The loss on each problem without a mechanism."""

@@ -19,8 +19,8 @@ from spaql.agents.registry import resolve
 from spaql.formatting import Table
 from spaql.runner.run_spec import Run, seeds_at
 from spaql.stats import Estimate, combination, mean_interval
-from spaql.studies.study import Floats, Group, Report, Results, Sheet, Stage, Study, make_series
-from spaql.studies.variants import AQL, RANDOM, SEED_WORDS, SPAQL, TESSERA, Variant, standing
+from spaql.studies.study import Floats, Group, Report, Results, Sheet, Stage, Study, make_series, standing
+from spaql.studies.variants import AQL, RANDOM, SEED_WORDS, SPAQL, TESSERA, Variant
 from spaql.viz.charts import Chart, Level
 
 PARTS = (0.125, 0.25, 0.5, 1.0)  # of the budget
@@ -131,30 +131,22 @@ class Control(Study):
 
     def report_curves(self) -> Report:
         """Table, sentences, figure and data of `curves`."""
-        parts, goals = [], []
+        parts = []
         for rival in RIVALS:
             ahead, measured = self.against(rival)
             of_those = "" if measured == len(self.tasks) else f" of the {measured} measured"
             parts.append(f"{rival.label} on {ahead}{of_those}")
-        for task in self.tasks:
-            score = self.curves[TESSERA, task].score()
-            if score is not None and score.mean >= task.goal:
-                goals.append(task.environment)
+        scores = {task: self.curves[TESSERA, task].score() for task in self.tasks}
+        goals = [task.environment for task, score in scores.items() if score is not None and score.mean >= task.goal]
+        summary = [
+            f"Of {len(self.tasks)} problems Tessera is ahead of {', '.join(parts)} (Welch, 5%).",
+            f"It reaches the goal on {', '.join(goals)}." if goals else "It reaches none of the goals.",
+        ]
+        title = f"Classic control; seed {self.seed}; spaql {__version__}"
+        note = NOTE.format(agents=self.agents, episodes=self.episodes) + (SB3_NOTE if self.sb3_agents else "")
         under = f"mean of {self.agents} agents in new episodes; bands: 95%"
-        return Report(
-            "control",
-            f"Classic control; seed {self.seed}; spaql {__version__}",
-            summary=[
-                f"Of {len(self.tasks)} problems Tessera is ahead of {', '.join(parts)} (Welch, 5%).",
-                f"It reaches the goal on {', '.join(goals)}." if goals else "It reaches none of the goals.",
-            ],
-            tables=[self._table()],
-            note=NOTE.format(agents=self.agents, episodes=self.episodes) + (SB3_NOTE if self.sb3_agents else ""),
-            figures={
-                "control": Sheet("Classic control, all steps counted", [self._chart(t) for t in self.tasks], under)
-            },
-            data=self._data(),
-        )
+        sheet = Sheet("Classic control, all steps counted", [self._chart(task) for task in self.tasks], under)
+        return Report("control", title, "", summary, [self._table()], note, {"control": sheet}, self._data())
 
     def standing(self, task: Task, rival: Variant) -> int | None:
         """1 where Tessera is ahead of a rival at the 5% level, -1 where it is behind, else 0; None if not measured."""
@@ -199,11 +191,8 @@ class Control(Study):
                 counts = {"cells": float(curve.cells[:, at].mean()), "steps": float(curve.steps[:, at].mean())}
                 rows.append(row | counts)
         against = {rival.name: self.against(rival) for rival in RIVALS}
-        return {
-            "spaql": __version__,
-            "seed": self.seed,
-            "agents": self.agents,
-            "episodes": self.episodes,
+        sizes = {"spaql": __version__, "seed": self.seed, "agents": self.agents, "episodes": self.episodes}
+        return sizes | {
             "ahead": {name: ahead for name, (ahead, _) in against.items()},
             "measured": {name: measured for name, (_, measured) in against.items()},
             "goals": {task.problem: task.goal for task in self.tasks},
@@ -219,11 +208,10 @@ class Control(Study):
             curve = self.curves[variant, task]
             scores = {float(budget): curve.score(at) for at, budget in enumerate(curve.budgets)}
             points = {steps: score for steps, score in scores.items() if score is not None}
+            values = list(points.values())
             if variant is RANDOM:
-                mean = next(iter(points.values())).mean
-                levels.append(Level(variant.label, mean, colour=resolve("random").colour or ""))
+                levels.append(Level(variant.label, values[0].mean, colour=resolve("random").colour or ""))
             elif points:
-                values = list(points.values())
                 series.append(make_series(variant.label, list(points), values, algorithm=variant.algorithm))
         levels.append(Level("goal", task.goal, look="optimum"))
         return Chart(task.environment, "environment steps", "return", tuple(series), tuple(levels))

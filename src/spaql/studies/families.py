@@ -13,7 +13,7 @@ from spaql._version import __version__
 from spaql.formatting import Table
 from spaql.studies import variants
 from spaql.studies.paper.printed import QUICK_SCALINGS
-from spaql.studies.study import Report, Results
+from spaql.studies.study import Report, Results, to_fields
 from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA, Size, Variant, VariantStudy
 
 CHOSEN_ON, REPORTED_ON = 1, 2
@@ -58,33 +58,19 @@ class Families(VariantStudy):
         """One table."""
         self.read(results)
         purpose = "on which Tessera was developed" if self.family == CHOSEN_ON else "on which nothing was chosen"
-        note = NOTE.format(problems=self.size.problems, agents=self.size.agents)
-        return Report(
-            self.name,
-            f"Random problems of family {self.family}, {purpose}; seed {self.seed}; spaql {__version__}",
-            tables=[self._table()],
-            note=note + (TUNED_NOTE.format(scalings=len(self.size.scalings)) if AQL in self.compared else ""),
-            data={
-                "spaql": __version__,
-                "seed": self.seed,
-                "family": self.family,
-                "problems": self.size.problems,
-                "agents": self.size.agents,
-                "budget": variants.RANDOM_STEPS,
-                "rows": [
-                    {
-                        "agent": agent,
-                        "problems": column,
-                        **variants.interval("share", score.share),
-                        "worst_decile": score.reached_by(0.9),
-                        "worst": score.reached_by(1.0),
-                        "cells": score.cells.mean if score.has_cells else None,
-                        "steps": score.steps,
-                    }
-                    for (agent, column, _), score in self.scores.items()
-                ],
-            },
-        )
+        title = f"Random problems of family {self.family}, {purpose}; seed {self.seed}; spaql {__version__}"
+        sizes = {"problems": self.size.problems, "agents": self.size.agents}
+        note = NOTE.format(**sizes)
+        note += TUNED_NOTE.format(scalings=len(self.size.scalings)) if AQL in self.compared else ""
+        rows = []
+        for (agent, column, _), score in self.scores.items():
+            shares = {"worst_decile": score.reached_by(0.9), "worst": score.reached_by(1.0)}
+            cells = score.cells.mean if score.has_cells else None
+            row = {"agent": agent, "problems": column, **to_fields("share", score.share), **shares}
+            rows.append(row | {"cells": cells, "steps": score.steps})
+        data = {"spaql": __version__, "seed": self.seed, "family": self.family, **sizes}
+        data |= {"budget": variants.RANDOM_STEPS, "rows": rows}
+        return Report(self.name, title, tables=[self._table()], note=note, data=data)
 
     def _table(self) -> Table:
         rows = []

@@ -105,9 +105,6 @@ class Results:
         self.store = store
         self._scalars: dict[str, dict[str, Any]] = {}
 
-    def __len__(self) -> int:
-        return len(self.store)
-
     def values(self, group: Group, metric: str = "evaluation") -> Floats:
         """Return one number per seed, `[seeds]`; NaN where the run is not finished or has no such number.
 
@@ -228,16 +225,31 @@ def make_series(
     estimates: Sequence[Estimate] | Estimate,
     *,
     algorithm: str | None = None,
+    look: str = "",
+    colour: str = "",
     style: Literal["line", "dashed", "points"] = "line",
     factor: float = 1.0,
 ) -> Series:
-    """Make a series of estimates, or one of arrays, times a factor, with intervals; an algorithm has its own colour."""
+    """Make a series of estimates, or one of arrays, times a factor, with the intervals that are finite.
+
+    An algorithm has its own look and colour.
+    """
     some = [estimates] if isinstance(estimates, Estimate) else estimates
-    means, lows, highs = (
-        (factor * np.hstack([getattr(each, part) for each in some])).tolist() for part in ("mean", "low", "high")
-    )
-    colour = (resolve(algorithm).colour if algorithm else None) or ""
-    return Series(name, x, means, lows, highs, algorithm or name, style, colour)
+    mean, low, high = (factor * np.hstack([getattr(each, part) for each in some]) for part in ("mean", "low", "high"))
+    known = np.isfinite(low)
+    lows, highs = np.where(known, [low, high], np.nan).tolist() if known.any() else (None, None)
+    colour = colour or (resolve(algorithm).colour if algorithm else None) or ""
+    return Series(name, x, mean.tolist(), lows, highs, look or algorithm or name, style, colour)
+
+
+def standing(difference: Estimate) -> int:
+    """Return 1 where a difference is positive at the level of its interval, -1 where it is negative, else 0."""
+    return int(difference.low > 0) - int(difference.high < 0)
+
+
+def to_fields(name: str, source: Any, parts: Sequence[str] = ("mean", "low", "high")) -> dict[str, Any]:
+    """Return parts of an estimate as fields of a record, None where there is none; the mean has the name itself."""
+    return {name if part == "mean" else f"{name}_{part}": getattr(source, part, None) for part in parts}
 
 
 class Study(ABC):
@@ -292,16 +304,16 @@ class Cost:
             _, played, _ = simulate(problem.world, problem.frame(1), problem.horizon, episodes, 0, *streams)
             return int(played)
 
-        def seconds_per_step(problem: Problem) -> float:
-            start = time.process_time()
-            played = sum(pool.map(play, [problem] * self.threads))
-            return (time.process_time() - start) / played
-
         total = 0.0
         with ThreadPoolExecutor(self.threads) as pool:
             for problem, count in self.steps_on.items():
                 play(problem)  # compiled and warm
-                total += count * float(np.median([seconds_per_step(problem) for _ in range(3)]))
+                per_step = []
+                for _ in range(3):
+                    start = time.process_time()
+                    played = sum(pool.map(play, [problem] * self.threads))
+                    per_step.append((time.process_time() - start) / played)
+                total += count * float(np.median(per_step))
         return total
 
     def __str__(self) -> str:
@@ -384,7 +396,7 @@ class _Execution:
     check: Callable[[], None]
     cost: Cost
     engine: Engine | None = None
-    bar: Any = None
+    bar: Any = field(default_factory=lambda: tqdm(disable=True))  # until the first stage
     prepared: set[str] = field(default_factory=set)
     begun: tuple[float, float] | None = None  # wall and CPU time when the first stage was compiled
     cost_of_stages: int = 0
@@ -430,7 +442,7 @@ class _Execution:
         self.cost_of_stages += cost
         if not self.visible:
             return
-        if self.bar is None:
+        if self.bar.disable:
             self.bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05)
         self.bar.total = self.cost_of_stages + later
         self.bar.n += before
@@ -446,13 +458,12 @@ class _Execution:
     def _fail(self, run: Run, failure: Failure) -> None:
         if not self.study.keep_failures:
             raise StudyError(f"{run}: {failure.message}")
-        if self.bar is not None:
+        if self.visible:
             self.bar.write(f"spaql: failed: {run}: {failure.message}", file=sys.stderr)
         self._advance(run)
 
     def _advance(self, run: Run) -> None:
-        if self.bar is not None:
-            self.bar.update(run.cost)
+        self.bar.update(run.cost)
         self.check()
 
     def write(self, files: Mapping[str, Content]) -> list[Path]:
@@ -471,9 +482,7 @@ class _Execution:
         """Close the engine and the bar, and stop the clock."""
         if self.engine is not None:
             self.engine.close()
-        if self.bar is not None:
-            self.bar.close()
-            self.bar = None
+        self.bar.close()
         if self.begun is not None:
             wall, cpu = self.begun
             self.cost.seconds = time.perf_counter() - wall

@@ -21,9 +21,9 @@ from spaql.problems.optimum import optimum
 from spaql.problems.random_travel import KINDS, random_travel_share
 from spaql.runner.run_spec import Run, problem_of, seeds_at
 from spaql.stats import Estimate, combination, mean_interval
-from spaql.studies.paper.plan import LONG, SETTINGS
+from spaql.studies.paper.plan import SETTINGS
 from spaql.studies.paper.printed import ROLLOUTS, SCALINGS
-from spaql.studies.study import Floats, Group, Results, Stage, Study
+from spaql.studies.study import Floats, Group, Results, Stage, Study, standing
 
 # A seed is a hash of the run's place in its study.  These are the words of that place, older than today's names: other
 # words would be other random numbers, and the recorded results would change.
@@ -66,34 +66,26 @@ class Column:
 
 def paper_columns(size: Size) -> list[Column]:
     """The twelve problems of the paper, with AQL's budget, K * H steps."""
-    return [
-        Column(
-            setting.id,
-            setting.tick,
-            setting.problem,
-            [setting.arguments],
-            setting.iterations * setting.horizon,
-            size.oil if setting.problem == "oil" else size.ambulance,
-            setting.printed.cells["spaql"].mean,
-        )
-        for setting in SETTINGS
-        if setting.printed is not None and setting.id != LONG
-    ]
+    columns = []
+    for setting in SETTINGS:
+        if setting.printed is not None:
+            steps, agents = (
+                setting.iterations * setting.horizon,
+                size.oil if setting.problem == "oil" else size.ambulance,
+            )
+            cells = setting.printed.cells["spaql"].mean
+            columns.append(Column(setting.id, setting.tick, setting.problem, [setting.arguments], steps, agents, cells))
+    return columns
 
 
 def random_columns(family: int, size: Size) -> list[Column]:
     """Random problems of one family, by kind."""
-    return [
-        Column(
-            f"family-{family}-{kind.replace(' ', '-')}",
-            kind,
-            RANDOM_PROBLEM,
-            [{"family": family, "number": number} for number in range(first, size.problems, len(KINDS))],
-            RANDOM_STEPS,
-            size.agents,
-        )
-        for first, kind in enumerate(KINDS)
-    ]
+    columns = []
+    for first, kind in enumerate(KINDS):
+        name = f"family-{family}-{kind.replace(' ', '-')}"
+        arguments = [{"family": family, "number": number} for number in range(first, size.problems, len(KINDS))]
+        columns.append(Column(name, kind, RANDOM_PROBLEM, arguments, RANDOM_STEPS, size.agents))
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,16 +167,6 @@ class Score:
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
 
 
-def interval(name: str, estimate: Estimate) -> dict[str, float]:
-    """An estimate as fields of a record."""
-    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def standing(difference: Estimate) -> int:
-    """1 where a difference is positive at the 5% level, -1 where it is negative, else 0."""
-    return int(difference.low > 0.0) - int(difference.high < 0.0)
-
-
 def shares_of(run: Run, means: Floats) -> Floats:
     """Mean returns on the problem of a run as shares of its optimum."""
     if run.problem == RANDOM_PROBLEM:
@@ -219,9 +201,11 @@ class VariantStudy(Study):
 
     def read(self, results: Results) -> None:
         """Score all variants in their columns."""
-        for variant, columns, part in self.wanted:
-            for column in columns:
-                self.scores[variant.name, column.name, part] = self.score(results, variant, column, part)
+        self.scores = {
+            (variant.name, column.name, part): self.score(results, variant, column, part)
+            for variant, columns, part in self.wanted
+            for column in columns
+        }
 
     def score(self, results: Results, variant: Variant, column: Column, part: float = 1.0) -> Score:
         """Score a variant, at its best scaling where it has one."""

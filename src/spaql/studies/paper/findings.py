@@ -145,13 +145,10 @@ def reproduction(measured: Measurements) -> Finding:
         f"algorithm is in bold on {sum(map(has_same_bold, settings))} of {len(settings)} problems"
         + (f"; {len(swapped)} problems printed as Uniform are compared with Beta arrivals." if swapped else ".")
     )
-    chart = _chart(
-        "Our training score minus the printed mean",
-        "difference of mean rewards",
-        _points(settings, lambda setting, name: around(*gap(rows[setting.id, name]))),
-        "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them",
-        Level("no difference", 0.0, look="optimum"),
-    )
+    points = _points(settings, lambda setting, name: around(*gap(rows[setting.id, name])))
+    note = "bars: the wider of the two 95% intervals; Uniform rows against the arrivals that reproduce them"
+    none = Level("no difference", 0.0, look="optimum")
+    chart = _chart("Our training score minus the printed mean", "difference of mean rewards", points, note, none)
     number = around(shift, math.hypot(mean.half_width, theirs))
     meaning = f"mean of ours minus printed over {len(printed)} rewards"
     return Finding("reproduction", "Reproducing the printed tables", sentence, number, meaning, chart)
@@ -176,13 +173,11 @@ def above_optimum(measured: Measurements) -> Finding:
         + (f"{len(real)} still do" if swapped else f"{len(real)} in all")
         + (f" ({names})." if real else ".")
     )
-    chart = _chart(
-        "Printed mean minus exact optimum",
-        "printed minus optimum",
-        _points(measured.plan.short, lambda setting, name: excess(rows[setting.id, name])),
-        "bars: printed 95% interval and rounding; Uniform rows against the optimum of the arrivals that reproduce them",
-        Level("optimum", 0.0, look="optimum"),
-    )
+    points = _points(measured.plan.short, lambda setting, name: excess(rows[setting.id, name]))
+    note = "bars: printed 95% interval and rounding; "
+    note += "Uniform rows against the optimum of the arrivals that reproduce them"
+    optimum = Level("optimum", 0.0, look="optimum")
+    chart = _chart("Printed mean minus exact optimum", "printed minus optimum", points, note, optimum)
     meaning = f"largest of the {len(printed)} differences: {_label(largest['algorithm'])}, {NAMES[largest['problem']]}"
     return Finding("above-optimum", "Printed scores above the optimum", sentence, excess(largest), meaning, chart)
 
@@ -239,18 +234,15 @@ def running_maximum(measured: Measurements) -> Finding:
         + ", ".join(f"{share(count):.1f}% with N = {count}" for count in others)
         + ")."
     )
-    chart = Chart(
+    gaps = {family: [gap(members, count) for count in BIAS_ROLLOUTS] for family, members in families.items()}
+    series = tuple(make_series(family, BIAS_ROLLOUTS, estimates) for family, estimates in gaps.items())
+    title, y_label = (
         "Training score minus evaluation of the policy that SPAQL returns",
-        "rollouts N that score an iteration",
         "training score minus evaluation",
-        tuple(
-            make_series(family, BIAS_ROLLOUTS, [gap(members, rollouts) for rollouts in BIAS_ROLLOUTS])
-            for family, members in families.items()
-        ),
-        (Level("unbiased", 0.0, look="optimum"),),
-        "log",
-        f"scaling {BIAS_SCALING:g}; means over the problems of a family, bands: 95%",
     )
+    levels = (Level("unbiased", 0.0, look="optimum"),)
+    note = f"scaling {BIAS_SCALING:g}; means over the problems of a family, bands: 95%"
+    chart = Chart(title, "rollouts N that score an iteration", y_label, series, levels, "log", note)
     meaning = f"training score minus evaluation of SPAQL for the paper's N = {ROLLOUTS}, mean over the problems"
     return Finding("running-maximum", "The running maximum", sentence, overall, meaning, chart)
 
@@ -279,12 +271,8 @@ def myopic(measured: Measurements) -> Finding:
         + (": the bootstrap carries no information and the agent is myopic" if same else "")
         + (f"; a myopic policy is worse than the optimal one on {', '.join(worse)}." if worse else ".")
     )
-    chart = _chart(
-        "Range of V(x') during training, as a share of H",
-        "V / H",
-        _points(settings, extent),
-        "bars: from the smallest to the largest value over all agents, scalings and updates",
-    )
+    note = "bars: from the smallest to the largest value over all agents, scalings and updates"
+    chart = _chart("Range of V(x') during training, as a share of H", "V / H", _points(settings, extent), note)
     meaning = "V / H in SPAQL's updates; in brackets the smallest and the largest value"
     number = Estimate((low + high) / 2, low, high, math.nan, updates)
     return Finding("myopic", "The value of the next state", sentence, number, meaning, chart)
@@ -309,13 +297,9 @@ def ranking(measured: Measurements) -> Finding:
     for name, sample in {"training score": measured.as_in_paper, "evaluation": measured.separate}.items():
         differences = [_difference([setting], sample, measured.percent) for setting in settings]
         series.append(make_series(name, ticks, differences, style="points"))
-    chart = _chart(
-        "SPAQL minus AQL, in percent of the optimum",
-        "difference, % of optimum",
-        series,
-        "above zero SPAQL is better; bars: 95% intervals of the difference",
-        Level("equal", 0.0, look="optimum"),
-    )
+    title, note = "SPAQL minus AQL, in percent of the optimum", "above zero SPAQL is better; bars: 95% intervals"
+    equal = Level("equal", 0.0, look="optimum")
+    chart = _chart(title, "difference, % of optimum", series, f"{note} of the difference", equal)
     meaning = "SPAQL minus AQL by evaluation, in percent of the optimum, mean over the problems"
     number = _difference(settings, measured.separate, measured.percent)
     return Finding("ranking", "The ranking of SPAQL and AQL", sentence, number, meaning, chart, "%")
@@ -408,15 +392,10 @@ def all_steps(measured: Measurements) -> Finding | None:
         columns = [[share[:, at] for share in shares[name]] for at in range(len(budgets[name]))]
         bands = [_mean(column) for column in columns if np.isfinite(np.concatenate(column)).all()]
         series.append(make_series(_label(name), budgets[name][-len(bands) :].tolist(), bands, algorithm=name))
-    chart = Chart(
-        "Evaluation against all environment steps",
-        "training and selection steps, in units of K H (the steps of AQL)",
-        "% of optimum",
-        tuple(series),
-        (_AT_OPTIMUM,),
-        "log",
-        "mean over the problems, at the scaling chosen on other agents; bands: 95%",
-    )
+    title = "Evaluation against all environment steps"
+    x_label = "training and selection steps, in units of K H (the steps of AQL)"
+    note = "mean over the problems, at the scaling chosen on other agents; bands: 95%"
+    chart = Chart(title, x_label, "% of optimum", tuple(series), (_AT_OPTIMUM,), "log", note)
     meaning = "SPAQL minus AQL after the same number of environment steps (K H), evaluation, in percent of the optimum"
     return Finding("all-steps", "Reward against all environment steps", sentence, number, meaning, chart, "%")
 
@@ -440,15 +419,9 @@ def long_episodes(measured: Measurements) -> Finding | None:
         curves = measured.curves(setting, name)
         bands = mean_interval(measured.percent(setting) * curves["evaluation"])
         series.append(make_series(_label(name), curves["moment"].tolist(), bands, algorithm=name))
-    chart = Chart(
-        f"Evaluation over training, H = {setting.horizon}",
-        "training iteration",
-        "% of optimum",
-        tuple(series),
-        (_AT_OPTIMUM,),
-        "linear",
-        "of the policy that would be returned; bands: 95% over agents",
-    )
+    title = f"Evaluation over training, H = {setting.horizon}"
+    note = "of the policy that would be returned; bands: 95% over agents"
+    chart = Chart(title, "training iteration", "% of optimum", tuple(series), (_AT_OPTIMUM,), note=note)
     meaning = f"SPAQL minus AQL for H = {setting.horizon}, evaluation, in percent of the optimum"
     number = _difference([setting], measured.separate, measured.percent)
     return Finding("long-episodes", "Longer episodes", sentence, number, meaning, chart, "%")
@@ -478,13 +451,9 @@ def tessera(measured: Measurements) -> Finding:
     def share(setting: Setting, name: str) -> Estimate:
         return mean_interval(measured.percent(setting) * measured.separate(setting, name))
 
-    chart = _chart(
-        "Evaluations, in percent of the optimum",
-        "% of optimum",
-        _points(settings, share, COMPARED),
-        f"SPAQL takes {1 + ROLLOUTS} times the environment steps of the others; bars: 95%",
-        _AT_OPTIMUM,
-    )
+    title, points = "Evaluations, in percent of the optimum", _points(settings, share, COMPARED)
+    note = f"SPAQL takes {1 + ROLLOUTS} times the environment steps of the others; bars: 95%"
+    chart = _chart(title, "% of optimum", points, note, _AT_OPTIMUM)
     meaning = "Tessera minus AQL by evaluation, in percent of the optimum, mean over the problems"
     number = _difference(settings, measured.separate, measured.percent, ("tessera", "aql"))
     return Finding("tessera", "Past the paper: Tessera", sentence, number, meaning, chart, "%")

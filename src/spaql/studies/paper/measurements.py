@@ -14,6 +14,7 @@ AQL.  `counterpart` is the problem whose agents reproduce what is printed, see `
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
@@ -25,10 +26,10 @@ from numpy.typing import NDArray
 from spaql.agents.registry import resolve
 from spaql.problems.optimum import Optimum, optimum
 from spaql.runner.run_spec import Run
-from spaql.stats import Estimate, mean_interval, welch
+from spaql.stats import mean_interval, welch
 from spaql.studies.paper.plan import COMPARED, LEARNERS, LONG, Plan, Setting
-from spaql.studies.paper.printed import ROLLOUTS, Printed
-from spaql.studies.study import Floats, Group, Results
+from spaql.studies.paper.printed import ROLLOUTS
+from spaql.studies.study import Floats, Group, Results, to_fields
 from spaql.viz.charts import Mosaic
 from spaql.viz.html import Growth
 
@@ -54,12 +55,8 @@ class Measurements:
     """Everything measured, by setting, algorithm and scaling: the results of a plan."""
 
     def __init__(self, plan: Plan, results: Results) -> None:
-        self.plan, self.results = plan, results
+        self.plan, self.results, self.values = plan, results, results.values
         self._curves: dict[tuple[str, str, float | None], dict[str, NDArray[Any]]] = {}
-
-    def values(self, group: Group, metric: str = "evaluation") -> Floats:
-        """One number per agent, `[agents]`."""
-        return self.results.values(group, metric)
 
     @cached_property
     def choices(self) -> dict[tuple[str, str], Choice]:
@@ -80,12 +77,11 @@ class Measurements:
     @property
     def chosen_groups(self) -> list[Group]:
         """Groups with curves of every scaling that was chosen in one way or the other, each once."""
-        return [
-            self.plan.curves(setting, name, scaling)
-            for setting in self.plan.settings
-            for name in LEARNERS
-            for scaling in sorted({x for x in self.choices[setting.id, name] if x is not None})
-        ]
+        chosen = []
+        for setting, name in itertools.product(self.plan.settings, LEARNERS):
+            scalings = sorted({x for x in self.choices[setting.id, name] if x is not None})
+            chosen += [self.plan.curves(setting, name, scaling) for scaling in scalings]
+        return chosen
 
     def as_in_paper(self, setting: Setting, algorithm: str, metric: str = "training_score") -> Floats:
         """Values of the agents that the paper would report, `[agents]`."""
@@ -133,17 +129,17 @@ class Measurements:
         return {
             "problem": setting.id,
             "algorithm": name,
-            **_fields("printed", printed and printed.rewards.get(name), "mean", "half_width"),
+            **to_fields("printed", printed and printed.rewards.get(name), ("mean", "half_width")),
             "printed_best": name in printed.bold if printed and in_paper else None,
-            **_fields("training_score", score, "mean", "low", "high"),
+            **to_fields("training_score", score),
             "training_score_best": _is_best(paper, name, LEARNERS) if in_paper else None,
             "paper_evaluation": float(paper(name, "evaluation").mean()) if in_paper else None,
-            **_fields("evaluation", evaluation, "mean", "low", "high"),
+            **to_fields("evaluation", evaluation),
             "evaluation_best": _is_best(separate, name, LEARNERS if in_paper else COMPARED) if learned else None,
             "optimum": best,
             "fraction_of_optimum": evaluation.mean / best,
-            **_fields("cells", cells, "mean", "low", "high"),
-            **_fields("printed_cells", printed and printed.cells.get(name), "mean", "half_width"),
+            **to_fields("cells", cells),
+            **to_fields("printed_cells", printed and printed.cells.get(name), ("mean", "half_width")),
             "evaluation_cells": float(separate(name, "cells").mean()) if learned else None,
             **{
                 f"{kind}_steps": round(float(paper(name, f"{kind}_steps").mean())) if learned else 0
@@ -207,11 +203,6 @@ def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
     return Growth(f"{resolve(run.algorithm).label}{scaling}{place}", _PORTRAITS[run.algorithm], iterations, frames)
 
 
-def _fields(name: str, source: Estimate | Printed | None, *parts: str) -> dict[str, float | None]:
-    """Parts of an estimate by name; the mean has the name itself."""
-    return {name if part == "mean" else f"{name}_{part}": getattr(source, part, None) for part in parts}
-
-
 def _is_best(scores: Callable[[str], Floats], name: str, rivals: Iterable[str]) -> bool:
     """Whether no rival is better by Welch's test."""
     tests = [welch(scores(name), scores(rival)) for rival in rivals if rival != name]
@@ -260,12 +251,10 @@ def compare_arrivals(rows: Rows) -> Arrivals | None:
         float(np.mean([abs(pair[at]["training_score"] - pair[0]["printed"]) for pair in twins.values()]))
         for at in (0, 1)
     )
-    widths = [
-        width
-        for pair in twins.values()
-        for row in pair
-        for width in (half_width(row, "training_score"), pair[0]["printed_half_width"])
-    ]
+    widths = []
+    for pair in twins.values():
+        for row in pair:
+            widths += [half_width(row, "training_score"), pair[0]["printed_half_width"]]
     either = math.hypot(*widths) / len(twins)
     nearer = "" if abs(uniform - beta) <= either else "beta" if beta < uniform else "uniform"
     return Arrivals(list(twins), uniform, beta, either, nearer)

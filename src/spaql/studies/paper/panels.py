@@ -93,15 +93,9 @@ def scaling_chart(measured: Measurements, setting: Setting, metric: str, title: 
         middle, spread = float(means.mean()), float(means.std(ddof=1))
         ends = middle - spread, middle + spread
         levels.append(Level(f"{entry.label}, mean over the scalings", middle, *ends, name, entry.colour or ""))
-    return Chart(
-        title or f"Sensitivity to the scaling: {setting.name}",
-        "scaling ξ",
-        f"final {metric.replace('_', ' ')}",
-        tuple(series),
-        tuple(levels),
-        "category",
-        "" if title else "bars: 95%; dashed: mean over the scalings, shaded: their standard deviation",
-    )
+    note = "" if title else "bars: 95%; dashed: mean over the scalings, shaded: their standard deviation"
+    title, y_label = title or f"Sensitivity to the scaling: {setting.name}", f"final {metric.replace('_', ' ')}"
+    return Chart(title, "scaling ξ", y_label, tuple(series), tuple(levels), "category", note)
 
 
 def make_sheets(measured: Measurements) -> dict[str, Sheet]:
@@ -121,16 +115,12 @@ def make_sheets(measured: Measurements) -> dict[str, Sheet]:
         settings = [setting for setting in plan.short if setting.problem == problem]
         if not settings:
             continue
-        sheets[f"{problem}-steps"] = Sheet(
-            f"Evaluations against environment steps, {problem}",
-            [steps_chart(measured, setting) for setting in settings],
-            "training and selection steps, at the scaling chosen on other agents; bands: 95%",
-        )
+        note = "training and selection steps, at the scaling chosen on other agents; bands: 95%"
+        charts = [steps_chart(measured, setting) for setting in settings]
+        sheets[f"{problem}-steps"] = Sheet(f"Evaluations against environment steps, {problem}", charts, note)
         for metric, suffix in (("training_score", ""), ("evaluation", "-evaluation")):
-            sheets[f"{problem}-scaling{suffix}"] = Sheet(
-                f"Sensitivity to the scaling, {problem}",
-                [scaling_chart(measured, setting, metric, setting.name) for setting in settings],
-                f"final {metric.replace('_', ' ')}; bars: 95%; dashed and shaded: mean and standard deviation over the "
-                "scalings",
-            )
+            charts = [scaling_chart(measured, setting, metric, setting.name) for setting in settings]
+            shaded = "bars: 95%; dashed and shaded: mean and standard deviation over the scalings"
+            note = f"final {metric.replace('_', ' ')}; {shaded}"
+            sheets[f"{problem}-scaling{suffix}"] = Sheet(f"Sensitivity to the scaling, {problem}", charts, note)
     return sheets

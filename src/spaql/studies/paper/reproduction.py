@@ -118,28 +118,18 @@ def findings_markdown(plan: Plan, findings: Sequence[Finding]) -> str:
     """The findings with their figures."""
     parts = ["# Findings\n", describe(plan) + "\n"]
     for finding in findings:
-        parts += [
-            f"## {finding.title}\n",
-            finding.sentence + "\n",
-            f"**{finding.number}**: {finding.meaning}.\n",
-            f"![{finding.chart.title}](figures/finding-{finding.id}.svg)\n",
-        ]
+        parts += [f"## {finding.title}\n", f"{finding.sentence}\n", f"**{finding.number}**: {finding.meaning}.\n"]
+        parts.append(f"![{finding.chart.title}](figures/finding-{finding.id}.svg)\n")
     parts += ["## Method\n", *(paragraph + "\n" for paragraph in method(plan))]
     return "\n".join(parts)
 
 
 def make_sections(measured: Measurements, tables: Sequence[Table], findings: Sequence[Finding]) -> list[Section]:
     """The sections of the page."""
-    parts = [
-        Section(
-            finding.title,
-            [finding.sentence],
-            charts=[finding.chart],
-            id=f"finding-{finding.id}",
-            highlight=(finding.number, finding.meaning),
-        )
-        for finding in findings
-    ]
+    parts = []
+    for finding in findings:
+        key, number = f"finding-{finding.id}", (finding.number, finding.meaning)
+        parts.append(Section(finding.title, [finding.sentence], charts=[finding.chart], id=key, highlight=number))
     return [
         Section("Main results", [finding.sentence for finding in findings if finding.id in _VERDICT]),
         Section("Tables", tables=[table.html() for table in tables]),

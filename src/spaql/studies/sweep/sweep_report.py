@@ -25,7 +25,7 @@ from spaql.atomic_io import FIGURES, check_folder, write_file, write_files
 from spaql.errors import NothingYetError, OutputError, StudyError
 from spaql.formatting import Table
 from spaql.runner.store import STORE, Store
-from spaql.studies.study import Report, Sheet
+from spaql.studies.study import Report, Sheet, make_series
 from spaql.studies.sweep.comparison_table import compare, compute_optima
 from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues, read_values
 from spaql.studies.sweep.status import read_status
@@ -228,24 +228,17 @@ class _Charts:
     def _curve(self, label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
         """Make the means and their band; NaN where some agent has no score yet."""
         complete = np.isfinite(scores).all(axis=0)
-        lines = np.full((3, len(x)), np.nan)
+        mean, low, high = lines = np.full((3, len(x)), np.nan)
         band = stats.mean_interval(scores[:, complete])
         lines[:, complete] = band.mean, band.low, band.high
-        return self._series(label, x.tolist(), lines, label, "line")
+        means = stats.Estimate(mean, low, high, np.nan, band.count)
+        return make_series(label, x.tolist(), means, colour=self.colours.get(label, ""))
 
     def _points(self, name: str, x: Sequence[Any], groups: Sequence[GroupValues], label: str) -> Series:
         """Make the means of groups with their intervals."""
         means = [stats.mean_interval(group.sample) for group in groups]
-        lines = np.array([[mean.mean, mean.low, mean.high] for mean in means]).T
-        return self._series(name, x, lines, label, "line" if len(groups) >= _MANY_VALUES else "points")
-
-    def _series(
-        self, name: str, x: Sequence[Any], lines: NDArray[np.float64], label: str, style: Literal["line", "points"]
-    ) -> Series:
-        """Make a series of means and ends of intervals, `[3, n]`, where these are finite."""
-        known = np.isfinite(lines[1])
-        low, high = np.where(known, lines[1:], np.nan).tolist() if known.any() else (None, None)
-        return Series(name, x, lines[0].tolist(), low, high, label, style, self.colours.get(label, ""))
+        style: Literal["line", "points"] = "line" if len(groups) >= _MANY_VALUES else "points"
+        return make_series(name, x, means, look=label, style=style, colour=self.colours.get(label, ""))
 
 
 def _best_groups(groups: Sequence[GroupValues], baseline: str | None, most: int) -> list[GroupValues]:

@@ -152,10 +152,10 @@ class Tuning(Sweep):
                 )
             trials = [Trial(0, {}, FAILED if error else COMPLETE, scores, error)]
             for batch, first in enumerate(range(1, plan.trials + 1, plan.batch), 1):
-                self.result, stored = TuningResult(self, tuple(trials)), len(results)
+                self.result, stored = TuningResult(self, tuple(trials)), len(results.store)
                 numbers = range(first, min(first + plan.batch, plan.trials + 1))
                 trials += yield from self._race(batch, optuna.suggest(batch, numbers, self.result), results)
-                if len(results) > stored:  # otherwise it was written before, or will be at the end
+                if len(results.store) > stored:  # otherwise it was written before, or will be at the end
                     self._save(optuna, trials)
                     files = make_report(self.result).contents(figures=False)
                     yield Stage((), self._estimate_cost(plan.trials - numbers[-1]), files)

@@ -16,7 +16,7 @@ import numpy as np
 
 from spaql.formatting import Bold, Table, with_values
 from spaql.stats import Estimate, combination, mean_interval, probability_of_improvement, welch
-from spaql.studies.study import Report, Sheet
+from spaql.studies.study import Report, Sheet, make_series, standing
 from spaql.studies.sweep.study_file import format_choice
 from spaql.studies.tune.racing import Objective, Scores
 from spaql.viz.charts import Chart, Level, Series
@@ -191,14 +191,14 @@ class TuningResult:
             return [*lines, "It is not evaluated on other seeds yet; its score in tuning is biased upwards."]
         lines.append(
             f"On {plan.evaluation_seeds} other seeds its evaluation is {self.evaluation}: a selection bias of "
-            f"{self.bias}, {_BIAS[_sign(self.bias)]}."
+            f"{self.bias}, {_BIAS[standing(self.bias)]}."
         )
         if self.winner is self.default:
             return [*lines, "No trial beat the default parameters: tuning did not help."]
         gain = self.gains[-1]
         lines.append(
             f"The evaluation of the defaults on as many seeds is {gain.default}, a difference of {gain.difference}: "
-            f"{_VERDICT[_sign(gain.difference)]}. The probability that an agent of the winner scores above "
+            f"{_VERDICT[standing(gain.difference)]}. The probability that an agent of the winner scores above "
             f"one of the defaults is {gain.probability_of_improvement:.0%}."
         )
         return lines
@@ -234,11 +234,6 @@ class TuningResult:
                 for trial in self.trials
             ],
         }
-
-
-def _sign(estimate: Estimate) -> int:
-    """Return 1 or -1 where the interval of an estimate lies above or below zero, otherwise 0."""
-    return int(estimate.low > 0) - int(estimate.high < 0)
 
 
 def _to_plain(value: Any) -> Any:
@@ -327,8 +322,7 @@ def _trial_points(result: TuningResult, x: Mapping[int, Any], winner: Trial | No
 
 
 def _points(label: str, x: Sequence[Any], estimates: Sequence[Estimate]) -> Series:
-    mean, low, high = ([getattr(estimate, name) for estimate in estimates] for name in ("mean", "low", "high"))
-    return Series(label, x, mean, low, high, style="points", colour=_COLOURS[label])
+    return make_series(label, x, estimates, style="points", colour=_COLOURS[label])
 
 
 def _default_level(result: TuningResult) -> tuple[Level, ...]:
