@@ -89,10 +89,6 @@ class Group:
         """Environment steps of all runs."""
         return len(self.seeds) * self.run.cost
 
-    def first(self, count: int) -> Group:
-        """The same group with its first seeds only."""
-        return replace(self, seeds=self.seeds[:count])
-
     def with_run(self, **changes: Any) -> Group:
         """The same group with other values of these fields of its runs."""
         return replace(self, run=replace(self.run, **changes))

@@ -166,7 +166,7 @@ class Measurements:
         key = setting.id, algorithm, scaling
         if key not in self._curves:
             group = self.plan.curves(setting, algorithm, scaling)
-            (first,) = self.results.arrays(group.first(1), ("iteration", "steps", "moment"))
+            first = self.results.store.arrays(group.ids[0], ("iteration", "steps", "moment"))
             names = "training_score", "cells", "evaluation", "moment_cells"
             curves = dict(zip(names, self.results.stack(group, *names), strict=True))
             curves["moment_steps"] = np.interp(first["moment"], first["iteration"], first["steps"])

@@ -8,7 +8,6 @@ agents see a Gymnasium environment, `parameter_*` of the algorithm, `seed`, `ite
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 from spaql.atomic_io import write_file
 from spaql.errors import OutputError
+from spaql.formatting import Table
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import Group
 from spaql.studies.sweep.group_values import read_values
@@ -35,15 +35,12 @@ def export_runs(
     """Write all runs of a study into one file, by default `runs.csv` or `runs.parquet`, and return its path."""
     if form not in FORMATS:
         raise OutputError(f"export: {form!r} is not one of {', '.join(FORMATS)}")
-    write = _write_csv
     if form == "parquet":
         try:
             import pyarrow.parquet  # noqa: F401
         except ImportError:
-            raise OutputError(
-                "export to parquet needs the package pyarrow; pip install 'spaql[parquet]', or export to csv"
-            ) from None
-        write = _write_parquet
+            advice = "pip install 'spaql[parquet]', or export to csv"
+            raise OutputError(f"export to parquet needs the package pyarrow; {advice}") from None
     path = Path(folder) / f"runs.{form}" if target is None else Path(target)
     settings: dict[str, dict[str, Any]] = {}  # columns of each run but its numbers, by id
     for group in read_values(folder, "seconds").groups:
@@ -58,7 +55,10 @@ def export_runs(
     before = [name for prefix in _PREFIXES for name in names if name.startswith(prefix)]
     after = [name for name in names if name not in {*_FIRST, *before, *_SIZES, *_LAST}]
     columns = {name: [row.get(name) for row in rows] for name in (*_FIRST, *before, *_SIZES, *after, *_LAST)}
-    write_file(path, lambda draft: write(draft, columns))
+    if form == "parquet":
+        write_file(path, lambda draft: _write_parquet(draft, columns))
+    else:
+        write_file(path, Table(list(columns), list(zip(*columns.values(), strict=True))).csv())
     return path
 
 
@@ -79,13 +79,6 @@ def _describe(group: Group) -> dict[str, Any]:
             plain = value is None or isinstance(value, str | bool | int | float)
             columns[f"{prefix}{name}"] = value if plain else json.dumps(value, default=str)
     return columns
-
-
-def _write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
 
 
 def _write_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:

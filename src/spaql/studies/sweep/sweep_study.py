@@ -21,11 +21,11 @@ from spaql.agents import resolve
 from spaql.errors import SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems.ambulance import HEURISTICS
-from spaql.runner.engines import Engine, make_engine
+from spaql.runner.engines import make_engine
 from spaql.runner.execute import make_agent
 from spaql.runner.run_many import Tally
 from spaql.runner.run_spec import Run, canonical, seed_at, seeds_at
-from spaql.studies.study import Group, Outcome, Results, Stage, Study, missing_runs, run_study
+from spaql.studies.study import EngineFor, Group, Outcome, Results, Stage, Study, missing_runs, run_study
 from spaql.studies.sweep.study_file import (
     MAX_GROUPS,
     MAX_RUNS,
@@ -140,10 +140,7 @@ def perform(
     **options: Any,
 ) -> Outcome:
     """Run a study on the engine of `sweep`; raise what is wrong with engine or problems before anything is run."""
-
-    def make(runs: Sequence[Run]) -> Engine:
-        return make_engine(engine, runs, timeout=run_timeout, **options)
-
+    make: EngineFor = partial(make_engine, engine, timeout=run_timeout, **options)
     runs = [group.run for group in study.groups]
     if make(runs).name != "dask":  # its workers may have modules that are missing here
         _check_problems(runs)

@@ -1,14 +1,12 @@
 """Optuna: which parameters to try next, its file in the folder of the tuning, and which parameters matter.
 
 For each batch of trials a new TPE sampler, seeded from the study's seed and the number of the batch, is given all
-earlier trials and suggests the whole batch.  So the same study file gives the same trials after any interruption.  Only
-another version of Optuna may suggest other values; trials in its file are then kept.
+earlier trials.  So the same study file gives the same trials after any interruption, with the same version of Optuna.
 
-The file `optuna.sqlite` is Optuna's own storage, which optuna-dashboard can read.  Finished trials are added in one
-SQLite transaction each, so that a killed process leaves whole trials only; missing ones are added again from the runs.
-A file that contradicts the trials (failed runs were retried, or ranges have changed) is rewritten in one transaction,
-because Optuna does not change finished trials.  While the file has later trials, that waits until these are known too,
-or until the tuning ends: their values are stored nowhere else, and TPE would suggest others after different results.
+Finished trials are added to the file in one SQLite transaction each; after a kill, missing ones are added again from
+the runs.  A file that contradicts the trials (failed runs were retried, or ranges have changed) is rewritten in one
+transaction, because Optuna does not change finished trials.  While it has later trials, that waits until these are
+known too, or until the tuning ends: their values are stored nowhere else, and TPE would suggest others.
 
 A stopped trial is reported as complete with the mean of its seeds.  If it were pruned, TPE would rank it below every
 complete trial, even worse ones.  A failed trial is reported as failed, and TPE ignores it.
@@ -59,21 +57,18 @@ class OptunaStudy:
 
     def __init__(self, tuning: Tuning, folder: Path) -> None:
         self._tuning, self._path = tuning, folder / FILE
-        self._storage: Any = None
-        self._study: Any = None
 
     def __enter__(self) -> Self:
         with self._open_file() as optuna:
-            self._storage = _make_storage(optuna, self._connect)
-            self._study = optuna.create_study(storage=self._storage, load_if_exists=True, **_STUDY)
+            self._storage: Any = _make_storage(optuna, self._connect)
+            self._study: Any = optuna.create_study(storage=self._storage, load_if_exists=True, **_STUDY)
             if self._study.user_attrs.get("search") != self._tuning.key:
                 self._rewrite(optuna, [])
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._storage is not None:
-            self._storage.remove_session()
-            self._storage.engine.dispose()
+        self._storage.remove_session()
+        self._storage.engine.dispose()
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=30)

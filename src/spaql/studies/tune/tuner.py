@@ -1,13 +1,11 @@
 """Tune: batches of trials race on any engine, and the winner is evaluated on other seeds.
 
-A tuning is a study file with one algorithm, ranges of its parameters in `random`, and a budget in ``[tune]``.  Trial 0
-is the default parameters with all seeds; then follow batches of trials.  A call goes through the whole tuning from its
-first trial.  Finished runs are in the store, and since every decision is a function of their numbers, it is the same on
-any engine and after any interruption.
+Trial 0 is the default parameters with all seeds; then follow batches of trials.  A call goes through the whole tuning
+from its first trial.  Finished runs are in the store, and since every decision is a function of their numbers, it is
+the same on any engine and after any interruption.
 
-Agent k of a trial has the seed that a sweep would give it, a hash of the study's seed, of problem, algorithm and all
-parameters, and of k.  So trials share no random numbers, as Welch's interval assumes, and no trial can win by suiting
-common seeds.  The evaluation seeds are derived from another study seed in the same way.
+An agent of a trial has the seed that a sweep would give it, a hash that includes all parameters.  So trials share no
+random numbers, as Welch's interval assumes.  The evaluation seeds are derived from another study seed in the same way.
 """
 
 from __future__ import annotations
@@ -72,9 +70,7 @@ class Tuning(Sweep):
     """A tuning as a study: its stages are those of the race, batch by batch."""
 
     known_files = (
-        *(f"{tuning_result.NAME}.{kind}" for kind in ("md", "json")),
-        tuning_result.BEST,
-        "report.html",
+        *tuning_result.FILES,
         *(f"{FIGURES}/{name}.{kind}" for name in tuning_result.FIGURES for kind in ("png", "svg")),
     )
 
@@ -100,8 +96,8 @@ class Tuning(Sweep):
                 place = f"problems[{at}]" if at else "study"
                 raise StudyError(f"{place}: seeds is not for tuning; set seeds and evaluation_seeds in [tune]")
         for name, span in self.ranges.items():
-            labels = [format_choice(choice) for choice in span.choices or ()]
-            if len(set(labels)) < len(labels):
+            choices = span.choices or ()
+            if len(set(map(format_choice, choices))) < len(choices):
                 raise StudyError(f"algorithms[1].random.{name}: two choices look the same")
         # The lowest values together, the highest together, and every choice: raises where a range exceeds the allowed.
         ends = {name: span.choices or list(span.ends) for name, span in self.ranges.items()}
@@ -202,7 +198,9 @@ class Tuning(Sweep):
             yield Stage(runs, later + self._estimate_cost(plan.trials - max(values)))
             scores: dict[int, Scores] = {}
             for number, trial in groups.items():
-                sample, note = self._read_scores([group.first(seeds) for group in trial], results)
+                sample, note = self._read_scores(
+                    [replace(group, seeds=group.seeds[:seeds]) for group in trial], results
+                )
                 if note:
                     over[number] = Trial(number, values[number], FAILED, (), note)
                 else:

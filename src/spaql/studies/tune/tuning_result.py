@@ -1,7 +1,6 @@
 """Trials of a tuning and its result, with its report: the winner, its score in tuning, and that on other seeds.
 
-The score in tuning is that of the best of many trials.  It was selected because it was high, so it is biased upwards,
-the more so the more trials there are and the noisier they are.  The evaluation uses seeds that nothing was selected on.
+The score in tuning is biased upwards, because it was selected; the evaluation uses seeds that nothing was selected on.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from spaql.viz.style import GREY, INK, PALETTE
 if TYPE_CHECKING:
     from spaql.studies.tune.tuner import Tuning
 
-NAME, BEST = "tune", "best.json"
+FILES = ("tune.md", "tune.json", "best.json", "report.html")
 FIGURES = ("tuning-scores", "tuning-history", "tuning-importance", "tuning-parameters")
 _COLOURS = {"all seeds": PALETTE[0], "stopped early": GREY, "defaults": PALETTE[1], "winner": PALETTE[2]}
 COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
@@ -150,22 +149,16 @@ class TuningResult:
             return []
         confidence, problems = self.study.plan.confidence, self.study.problems
         winner, default = self.evaluations["winner"], self.evaluations["default"]
-        chances = [probability_of_improvement(*pair, seed=0).mean for pair in zip(winner, default, strict=True)]
-        gains = [
-            Gain(
-                problem,
-                mean_interval(ours, confidence),
-                mean_interval(theirs, confidence),
-                combination([ours, theirs], [1, -1], confidence),
-                chance,
-                welch(ours, theirs).p_value,
-            )
-            for problem, ours, theirs, chance in zip(problems, winner, default, chances, strict=True)
-        ]
+        gains = []
+        for problem, ours, theirs in zip(problems, winner, default, strict=True):
+            means = mean_interval(ours, confidence), mean_interval(theirs, confidence)
+            difference = combination([ours, theirs], [1, -1], confidence)
+            chance = probability_of_improvement(ours, theirs, seed=0).mean
+            gains.append(Gain(problem, *means, difference, chance, welch(ours, theirs).p_value))
         if len(problems) > 1:
-            first, second = map(self.objective.value, (winner, default))
-            difference = self.objective.difference(winner, default)
-            gains.append(Gain("all problems", first, second, difference, float(np.mean(chances)), None))
+            values = self.objective.value(winner), self.objective.value(default)
+            chance = float(np.mean([gain.probability_of_improvement for gain in gains]))
+            gains.append(Gain("all problems", *values, self.objective.difference(winner, default), chance, None))
         return gains
 
     @property
@@ -219,46 +212,39 @@ class TuningResult:
             "tuning_score": _to_plain(self.tuning_score),
             "evaluation": _to_plain(self.evaluation),
             "selection_bias": _to_plain(self.bias),
-            "gains": [{name: _to_plain(value) for name, value in vars(gain).items()} for gain in self.gains],
-            "evaluation_scores": {name: _to_plain(scores) for name, scores in self.evaluations.items()},
+            "gains": [_to_plain(vars(gain)) for gain in self.gains],
+            "evaluation_scores": _to_plain(self.evaluations),
             "error": self.error,
             "runs": {"planned": self.planned_runs, "saved": self.saved_runs},
             "importance": self.importance,
             "importance_note": self.importance_note,
             "trials": [
-                {
-                    **{name: _to_plain(value) for name, value in vars(trial).items()},
-                    "seeds": trial.seeds,
-                    "value": _to_plain(self.values.get(trial.number)),
-                }
+                _to_plain(vars(trial) | {"seeds": trial.seeds, "value": self.values.get(trial.number)})
                 for trial in self.trials
             ],
         }
 
 
 def _to_plain(value: Any) -> Any:
-    """Turn an estimate, or arrays of scores, into a dictionary or lists."""
+    """Turn estimates and arrays of scores, also in a dictionary, into dictionaries and lists."""
     if isinstance(value, Estimate):
         return {"mean": value.mean, "low": value.low, "high": value.high}
+    if isinstance(value, dict):
+        return {name: _to_plain(item) for name, item in value.items()}
     return [scores.tolist() for scores in value] if isinstance(value, tuple) else value
 
 
 def make_report(result: TuningResult) -> Report:
     """Make the report of a finished or unfinished tuning."""
     study = result.study
-    figures = (_score_chart(result), _history_chart(result), _importance_chart(result), _parameter_sheet(result))
+    title, subtitle = f"Tuning: {study.name}", f"{study.algorithm} on {', '.join(study.problems)}"
+    tables = [_score_table(result), *_gain_tables(result), _trial_table(result)]
+    note = _describe_method(result) + ("" if result.importance else f" {result.importance_note}")
+    charts = (_score_chart(result), _history_chart(result), _importance_chart(result), _parameter_sheet(result))
+    figures = {name: chart for name, chart in zip(FIGURES, charts, strict=True) if chart is not None}
     best = {"algorithm": study.algorithm, "parameters": result.parameters, "complete": result.complete}
-    return Report(
-        NAME,
-        f"Tuning: {study.name}",
-        f"{study.algorithm} on {', '.join(study.problems)}",
-        result.summary(),
-        [_score_table(result), *_gain_tables(result), _trial_table(result)],
-        _describe_method(result) + ("" if result.importance else f" {result.importance_note}"),
-        {name: figure for name, figure in zip(FIGURES, figures, strict=True) if figure is not None},
-        result.to_dict(),
-        {} if result.winner is None else {BEST: json.dumps(best, indent=1, allow_nan=False) + "\n"},
-    )
+    files = {} if result.winner is None else {"best.json": json.dumps(best, indent=1, allow_nan=False) + "\n"}
+    return Report("tune", title, subtitle, result.summary(), tables, note, figures, result.to_dict(), files)
 
 
 def _score_chart(result: TuningResult) -> Chart | None:
