@@ -244,7 +244,7 @@ def test_the_best_of_pure_noise_is_told_as_such(tmp_path, monkeypatch):
 def test_defaults_that_are_best_win(tmp_path, monkeypatch):
     installed(monkeypatch, noise=0.01, quality=lambda parameters: float("scaling" not in parameters))
     outcome = spaql.tune(study(tune={"trials": 3}), tmp_path)
-    assert outcome.winner is outcome.default
+    assert outcome.winner is outcome.trials[0]
     assert outcome.parameters == {"heat": 3.0}
     assert "No trial beat the default parameters" in outcome.summary()[-1]
     assert [run.seed for many in outcome.study.trial_groups({}) for run in many.runs] == [
@@ -392,7 +392,7 @@ def test_defaults_that_fail(tmp_path, monkeypatch):
 
     installed(monkeypatch, quality=breaks)
     outcome = spaql.tune(study(tune={"trials": 2}), tmp_path / "one")
-    assert outcome.default.state == "failed"
+    assert outcome.trials[0].state == "failed"
     assert "The default failed on an evaluation seed" in outcome.summary()[-1]
     assert not outcome.complete
     with pytest.raises(StudyError, match="default parameters failed"):

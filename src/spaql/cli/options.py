@@ -72,14 +72,9 @@ def add_signature(
         flag = f"--{title}{flag[1:]}" if flag in parser._option_string_actions else flag
         has_default = parameter.default is not inspect.Parameter.empty
         text = texts.get(name, "") + (f" ({parameter.default})" if has_default and parameter.default != () else "")
-        group.add_argument(
-            flag,
-            dest=f"{title}.{name}",
-            default=argparse.SUPPRESS,
-            required=not has_default,
-            help=text.strip().replace("%", "%%"),
-            **_find_type(hints.get(name, inspect.Parameter.empty), parameter.default),
-        )
+        kind = _find_type(hints.get(name, inspect.Parameter.empty), parameter.default)
+        kind |= {"dest": f"{title}.{name}", "default": argparse.SUPPRESS, "required": not has_default}
+        group.add_argument(flag, help=text.strip().replace("%", "%%"), **kind)
 
 
 def read_signature(options: argparse.Namespace, title: str) -> dict[str, Any]:

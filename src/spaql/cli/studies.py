@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    demo = add_command(
-        commands, "demo", _demo, "train Tessera, AQL and Random on oil discovery; a table and two figures"
-    )
+    text = "train Tessera, AQL and Random on oil discovery; a table and two figures"
+    demo = add_command(commands, "demo", _demo, text)
     demo.add_argument("--out", default="results/demo", metavar="DIR", help="folder of the figures (%(default)s)")
     demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
     add_common(demo)
@@ -40,9 +39,8 @@ def add(commands: Any) -> None:
     text = "run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
     control.add_argument("--with-sb3", action="store_true", help=text)
     control.add_argument("--sb3-seeds", type=int, default=3, metavar="N", help="agents of each of these (%(default)s)")
-    bench = add_command(
-        commands, "bench", _bench, "measure speed, as ratios in one run (needs a clone of the repository)"
-    )
+    text = "measure speed, as ratios in one run (needs a clone of the repository)"
+    bench = add_command(commands, "bench", _bench, text)
     bench.add_argument("--only", nargs="+", metavar="PART", help="these parts only (all); --list prints them")
     bench.add_argument("--list", action="store_true", help="print the names of all parts")
     add_output(bench)
@@ -111,14 +109,16 @@ def _paper(options: argparse.Namespace) -> int:
 def _ablation(options: argparse.Namespace) -> int:
     from spaql.studies import ablation
 
-    return _perform(options, "ablation", lambda: ablation.Ablation(options.seed, *_size(options, ablation)))
+    size = ablation.QUICK if options.quick else ablation.FULL
+    return _perform(options, "ablation", lambda: ablation.Ablation(options.seed, size))
 
 
 def _families(options: argparse.Namespace) -> int:
     from spaql.studies import families
 
     name, make = ("constants", families.vary_constants) if options.constants else ("families", families.evaluate_family)
-    return _perform(options, name, lambda: make(options.seed, *_size(options, families)))
+    size = [families.QUICK] if options.quick else []  # each has its own full size
+    return _perform(options, name, lambda: make(options.seed, *size))
 
 
 def _control(options: argparse.Namespace) -> int:
@@ -133,11 +133,6 @@ def _control(options: argparse.Namespace) -> int:
         os.environ["OMP_NUM_THREADS"] = "1"  # for its small networks: more would wait for each other and change results
         size |= {"sb3_agents": options.sb3_seeds}
     return _perform(options, "control", lambda: control.Control(options.seed, **size))
-
-
-def _size(options: argparse.Namespace, module: Any) -> list[Any]:
-    """The argument that makes a study a reduced one."""
-    return [module.QUICK] if options.quick else []
 
 
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:

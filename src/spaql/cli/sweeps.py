@@ -23,20 +23,16 @@ _READERS = {
 
 def add(commands: Any) -> None:
     """Add `sweep` and `tune`."""
-    sweep = commands.add_parser(
-        "sweep",
-        help="run a study of many runs from a study file; its table, figures and page",
-        epilog="spaql sweep STUDY.toml --out DIR runs a study, or resumes it; the other commands read DIR.",
-    )
+    text = "run a study of many runs from a study file; its table, figures and page"
+    usage = "spaql sweep STUDY.toml --out DIR runs a study, or resumes it; the other commands read DIR."
+    sweep = commands.add_parser("sweep", help=text, epilog=usage)
     subcommands = sweep.add_subparsers(dest="verb", required=True, metavar="command", parser_class=Parser)
     run = subcommands.add_parser("run", help="run what is missing of a study; the default", prog="spaql sweep")
     _add_study(run, _sweep, "study to run; see docs/sweeps.md")
     _add_readers(subcommands)
-    tune = commands.add_parser(
-        "tune",
-        help="search for good parameters of an algorithm, and evaluate them on other seeds",
-        epilog="The same command resumes a tuning; needs pip install 'spaql[tune]'.",
-    )
+    text = "search for good parameters of an algorithm, and evaluate them on other seeds"
+    usage = "The same command resumes a tuning; needs pip install 'spaql[tune]'."
+    tune = commands.add_parser("tune", help=text, epilog=usage)
     _add_study(tune, _tune, "parameters to tune; see docs/tuning.md")
     tune.add_argument("--trials", type=int, metavar="N", help="trials besides the defaults (as in the study)")
 
@@ -72,10 +68,9 @@ def _add_readers(subcommands: Any) -> None:
         (report, "the file (DIR/report.html)"),
     ):
         parser.add_argument("--out", metavar="FILE", help=text)
+    text = "any number that runs record (%(default)s)"
     for parser in (table, plot, watch, report):
-        parser.add_argument(
-            "--metric", default="evaluation", metavar="NAME", help="any number that runs record (%(default)s)"
-        )
+        parser.add_argument("--metric", default="evaluation", metavar="NAME", help=text)
     for parser in (table, plot, report):
         parser.add_argument("--baseline", metavar="LABEL", help="the algorithm to compare with (that of the study)")
     for parser in (plot, export, report):

@@ -20,11 +20,8 @@ _TIMESTEPS = 100_000  # to train for, where the problem has no usual number of i
 
 def add(commands: Any, words: list[str]) -> None:
     """Add `train`, with its options if it is the command of these words."""
-    train = commands.add_parser(
-        "train",
-        help="train an agent on a problem or Gymnasium environment",
-        epilog="spaql train --resume DIR continues a run that was stopped or killed.",
-    )
+    usage = "spaql train --resume DIR continues a run that was stopped or killed."
+    train = commands.add_parser("train", help="train an agent on a problem or Gymnasium environment", epilog=usage)
     if words[:1] != ["train"]:
         return
     if words[1:2] and words[1].partition("=")[0] == "--resume":
@@ -200,9 +197,8 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
             saved = [folder.keep(agent)]
             if seconds is None and length and not stopped:
                 say(f"an error after {agent.iterations:,} iterations; the agent is saved in {saved[0]}")
-    result = summary.summarize(
-        run.algorithm, agent, seconds=seconds, episodes=run.episodes, progress_bar=not options.quiet
-    )
+    settings: dict[str, Any] = {"episodes": run.episodes, "progress_bar": not options.quiet}
+    result = summary.summarize(run.algorithm, agent, seconds=seconds, **settings)
     written = []
     if folder is not None:
         known = [name for name in summary.FILES if not saved or name != AGENT]

@@ -10,19 +10,15 @@ from spaql.agents import resolve
 from spaql.problems import oil
 from spaql.runner import summary
 
-ITERATIONS = 5000
-SCALING = {"aql": 1.75}
-
 
 def demonstrate(
-    folder: str | os.PathLike[str], *, iterations: int = ITERATIONS, seed: int = 0, progress_bar: bool | None = None
+    folder: str | os.PathLike[str], *, iterations: int = 5000, seed: int = 0, progress_bar: bool | None = None
 ) -> tuple[list[summary.Summary], list[Path]]:
     """Train the three agents and write learning curves and Tessera's partition; return summaries and files."""
     path = atomic_io.check_folder(folder)
     problem = oil(survey="laplace", sharpness=10.0)
     summaries = []
-    for name in ("tessera", "aql", "random"):
-        parameters = {"scaling": SCALING[name]} if name in SCALING else {}
+    for name, parameters in {"tessera": {}, "aql": {"scaling": 1.75}, "random": {}}.items():
         agent = resolve(name).make(problem, seed=seed, **parameters)
         seconds = summary.train(agent, iterations=iterations, progress_bar=progress_bar)
         summaries.append(summary.summarize(name, agent, seconds=seconds, progress_bar=progress_bar))

@@ -84,11 +84,6 @@ class Group:
         """One run for each seed."""
         return [self.run.with_seed(seed) for seed in self.seeds]
 
-    @property
-    def cost(self) -> int:
-        """Environment steps of all runs."""
-        return len(self.seeds) * self.run.cost
-
     def with_run(self, **changes: Any) -> Group:
         """The same group with other values of these fields of its runs."""
         return replace(self, run=replace(self.run, **changes))

@@ -16,11 +16,11 @@ import numpy as np
 
 from spaql.agents.registry import resolve
 from spaql.formatting import decimals
-from spaql.stats import Estimate, combination, mean_interval, welch
-from spaql.studies.paper.measurements import SIGNIFICANT, Measurements, TableRow, beta_twin, compare_arrivals
+from spaql.stats import Estimate, combination, mean_interval
+from spaql.studies.paper.measurements import Measurements, TableRow, beta_twin, compare_arrivals
 from spaql.studies.paper.plan import BIAS_ROLLOUTS, BIAS_SCALING, COMPARED, LEARNERS, LONG, NAMES, Setting
 from spaql.studies.paper.printed import ROLLOUTS
-from spaql.studies.study import Floats, make_series
+from spaql.studies.study import Floats, make_series, standing
 from spaql.viz.charts import Chart, Level, Series
 
 REWARD_SLACK = 0.03  # how far a new implementation may be off, beside the intervals
@@ -433,12 +433,10 @@ def tessera(measured: Measurements) -> Finding:
     shares = {setting.name: rows[setting.id, "tessera"]["fraction_of_optimum"] for setting in settings}
     lowest = min(shares, key=lambda name: shares[name])
 
-    def standing(setting: Setting, rival: str) -> int:
-        """1 where Tessera is ahead of the rival by Welch's test at 5%, -1 where it is behind, else 0."""
-        test = welch(measured.separate(setting, "tessera"), measured.separate(setting, rival))
-        return 0 if test.p_value >= SIGNIFICANT else 1 if test.difference > 0 else -1
+    def against(setting: Setting, rival: str) -> Estimate:
+        return _difference([setting], measured.separate, algorithms=("tessera", rival))
 
-    standings = [min(standing(setting, rival) for rival in LEARNERS) for setting in settings]
+    standings = [min(standing(against(setting, rival)) for rival in LEARNERS) for setting in settings]
     count = {name: sum(rows[s.id, name]["evaluation_cells"] for s in settings) / len(settings) for name in COMPARED}
     least = math.floor(1000 * shares[lowest]) / 10  # a bound is not rounded up
     sentence = (

@@ -26,17 +26,17 @@ from numpy.typing import NDArray
 from spaql.agents.registry import resolve
 from spaql.problems.optimum import Optimum, optimum
 from spaql.runner.run_spec import Run
-from spaql.stats import mean_interval, welch
+from spaql.stats import combination, mean_interval
 from spaql.studies.paper.plan import COMPARED, LEARNERS, LONG, Plan, Setting
 from spaql.studies.paper.printed import ROLLOUTS
-from spaql.studies.study import Floats, Group, Results, to_fields
+from spaql.studies.study import Floats, Group, Results, standing, to_fields
 from spaql.viz.charts import Mosaic
 from spaql.viz.html import Growth
 
 TableRow = dict[str, Any]
 Rows = Mapping[tuple[str, str], TableRow]  # by problem and algorithm
 
-SIGNIFICANT = 0.05
+_COUNTERPART = ("counterpart", "counterpart_training_score", "counterpart_half_width", "counterpart_cells")
 _PORTRAITS = {
     "aql": "of the agent with the best training score",
     "spaql": "of the agent with the best training score, the partition it would return",
@@ -109,10 +109,8 @@ class Measurements:
             if row["printed"] is not None:
                 swapped = arrivals is not None and arrivals.nearer == "beta"
                 other = rows.get((beta_twin(problem), name), row) if swapped else row
-                row["counterpart"] = other["problem"]
-                row["counterpart_training_score"] = other["training_score"]
-                row["counterpart_half_width"] = half_width(other, "training_score")
-                row["counterpart_cells"] = other["cells"]
+                values = other["problem"], other["training_score"], half_width(other, "training_score"), other["cells"]
+                row.update(zip(_COUNTERPART, values, strict=True))
         return rows
 
     def _row(self, setting: Setting, name: str) -> TableRow:
@@ -148,10 +146,7 @@ class Measurements:
             "scaling": choice.paper,
             "evaluation_scaling": choice.separate,
             "agents": evaluation.count,
-            "counterpart": None,
-            "counterpart_training_score": None,
-            "counterpart_half_width": None,
-            "counterpart_cells": None,
+            **dict.fromkeys(_COUNTERPART),
         }
 
     def curves(self, setting: Setting, algorithm: str, *, paper: bool = False) -> dict[str, NDArray[Any]]:
@@ -205,8 +200,8 @@ def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
 
 def _is_best(scores: Callable[[str], Floats], name: str, rivals: Iterable[str]) -> bool:
     """Whether no rival is better by Welch's test."""
-    tests = [welch(scores(name), scores(rival)) for rival in rivals if rival != name]
-    return all(test.difference >= 0 or test.p_value >= SIGNIFICANT for test in tests)
+    samples = [[scores(name), scores(rival)] for rival in rivals if rival != name]
+    return all(standing(combination(pair, [1, -1])) >= 0 for pair in samples)
 
 
 def half_width(row: TableRow, name: str) -> float:

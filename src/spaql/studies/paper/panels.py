@@ -49,13 +49,6 @@ def _optimum(measured: Measurements, setting: Setting) -> tuple[Level]:
     return (Level("optimum", measured.optima[setting.id].value, look="optimum"),)
 
 
-def training_score_chart(measured: Measurements, setting: Setting) -> Chart:
-    """Training scores over iterations."""
-    series = tuple(_series(measured, setting, "iterations", name, "training_score") for name in LEARNERS)
-    optimum = _optimum(measured, setting)
-    return Chart("Cumulative reward", _X["iterations"], "training score", series, optimum, note="bands: 95%")
-
-
 def reward_chart(measured: Measurements, setting: Setting, axis: Axis) -> Chart:
     """Training scores and evaluations of the same agents, over iterations or over environment steps."""
     series = []
@@ -73,12 +66,6 @@ def cells_chart(measured: Measurements, setting: Setting, axis: Axis, algorithms
     curves = {name: "moment_cells" if name == "tessera" else "cells" for name in algorithms}
     series = tuple(_series(measured, setting, axis, name, curve) for name, curve in curves.items())
     return Chart("Number of cells", _X[axis], "cells", series, (), _SCALES[axis], "bands: 95%")
-
-
-def steps_chart(measured: Measurements, setting: Setting) -> Chart:
-    """Evaluations over environment steps, at the scaling chosen on other agents."""
-    series = tuple(_series(measured, setting, "steps", name, "evaluation", paper=False) for name in COMPARED)
-    return Chart(setting.name, "environment steps", "evaluation", series, _optimum(measured, setting), "log")
 
 
 def scaling_chart(measured: Measurements, setting: Setting, metric: str, title: str = "") -> Chart:
@@ -103,10 +90,10 @@ def make_sheets(measured: Measurements) -> dict[str, Sheet]:
     sheets: dict[str, Sheet] = {}
     plan = measured.plan
     for setting in plan.settings:
-        panels: list[Chart | tuple[str, Mosaic]] = [
-            training_score_chart(measured, setting),
-            cells_chart(measured, setting, "iterations", LEARNERS),
-        ]
+        scores = tuple(_series(measured, setting, "iterations", name, "training_score") for name in LEARNERS)
+        levels, note = _optimum(measured, setting), "bands: 95%"
+        reward = Chart("Cumulative reward", _X["iterations"], "training score", scores, levels, note=note)
+        panels: list[Chart | tuple[str, Mosaic]] = [reward, cells_chart(measured, setting, "iterations", LEARNERS)]
         for name in LEARNERS[::-1]:
             panels += [(growth.label, growth.frames[-1]) for growth in measured.growths[setting.id, name]]
         note = f"means of {plan.agents[setting.problem]} agents, scored as in the paper; partitions of the best of them"
@@ -116,7 +103,11 @@ def make_sheets(measured: Measurements) -> dict[str, Sheet]:
         if not settings:
             continue
         note = "training and selection steps, at the scaling chosen on other agents; bands: 95%"
-        charts = [steps_chart(measured, setting) for setting in settings]
+        charts = []
+        for setting in settings:
+            curves = tuple(_series(measured, setting, "steps", name, "evaluation", paper=False) for name in COMPARED)
+            levels = _optimum(measured, setting)
+            charts.append(Chart(setting.name, "environment steps", "evaluation", curves, levels, "log"))
         sheets[f"{problem}-steps"] = Sheet(f"Evaluations against environment steps, {problem}", charts, note)
         for metric, suffix in (("training_score", ""), ("evaluation", "-evaluation")):
             charts = [scaling_chart(measured, setting, metric, setting.name) for setting in settings]

@@ -43,7 +43,7 @@ class Paper(Study):
         curves = [plan.curves(setting, name, plan.scalings[0]) for setting in plan.settings for name in LEARNERS]
         portraits = [*curves, *(plan.tessera(setting) for setting in plan.settings)]
         last = sum(group.run.cost for group in portraits)
-        yield Stage(plan.first(), later=last + sum(group.cost for group in curves))
+        yield Stage(plan.first(), later=last + sum(len(group.seeds) * group.run.cost for group in curves))
         yield Stage(measurements.chosen_groups, later=last)
         yield Stage([measurements.portrait(setting, name) for setting in plan.settings for name in COMPARED])
 

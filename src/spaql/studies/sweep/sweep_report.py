@@ -1,9 +1,7 @@
 """The folder of a study at any moment: as one HTML page, as figures, and in a terminal while the study runs.
 
-The charts have one panel per problem.  *Scores* are learning curves, means of the agents with a 95% band, where runs
-were evaluated during training, and otherwise the means of all algorithms.  Where the variants of an algorithm differ in
-one number only, a second sheet shows their means against it.  Where there are more algorithms than a panel can show,
-the best ones and the baseline are shown, and the note says so.
+The charts have one panel per problem.  *Scores* are learning curves where runs were evaluated during training, and
+otherwise means.  Where the variants of an algorithm differ in one number only, a sheet shows their means against it.
 """
 
 from __future__ import annotations

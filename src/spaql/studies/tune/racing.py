@@ -5,10 +5,9 @@ last there is a look: with :math:`d` the value of the trial minus that of the be
 `spaql.stats.combination`), the trial is stopped where the upper end of a one-sided interval for :math:`d` is below
 zero.  The best so far has the highest mean among the trials with all seeds and those of the same batch and stage.
 
-The best is itself chosen by noisy numbers, and there are several looks.  So the probability of a wrong stop,
-:math:`\alpha = 1 - \text{confidence}`, is divided among them (Bonferroni): with :math:`L` looks and :math:`m` trials to
-compare with, each look has the level :math:`\alpha / (L m)`.  Later trials do not count in :math:`m`, so that a tuning
-can be extended without changing earlier decisions.  docs/tuning.md says what that guarantees.
+The probability of a wrong stop, :math:`\alpha = 1 - \text{confidence}`, is divided among looks and opponents
+(Bonferroni): with :math:`L` looks and :math:`m` trials to compare with, each look has the level :math:`\alpha / (L m)`.
+Later trials do not count in :math:`m`, so that a tuning can be extended without changing earlier decisions.
 
 The value of a trial is its mean score; with several problems the mean over problems of
 :math:`(\bar x - \bar x_0) / s_0`, where :math:`\bar x_0` and :math:`s_0` are mean and standard deviation of the runs

@@ -79,11 +79,6 @@ class TuningResult:
     importance_note: str = ""
 
     @property
-    def default(self) -> Trial:
-        """Return the trial of the default parameters."""
-        return self.trials[0]
-
-    @property
     def complete(self) -> bool:
         """Whether all trials are finished and the winner is evaluated."""
         return len(self.trials) > self.study.plan.trials and bool(self.evaluations)
@@ -91,7 +86,7 @@ class TuningResult:
     @cached_property
     def objective(self) -> Objective:
         """Return the value of scores on several problems."""
-        return Objective.from_defaults(self.default.scores, len(self.study.problems), self.study.plan.confidence)
+        return Objective.from_defaults(self.trials[0].scores, len(self.study.problems), self.study.plan.confidence)
 
     @cached_property
     def values(self) -> dict[int, Estimate]:
@@ -186,7 +181,7 @@ class TuningResult:
             f"On {plan.evaluation_seeds} other seeds its evaluation is {self.evaluation}: a selection bias of "
             f"{self.bias}, {_BIAS[standing(self.bias)]}."
         )
-        if self.winner is self.default:
+        if self.winner is self.trials[0]:
             return [*lines, "No trial beat the default parameters: tuning did not help."]
         gain = self.gains[-1]
         lines.append(
@@ -252,7 +247,7 @@ def _score_chart(result: TuningResult) -> Chart | None:
     if result.winner is None or not result.evaluations:
         return None
     confidence, series = result.study.plan.confidence, []
-    for name, trial, key in (("winner", result.winner, "winner"), ("defaults", result.default, "default")):
+    for name, trial, key in (("winner", result.winner, "winner"), ("defaults", result.trials[0], "default")):
         estimates = {"tuning": result.values[trial.number]} if trial.number in result.values else {}
         estimates["evaluation"] = result.objective.value(result.evaluations[key])
         series.append(_points(name, list(estimates), list(estimates.values())))
@@ -322,7 +317,7 @@ def _score_table(result: TuningResult) -> Table:
     if result.winner is not None:
         cells = (result.tuning_score, result.evaluation or "not yet", result.bias or "")
         rows.append(["winner", *(Bold(cell) for cell in cells)])
-    if 0 in result.values and result.winner is not result.default:
+    if 0 in result.values and result.winner is not result.trials[0]:
         default = str(result.gains[-1].default if result.gains else "not yet")
         rows.append(["defaults", str(result.values[0]), default, ""])
     header = ["", f"tuning, {plan.seeds} seeds", f"evaluation, {plan.evaluation_seeds} seeds", "selection bias"]
