@@ -213,9 +213,7 @@ def uniform_is_beta(measured: Measurements) -> Finding | None:
 def running_maximum(measured: Measurements) -> Finding:
     """Measure how far SPAQL's training score lies above the return of its policy."""
     plan, settings = measured.plan, measured.plan.short
-    families: dict[str, list[Setting]] = {}
-    for setting in settings:
-        families.setdefault(setting.family, []).append(setting)
+    families = {name: [s for s in settings if s.family == name] for name in dict.fromkeys(s.family for s in settings)}
 
     def gap(members: Sequence[Setting], rollouts: int) -> Estimate:
         groups = [plan.bias(setting, rollouts) for setting in members]

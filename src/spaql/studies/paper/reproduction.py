@@ -56,22 +56,17 @@ class Paper(Study):
         data = {"study": subtitle, "code": code_version(), "findings": [finding.to_dict() for finding in findings]}
         lines = [line for table in tables for line in table.select(*TERMINAL).rows]
         words = [f"{finding.title}: {finding.number}\n{fill(finding.sentence, 120)}" for finding in findings]
-        return Report(
-            "tables",
-            "The paper's tables, and what is true",
-            subtitle,
-            tables=[make_brief_table(measured.rows), *tables],
-            figures=make_sheets(measured) | {f"finding-{finding.id}": finding.chart for finding in findings},
-            data=records,
-            files={
-                "tables.csv": Table.of_records(records).csv(),
-                "tables.tex": f"% Needs \\usepackage{{booktabs}}\n\n{latex}\n",
-                "findings.md": findings_markdown(self.plan, findings),
-                "findings.json": json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-                "report.html": render_page(TITLE, make_sections(measured, tables, findings), subtitle),
-            },
-            terminal="\n\n".join([Table(TERMINAL, lines, left=2, sections=True).text(), *words]),
-        )
+        terminal = "\n\n".join([Table(TERMINAL, lines, left=2, sections=True).text(), *words])
+        title, tables_shown = "The paper's tables, and what is true", [make_brief_table(measured.rows), *tables]
+        figures = make_sheets(measured) | {f"finding-{finding.id}": finding.chart for finding in findings}
+        files = {
+            "tables.csv": Table.of_records(records).csv(),
+            "tables.tex": f"% Needs \\usepackage{{booktabs}}\n\n{latex}\n",
+            "findings.md": findings_markdown(self.plan, findings),
+            "findings.json": json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+            "report.html": render_page(TITLE, make_sections(measured, tables, findings), subtitle),
+        }
+        return Report("tables", title, subtitle, (), tables_shown, "", figures, records, files, terminal)
 
 
 def describe(plan: Plan) -> str:
@@ -120,8 +115,7 @@ def findings_markdown(plan: Plan, findings: Sequence[Finding]) -> str:
     for finding in findings:
         parts += [f"## {finding.title}\n", f"{finding.sentence}\n", f"**{finding.number}**: {finding.meaning}.\n"]
         parts.append(f"![{finding.chart.title}](figures/finding-{finding.id}.svg)\n")
-    parts += ["## Method\n", *(paragraph + "\n" for paragraph in method(plan))]
-    return "\n".join(parts)
+    return "\n".join([*parts, "## Method\n", *(paragraph + "\n" for paragraph in method(plan))])
 
 
 def make_sections(measured: Measurements, tables: Sequence[Table], findings: Sequence[Finding]) -> list[Section]:

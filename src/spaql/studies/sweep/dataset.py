@@ -65,15 +65,9 @@ def export_runs(
 def _describe(group: Group) -> dict[str, Any]:
     """Return the columns that do not depend on the seed."""
     run = group.run
-    columns = {
-        "problem": run.problem,
-        "problem_label": group.problem,
-        "algorithm": run.algorithm,
-        "algorithm_label": group.label,
-        "iterations": None if run.budgets else run.iterations,
-        "steps": run.budgets[-1] if run.budgets else None,
-        "episodes": run.episodes,
-    }
+    columns: dict[str, Any] = {"problem": run.problem, "problem_label": group.problem}
+    columns |= {"algorithm": run.algorithm, "algorithm_label": group.label, "episodes": run.episodes}
+    columns |= {"steps": run.budgets[-1]} if run.budgets else {"iterations": run.iterations}
     for prefix, values in zip(_PREFIXES, (run.arguments, run.environment, run.parameters), strict=True):
         for name, value in values.items():
             plain = value is None or isinstance(value, str | bool | int | float)
