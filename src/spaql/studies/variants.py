@@ -69,11 +69,8 @@ def paper_columns(size: Size) -> list[Column]:
     columns = []
     for setting in SETTINGS:
         if setting.printed is not None:
-            steps, agents = (
-                setting.iterations * setting.horizon,
-                size.oil if setting.problem == "oil" else size.ambulance,
-            )
-            cells = setting.printed.cells["spaql"].mean
+            steps, cells = setting.iterations * setting.horizon, setting.printed.cells["spaql"].mean
+            agents = size.oil if setting.problem == "oil" else size.ambulance
             columns.append(Column(setting.id, setting.tick, setting.problem, [setting.arguments], steps, agents, cells))
     return columns
 
@@ -201,11 +198,9 @@ class VariantStudy(Study):
 
     def read(self, results: Results) -> None:
         """Score all variants in their columns."""
-        self.scores = {
-            (variant.name, column.name, part): self.score(results, variant, column, part)
-            for variant, columns, part in self.wanted
-            for column in columns
-        }
+        for variant, columns, part in self.wanted:
+            for column in columns:
+                self.scores[variant.name, column.name, part] = self.score(results, variant, column, part)
 
     def score(self, results: Results, variant: Variant, column: Column, part: float = 1.0) -> Score:
         """Score a variant, at its best scaling where it has one."""

@@ -234,11 +234,8 @@ def running_maximum(measured: Measurements) -> Finding:
     )
     gaps = {family: [gap(members, count) for count in BIAS_ROLLOUTS] for family, members in families.items()}
     series = tuple(make_series(family, BIAS_ROLLOUTS, estimates) for family, estimates in gaps.items())
-    title, y_label = (
-        "Training score minus evaluation of the policy that SPAQL returns",
-        "training score minus evaluation",
-    )
-    levels = (Level("unbiased", 0.0, look="optimum"),)
+    title = "Training score minus evaluation of the policy that SPAQL returns"
+    y_label, levels = "training score minus evaluation", (Level("unbiased", 0.0, look="optimum"),)
     note = f"scaling {BIAS_SCALING:g}; means over the problems of a family, bands: 95%"
     chart = Chart(title, "rollouts N that score an iteration", y_label, series, levels, "log", note)
     meaning = f"training score minus evaluation of SPAQL for the paper's N = {ROLLOUTS}, mean over the problems"
@@ -295,9 +292,9 @@ def ranking(measured: Measurements) -> Finding:
     for name, sample in {"training score": measured.as_in_paper, "evaluation": measured.separate}.items():
         differences = [_difference([setting], sample, measured.percent) for setting in settings]
         series.append(make_series(name, ticks, differences, style="points"))
-    title, note = "SPAQL minus AQL, in percent of the optimum", "above zero SPAQL is better; bars: 95% intervals"
-    equal = Level("equal", 0.0, look="optimum")
-    chart = _chart(title, "difference, % of optimum", series, f"{note} of the difference", equal)
+    title, equal = "SPAQL minus AQL, in percent of the optimum", Level("equal", 0.0, look="optimum")
+    note = "above zero SPAQL is better; bars: 95% intervals of the difference"
+    chart = _chart(title, "difference, % of optimum", series, note, equal)
     meaning = "SPAQL minus AQL by evaluation, in percent of the optimum, mean over the problems"
     number = _difference(settings, measured.separate, measured.percent)
     return Finding("ranking", "The ranking of SPAQL and AQL", sentence, number, meaning, chart, "%")

@@ -198,9 +198,8 @@ class Tuning(Sweep):
             yield Stage(runs, later + self._estimate_cost(plan.trials - max(values)))
             scores: dict[int, Scores] = {}
             for number, trial in groups.items():
-                sample, note = self._read_scores(
-                    [replace(group, seeds=group.seeds[:seeds]) for group in trial], results
-                )
+                performed = [replace(group, seeds=group.seeds[:seeds]) for group in trial]
+                sample, note = self._read_scores(performed, results)
                 if note:
                     over[number] = Trial(number, values[number], FAILED, (), note)
                 else:
