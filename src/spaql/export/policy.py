@@ -6,8 +6,10 @@ import re
 import string
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import jinja2
 import numpy as np
 
 from spaql._version import __version__
@@ -17,6 +19,12 @@ from spaql.problems.base import Playable
 from spaql.problems.labels import Labels
 
 _SAFE = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+)
 _LONGEST = 60
 _MOST_LISTED = 40  # discrete actions that a description lists one by one
 
@@ -73,6 +81,11 @@ class Policy:
         if not isinstance(self.problem.actions, Discrete):
             return self.labels.actions
         return [self.labels.actions[int(number)] for number in self.tree.boxes[:, 0, 0]]
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the text of an exported file, from a template in ``templates``."""
+    return _TEMPLATES.get_template(template).render(values)
 
 
 def to_comment(label: str) -> str:
