@@ -96,39 +96,17 @@ def to_comment(label: str) -> str:
     return safe if len(safe) <= _LONGEST else f"{safe[: _LONGEST - 3]}..."
 
 
+_TEMPLATES.filters["to_comment"] = to_comment
+
+
 def describe(policy: Policy) -> list[str]:
     """Return lines for the top of a file: inputs, outputs, and how inputs outside the ranges are treated."""
-    lines = [
-        f"The policy of {to_comment(policy.algorithm)} on {to_comment(policy.problem.name)}, "
-        f"exported by spaql {__version__}.",
-        f"Learned in {policy.origin}.",
-        f"{len(policy.tree.dims):,} comparisons, of which a decision takes at most {policy.tree.depth}.",
-        "",
-        "The observation, in this order, with the range of each number (numbers outside are clipped to it):",
-    ]
-    for place, one in enumerate(policy.observation):
-        text = _describe_range(place, one["name"], one["low"], one["high"])
-        lines.append(text + (", periodic" if one["periodic"] else ""))
-    lines += ["", *_describe_actions(policy), ""]
-    lines += ["NaN is below every threshold; an infinite number is the nearer end of its range."]
-    if policy.tree.periodic:
-        lines += ["For a periodic number, NaN and infinite are its low end."]
-    if policy.time_variant:
-        lines += [f"The time step is from 0 to {len(policy.roots) - 1}; others are clipped to this range."]
-    return lines
-
-
-def _describe_range(place: int, label: str, low: float, high: float) -> str:
-    return f"  [{place}] {to_comment(label)}: from {low:.9g} to {high:.9g}"
-
-
-def _describe_actions(policy: Policy) -> list[str]:
-    actions, space, names = policy.tree.actions, policy.problem.actions, policy.action_names
+    space, names, values = policy.problem.actions, policy.action_names, policy.tree.actions
+    ranges = None
+    actions: Any = values
     if isinstance(space, Box):
-        ranges = enumerate(zip(names, space.low.tolist(), space.high.tolist(), strict=True))
-        head = f"The action, of which {len(actions):,} values occur:"
-        return [head, *(_describe_range(place, *row) for place, row in ranges)]
-    rows = sorted((action.tolist(), name) for action, name in zip(actions, names, strict=True))
-    lines = [f"The action, one of {len(actions):,} that occur:"]
-    lines += [f"  {', '.join(map(str, np.ravel(action)))}: {to_comment(name)}" for action, name in rows[:_MOST_LISTED]]
-    return lines if len(rows) <= _MOST_LISTED else [*lines, f"  and {len(rows) - _MOST_LISTED:,} more"]
+        ranges = zip(names, space.low.tolist(), space.high.tolist(), strict=True)
+    else:
+        actions = sorted((np.ravel(value).tolist(), name) for value, name in zip(values, names, strict=True))
+    content = {"policy": policy, "version": __version__, "ranges": ranges, "actions": actions, "most": _MOST_LISTED}
+    return render("description.txt.jinja", **content).splitlines()
