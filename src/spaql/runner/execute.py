@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,12 +135,15 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
     } | ({"cells": rows["cells"].astype(np.int32)} if "cells" in (rows.dtype.names or ()) else {})
 
 
+def is_flat(agent: Agent) -> TypeGuard[PartitionAgent]:
+    """Whether an agent has a partition of one state and one action dimension."""
+    spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
+    return isinstance(agent, PartitionAgent) and spaces == (1, 1)
+
+
 def _portray(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """The partition of one time step, as `FRAME`s, and the greedy policy, as `POLICY`."""
-    if not isinstance(agent, PartitionAgent) or (agent.problem.states.dimensions, agent.problem.actions.dimensions) != (
-        1,
-        1,
-    ):
+    if not is_flat(agent):
         raise ParameterError("watch: only partitions of one state and one action dimension can be kept")
     cells = agent.cells().at(step)
     frame = np.zeros(len(cells), FRAME)

@@ -63,10 +63,10 @@ class Run:
     @cached_property
     def _around(self) -> tuple[str, str]:
         """The specification before and after the seed."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seed"}
-        texts = {name: f'"{name}":{canonical(value, name)}' for name, value in sorted(values.items())}
-        before, after = (",".join(t for n, t in texts.items() if (n < "seed") is first) for first in (True, False))
-        return f'{{{before},"seed":', f",{after}}}"
+        names = sorted(each.name for each in fields(self))
+        texts = [f'"{name}":{canonical(getattr(self, name), name)}' for name in names]
+        place = names.index("seed")
+        return f'{{{",".join(texts[:place])},"seed":', f",{','.join(texts[place + 1 :])}}}"
 
     @cached_property
     def specification(self) -> str:
@@ -96,11 +96,10 @@ class Run:
         return ids
 
     def __str__(self) -> str:
-        words = [
-            f"{name}({', '.join(f'{key}={value}' for key, value in keywords.items())})"
-            for name, keywords in ((self.algorithm, self.parameters), (self.problem, self.arguments))
-        ]
-        return f"{words[0]} on {words[1]}, seed {self.seed}"
+        def call(name: str, keywords: Mapping[str, Any]) -> str:
+            return f"{name}({', '.join(f'{key}={value}' for key, value in keywords.items())})"
+
+        return f"{call(self.algorithm, self.parameters)} on {call(self.problem, self.arguments)}, seed {self.seed}"
 
     @property
     def compiled(self) -> bool:

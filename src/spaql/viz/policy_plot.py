@@ -162,10 +162,9 @@ class PolicyView:
             raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
         step = check_whole(step, "step", 0, self.partition.steps - 1)
         action_dim = check_whole(action_dim, "action_dim", 0, self.problem.actions.dimensions - 1)
-        title = self.title + (f", time step {step + 1}" if self.partition.steps > 1 else "")
         names, states, actions = self.labels.states, self.problem.states, self.problem.actions
         if len(names) == 1:
-            return self._plot_states_and_actions(layer, step, action_dim, title)
+            return self.plot_states_and_actions(layer, step, action_dim)
         plane = self._check_dims(dims)
         hidden = [d for d in range(len(names)) if d not in plane]
         if projection:
@@ -187,7 +186,7 @@ class PolicyView:
             low,
             high,
             tiles.values,
-            title=title,
+            title=self._make_title(step),
             note=note,
             labels=(names[plane[0]], names[plane[1]]),
             value_label=self._name_layer(layer, action_dim, "that decides"),
@@ -197,8 +196,13 @@ class PolicyView:
             borders=not projection,
         )
 
-    def _plot_states_and_actions(self, layer: str, step: int, action_dim: int, title: str) -> Figure:
-        """Draw one observed dimension: states across, actions upwards, and the greedy policy outlined.
+    def _make_title(self, step: int) -> str:
+        return self.title + (f", time step {step + 1}" if self.partition.steps > 1 else "")
+
+    def plot_states_and_actions(
+        self, layer: str, step: int = 0, action_dim: int = 0, lines: Mapping[str, tuple[Any, Any]] | None = None
+    ) -> Figure:
+        """Draw one observed dimension: states across, actions upwards, the greedy policy outlined, and more lines.
 
         Discrete actions are as high as 1 around their number.  Where an action has several dimensions, cells lie over
         each other, and only the greedy policy is shown.
@@ -231,13 +235,14 @@ class PolicyView:
         return figures.cells(
             *place(nodes, cells),
             values,
-            title=title,
+            title=self._make_title(step),
             note=f"{len(values):,} cells; outlined: the greedy policy",
             labels=(self.labels.states[0], "" if self.discrete else self.labels.actions[action_dim]),
             value_label=self._name_layer("q" if layer == "policy" else layer, action_dim, "itself"),
             log=layer == "visits",
             rows=self.labels.actions if self.discrete else None,
             policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
+            lines=lines,
         )
 
     def _name_layer(self, layer: str, action_dim: int, cell: str) -> str:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from spaql.errors import SpaqlError
 from spaql.runner.execute import execute
@@ -45,8 +45,7 @@ class Lost:
 Result = Record | Failure | Lost
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(NamedTuple):
     """A run and its result."""
 
     run: Run
@@ -57,10 +56,8 @@ class Engine(ABC):
     """Performs runs; use it in a `with` statement, from one thread.
 
     Whatever happens in other threads, processes or machines becomes an event, which `collect` hands to `_take` in the
-    engine's own thread.
-
-    With `keep_open` it stays open after a `with` statement that ends without an error, until `close`: for studies in
-    stages, as starting processes or a cluster takes seconds.
+    engine's own thread.  With `keep_open` it stays open after a `with` statement that ends without an error, until
+    `close`: for studies in stages, as starting processes or a cluster takes seconds.
     """
 
     name: str
@@ -94,10 +91,7 @@ class Engine(ABC):
         """Look for what sends no event, such as a run that hangs."""
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes; waits for the first event at most `timeout` seconds.
-
-        Outcomes that came before an error was raised are returned by the next call.
-        """
+        """Return outcomes, those before an error in the next call; waits for an event at most `timeout` seconds."""
         with suppress(Empty):
             self._take(self._events.get(timeout=timeout))
             while True:
@@ -128,8 +122,7 @@ def count_processors() -> int:
 def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] | None = None) -> Record | Failure:
     """Execute a run in this thread, for at most `timeout` seconds; whatever it raises becomes a failure.
 
-    Raises `Stopped` where `stopped` returns True.  Both are checked about ten times a second while an agent learns, but
-    neither during an evaluation nor inside an environment that hangs.
+    Raises `Stopped` where `stopped` returns True.  Both are checked only while an agent learns, ten times a second.
     """
     start = time.perf_counter()
 
