@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -104,13 +101,18 @@ def _compare_with_processes(report: Report) -> dict[str, Any]:
 
 
 def _measure_costs(report: Report) -> dict[str, Any]:
+    import psutil  # which Dask brings along
+    from distributed import SubprocessCluster
+
     report("messages of Dask")
-    with _start_cluster() as (address, scheduler), closing(_Counter(address)) as dask, dask:
+    places = {"n_workers": 2, "threads_per_worker": 1, "worker_class": "distributed.Worker", "dashboard_address": None}
+    with SubprocessCluster(**places) as cluster, closing(_Counter(cluster.scheduler_address)) as dask, dask:
+        scheduler = psutil.Process(cluster.scheduler.process.pid)
         _perform_chunks(dask, _PER_CHUNK)
         trips = [measure_seconds(partial(_perform_chunks, dask, 1)) for _ in range(_TRIPS)]
-        before = time.process_time(), _read_cpu(scheduler), time.perf_counter()
+        before = time.process_time(), sum(scheduler.cpu_times()[:2]), time.perf_counter()
         _perform_chunks(dask, CHUNKS)
-        after = time.process_time(), _read_cpu(scheduler), time.perf_counter()
+        after = time.process_time(), sum(scheduler.cpu_times()[:2]), time.perf_counter()
         client, of_scheduler, whole = ((b - a) / CHUNKS for a, b in zip(before, after, strict=True))
         report("runs from Dask to the store")
         per_run = []
@@ -151,36 +153,6 @@ def _time_commit(runs: Sequence[Run]) -> float:
         start = time.process_time()
         store.add(entries)
         return (time.process_time() - start) / len(runs)
-
-
-@contextmanager
-def _start_cluster() -> Iterator[tuple[str, int]]:
-    """Start a scheduler and two workers in processes of their own; yields its address and process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    calls = [["dask_scheduler", "--port", str(port)], *[["dask_worker", address, "--nthreads", "1", "--no-nanny"]] * 2]
-    with tempfile.TemporaryDirectory() as folder:
-        started = []
-        try:
-            for role, *words in calls:
-                call = [sys.executable, "-W", "ignore", "-m", f"distributed.cli.{role}", *words]
-                call += ["--host", "127.0.0.1", "--no-dashboard"]
-                started.append(subprocess.Popen(call, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            yield address, started[0].pid
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
-
-
-def _read_cpu(process: int) -> float:
-    """Return the CPU seconds of another process so far."""
-    import psutil  # which Dask brings along
-
-    times = psutil.Process(process).cpu_times()
-    return float(times.user + times.system)
 
 
 def find_limits(costs: dict[str, Any]) -> dict[str, float]:

@@ -1,9 +1,8 @@
 """Pages: one HTML file that needs no network and no server.
 
 A page is a title and sections of static text and tables, which can be read without JavaScript, and charts, which travel
-as plotly figures in JSON.  The template and the scripts are in ``assets``; plotly.js is the copy that plotly brings
-along.  The content security policy allows those very scripts and forbids every request.  Every string is plain text,
-which the template escapes.  The same content gives the same bytes.
+as plotly figures in JSON.  The content security policy allows the scripts of the page, from ``assets`` and plotly, and
+forbids every request.  Every string is plain text, which the template escapes.  The same content gives the same bytes.
 """
 
 from __future__ import annotations
@@ -53,11 +52,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of a page; every text is plain.
-
-    A table is a mapping of caption, note, columns and rows, as `formatting.Table.html` returns it.  A row is
-    ``{"section": text}`` or has "head" and "cells"; a cell is a text, or has "text", "bold" and "title", a tooltip.
-    """
+    """A part of a page; every text is plain, and a table is data as `formatting.Table.html` returns it."""
 
     title: str
     paragraphs: Sequence[str] = ()
