@@ -5,8 +5,6 @@ it measures, and returns its figures by name, ready for JSON.  A new part is one
 `median_ratio` compare things with each other.
 """
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 import statistics

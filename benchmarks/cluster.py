@@ -1,7 +1,5 @@
 """The cost of a cluster: Dask relative to processes, and per chunk and run; docs/cluster.md does the arithmetic."""
 
-from __future__ import annotations
-
 import importlib.util
 import pickle
 import statistics

@@ -1,7 +1,5 @@
 """Training: relative to the bare simulation, to the textbook, and to Gymnasium; on two threads; prediction."""
 
-from __future__ import annotations
-
 import importlib.util
 import statistics
 from collections.abc import Callable

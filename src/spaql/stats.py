@@ -36,8 +36,6 @@ Functions take one sample `[n]`, or a sample per column, `[n, columns]`; their r
 of these computations.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence

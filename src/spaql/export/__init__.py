@@ -8,8 +8,6 @@ May import `problems`, `partition` and the leaf modules; it knows no agent.  Pub
 A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exported C, compiled by the C compiler of this machine and called from Python: to check it and to time it."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The policy that every target exports: a decision tree as plain lists, labels, and a description for readers."""
 
-from __future__ import annotations
-
 import re
 import string
 from dataclasses import dataclass

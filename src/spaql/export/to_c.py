@@ -4,8 +4,6 @@ docs/export.md describes the properties of the code.  References are those of `s
 compare the same number with the same threshold; where it makes the tables smaller, nodes hold the index of such a pair.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A policy as a file of plain Python: no imports, one function `act(observation)` or `act(observation, step)`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spaql.export.policy import Policy, describe, render

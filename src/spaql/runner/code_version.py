@@ -5,8 +5,6 @@ import inside a function is for something that runs do not need, such as a plot.
 without docstrings and comments: a docstring can be reworded without invalidating a store.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.metadata

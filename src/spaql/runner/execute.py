@@ -1,7 +1,5 @@
 """Carry out one run: make its agent, train it, evaluate it, and return the record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeGuard

@@ -4,8 +4,6 @@ The bytes are the length of a JSON object in eight bytes, the JSON, which keeps 
 as .npy one after the other; no pickle.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

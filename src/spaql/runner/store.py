@@ -11,8 +11,6 @@ One process writes at a time; the system frees its lock when it ends.  Any numbe
 (`Store.open_readonly`).  `about` names the code that computed the runs: results of two versions are never mixed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -4,8 +4,6 @@ The evaluation, on new random numbers, and the score by which the agent selected
 the exact optimum where it is known; every environment step is counted.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ written atomically.  As an agent resumes exactly (`spaql.agents.files`), a run t
 same bytes as one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 pages; both use the same placed points and the same looks, so that they cannot disagree.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

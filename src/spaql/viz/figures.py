@@ -5,8 +5,6 @@ display, and several threads may draw at once.  Callers can show the figure retu
 Matplotlib's constrained layout places everything.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import textwrap

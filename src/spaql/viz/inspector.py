@@ -7,8 +7,6 @@ an episode, and the growth of the partition.  Text and tables are static; see `s
 `spaql.agents.inspection` makes a `Subject` of an agent.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

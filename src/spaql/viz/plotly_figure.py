@@ -4,8 +4,6 @@ Plotly itself is not imported, because that takes longer than writing the page. 
 a script exchanges them on the dark one (`spaql.viz.style.darken`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 from typing import Any

@@ -1,16 +1,13 @@
-"""Views of a policy on a plane: what `agent.plot` draws.
+"""Views of a policy on a plane: what `agent.plot` draws; docs/inspect.md describes the layers.
 
-The leaves of the state tree are boxes in which one cell decides.  A `PolicyView` holds them with the values that can be
-coloured, and offers two views of many dimensions:
+The leaves of the state tree are boxes in which one cell decides.  Of many dimensions a `PolicyView` offers two views:
 
 - a *slice* cuts through the leaves at fixed values of the other dimensions: exact, but only there;
 - a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a bin of the
   plane shows the mean over all leaves behind it, weighted by these visits, or the most visited of discrete actions.
 
-docs/inspect.md describes the layers.  The page of `spaql.viz.inspector` computes the same sums in the browser.
+The page of `spaql.viz.inspector` computes the same sums in the browser.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -204,8 +201,7 @@ class PolicyView:
     ) -> Figure:
         """Draw one observed dimension: states across, actions upwards, the greedy policy outlined, and more lines.
 
-        Discrete actions are as high as 1 around their number.  Where an action has several dimensions, cells lie over
-        each other, and only the greedy policy is shown.
+        Where an action has several dimensions, cells lie over each other, and only the greedy policy is shown.
         """
         space, boxes = self.problem.actions, self.partition.forest.boxes
 

@@ -1,7 +1,5 @@
 """An episode as an animation, drawn by the environment itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

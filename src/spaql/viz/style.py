@@ -1,7 +1,5 @@
 """Colours, markers and line styles, the same in print and on pages."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 `execute`, `run_spec`, `record` and `code_version` of the runner, but neither `run_many` nor the store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from spaql.errors import ParameterError

@@ -5,8 +5,6 @@ result of a run is a `Record`, a `Failure`, or `Lost` where the run must be perf
 every engine, to the last bit.  An engine of one's own is a subclass of `Engine`.
 """
 
-from __future__ import annotations
-
 import os
 import time
 import traceback

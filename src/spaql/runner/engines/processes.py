@@ -7,8 +7,6 @@ the version of its code.  Then the parent sends chunks, each a JSON list of spec
 an empty frame when it begins, and then its result.  The child ends at once when its input ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
