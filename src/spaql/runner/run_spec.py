@@ -1,8 +1,5 @@
 """What a run is: everything that decides its numbers and nothing else, the id that finds it again, and its seeds.
 
-The id is a hash of the specification: the same in another process, on another machine, after an interruption, on any
-engine.  `spaql.runner.execute` carries one run out, `spaql.runner.run_many` many.
-
 The problem of a run is whatever `spaql.gym.problem.resolve_problem` takes as text: the name of a built-in problem, the
 id of a Gymnasium environment, "my_module:Tank-v0" where importing a module registers it, or "my_module:make_tank" for a
 function that makes a problem or an environment.  Its algorithm is a registered name or "my_module:MyAgent".  Neither
@@ -142,10 +139,7 @@ def from_specification(text: str) -> Run:
 
 
 def canonical(value: Any, name: str = "") -> str:
-    """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number.
-
-    A `ParameterError` names the field where a number is not finite, such as `environment.bounds.angle`.
-    """
+    """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number; `name` is for errors."""
     return _ENCODER.encode(_canonical(value, name))
 
 

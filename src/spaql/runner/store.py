@@ -33,21 +33,7 @@ from spaql.runner.record import Failure, Record, encode_array
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
 _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
-_SCHEMA = """
-    CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE runs (
-        id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL, seconds REAL NOT NULL,
-        digest TEXT NOT NULL
-    );
-    CREATE TABLE failures (
-        id TEXT PRIMARY KEY, specification TEXT NOT NULL, kind TEXT NOT NULL, message TEXT NOT NULL,
-        attempts INTEGER NOT NULL, digest TEXT NOT NULL
-    );
-    CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL);
-    CREATE TABLE arrays (
-        run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, name)
-    ) WITHOUT ROWID;
-"""
+_SCHEMA = Path(__file__).with_name("schema.sql")
 _PATIENCE = 0.5  # seconds to wait for the lock: a process that only checks whether it is held has it for a moment
 
 
@@ -131,9 +117,8 @@ class Store(AbstractContextManager["Store"]):
         ask("PRAGMA journal_mode = WAL")
         ask("PRAGMA synchronous = NORMAL")
         if empty:
-            self._connection.executescript(
-                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT}; {_SCHEMA}"
-            )
+            ours = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT};"
+            self._connection.executescript(f"BEGIN IMMEDIATE; {ours} {_SCHEMA.read_text('utf-8')}")
             ask("INSERT INTO about VALUES ('code', ?)", (code,))
             ask("COMMIT")
         if self.code != code:

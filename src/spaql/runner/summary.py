@@ -1,8 +1,4 @@
-"""The result of one training run, as `spaql train` prints and writes it: a table, JSON, CSV files and figures.
-
-The evaluation, on new random numbers, and the score by which the agent selected its policy stand side by side, next to
-the exact optimum where it is known; every environment step is counted.
-"""
+"""The result of one training run, as `spaql train` prints and writes it: a table, JSON, CSV files and figures."""
 
 import json
 import time
@@ -98,10 +94,7 @@ class Summary:
 
 
 def train(agent: Agent, *, progress_bar: bool | None = None, **options: Any) -> float:
-    """Train with the options of `agent.learn`; returns the seconds it took, without compiling.
-
-    Ctrl-C keeps the finished iterations in `agent` and is raised again.
-    """
+    """Train with the options of `agent.learn`; returns the seconds it took, without compiling."""
     agent.prepare(progress_bar)
     start = time.perf_counter()
     agent.learn(**options, progress_bar=progress_bar)

@@ -1,9 +1,8 @@
 """The folder of `spaql train`, which may be killed at any moment and resumes at its last checkpoint.
 
 `train.json` holds the specification of the run, written before anything is learned; `checkpoint.spaql` is the agent
-under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  Each file is
-written atomically.  As an agent resumes exactly (`spaql.agents.files`), a run that was killed and resumed ends with the
-same bytes as one that was not.
+under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  A run that was
+killed and resumed ends with the same bytes as one that was not.
 """
 
 import json

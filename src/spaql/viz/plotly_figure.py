@@ -1,7 +1,6 @@
-"""Charts as plotly figures: plain dictionaries, which plotly.js draws on a page.
+"""Charts as plotly figures: plain dictionaries, as importing plotly takes longer than writing the page.
 
-Plotly itself is not imported, because that takes longer than writing the page.  Colours are those of the light page;
-a script exchanges them on the dark one (`spaql.viz.style.darken`).
+Colours are those of the light page; a script exchanges them on the dark one (`spaql.viz.style.darken`).
 """
 
 from collections.abc import Mapping
