@@ -39,12 +39,10 @@ _EMPTY_RUN = Run(_RUN.problem, _RUN.arguments, "random", {}, 0, 0, 0)  # which d
 def cluster(report: Report) -> dict[str, Any]:
     """Throughput of Dask relative to processes, and what each chunk and each run costs; None without Dask.
 
-    `ratio_dask_to_processes` is of the same short runs, about 5 ms each, on a Dask cluster of this machine with two
-    workers and on two processes, both started and warm, each time with a new store; the aim is 0.8.  `costs`, with a
-    scheduler and two workers in processes of their own: CPU seconds of the scheduler and of the client per chunk that
-    does hardly anything, and its round trip; CPU seconds of the client per run, from reading the answer to the commit,
-    with a learning curve of 50 points and without, and of a commit alone; bytes per run that are sent and returned in
-    chunks of 200.  `limits`: what follows from them for 1,000 workers.
+    `ratio_dask_to_processes` is of the same short runs, about 5 ms each, on two warm workers and on two warm processes;
+    the aim is 0.8.  `costs`, with a scheduler and two workers in processes of their own: CPU seconds per chunk that is
+    almost empty, and its round trip; CPU seconds of the client per run, from reading the answer to the commit; bytes
+    per run in chunks of 200.  `limits`: what follows from them for 1,000 workers.
     """
     if importlib.util.find_spec("distributed") is None:
         return {"cluster": None}
@@ -154,12 +152,7 @@ def _time_commit(runs: Sequence[Run]) -> float:
 
 
 def find_limits(costs: dict[str, Any]) -> dict[str, float]:
-    """Return what limits a study on `WORKERS` workers, if each part may be busy all the time.
-
-    Each worker sends a chunk every s seconds: `scheduler_seconds_per_chunk * workers / s` is how busy the scheduler is,
-    and `client_seconds_per_chunk * workers / s + client_seconds_per_run * workers / r` the client, for runs of r
-    seconds.  Neither can be busier than 1.
-    """
+    """Return what limits a study on `WORKERS` workers if each part may be busy all the time; see docs/cluster.md."""
     per_run = costs["client_seconds_per_run"]
     return {
         "workers": WORKERS,

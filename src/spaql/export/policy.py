@@ -45,11 +45,7 @@ class Policy:
 
     @cached_property
     def nodes(self) -> dict[str, list[Any]]:
-        """Inner nodes of the tree by columns; a child stands behind its parent.
-
-        A node compares the observed number at this place with a threshold; `below` and `above` are references as in
-        `spaql.partition.tree` for less than it or NaN, and for others: ~k ends with action k.
-        """
+        """Inner nodes of the tree by columns, parents first; references are as in `spaql.partition.tree`."""
         columns = self.tree.dims.tolist(), self.tree.thresholds.tolist(), *self.tree.children.T.tolist()
         return dict(zip(("number", "threshold", "below", "above"), columns, strict=True))
 

@@ -113,9 +113,8 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
     }
     history = agent.history
     if len(history) and "value_low" in (history.dtype.names or ()):
-        scalars["value_low"] = float(history["value_low"].min())
-        scalars["value_high"] = float(history["value_high"].max())
-        scalars["resets"] = int(history["resets"].sum())
+        low, high, resets = (history[name] for name in ("value_low", "value_high", "resets"))
+        scalars |= {"value_low": float(low.min()), "value_high": float(high.max()), "resets": int(resets.sum())}
     if episodes:
         evaluation = agent.evaluate(episodes)
         scalars |= {"evaluation": evaluation.mean, "evaluation_steps": evaluation.steps}
@@ -126,11 +125,9 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
     """The agent's own learning curve at a few points."""
     at = grid(agent.iterations, points)
     rows = agent.history[at - 1]
-    return {
-        "iteration": at.astype(np.int32),
-        "training_score": np.array(rows["best"]),
-        "steps": rows["training_steps"] + rows["selection_steps"],
-    } | ({"cells": rows["cells"].astype(np.int32)} if "cells" in (rows.dtype.names or ()) else {})
+    steps = rows["training_steps"] + rows["selection_steps"]
+    curves = {"iteration": at.astype(np.int32), "training_score": np.array(rows["best"]), "steps": steps}
+    return curves | ({"cells": rows["cells"].astype(np.int32)} if "cells" in (rows.dtype.names or ()) else {})
 
 
 def is_flat(agent: Agent) -> TypeGuard[PartitionAgent]:

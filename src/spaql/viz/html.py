@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.metadata
 import importlib.resources
-import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -147,10 +147,8 @@ def _read(name: str) -> str:
 @cache
 def _plotly() -> str:
     """Read plotly.js beside the package without running it: importing plotly takes longer than the whole page."""
-    spec = importlib.util.find_spec("plotly")
-    assert spec is not None
-    assert spec.origin is not None
-    return to_script(Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text("utf-8"))
+    path = importlib.metadata.distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
+    return to_script(Path(str(path)).read_text("utf-8"))
 
 
 def to_script(source: str) -> str:

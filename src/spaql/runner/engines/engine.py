@@ -111,10 +111,9 @@ class Engine(ABC):
 
 def count_processors() -> int:
     """Return the number of processors that this process may use."""
-    try:
+    if hasattr(os, "sched_getaffinity"):  # not on every system
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+    return os.cpu_count() or 1
 
 
 def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] | None = None) -> Record | Failure:
