@@ -62,8 +62,8 @@ class PolicyView:
     def influence(self) -> Floats:
         """Influence of each observed dimension on the action, `[states]`, from 0 to 1.
 
-        States are drawn as they were visited, and one dimension of each is exchanged for that of another state: the
-        share of decisions that then differ, or for continuous actions the mean change as a share of their range.
+        Where one dimension of visited states is exchanged for that of others: the share of decisions that then differ,
+        or for continuous actions the mean change as a share of their range.
         """
         random = np.random.default_rng(0)
         total = self._mass.sum()

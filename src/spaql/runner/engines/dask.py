@@ -64,10 +64,9 @@ _thread = threading.local()  # a child process of each thread of the worker, and
 def work(orders: dict[str, Any], specifications: list[str]) -> tuple[str, str, list[bytes]]:
     """Perform a chunk of runs on a worker.
 
-    `orders` are `code`, the version of the client's code; `paths`, folders to import from, where the worker has them
-    too; `algorithms` to compile before the first run; `timeout`, the seconds that a run may take, or None; `isolated`,
-    whether runs are performed in a child process.  Returns the worker, its code, and for each run its result, empty for
-    one to perform again.  There are no results where the codes differ, and where nobody waits for them any more.
+    `orders` are the client's `code`, `paths` to import from, `algorithms` to compile, the `timeout` of a run, and
+    whether runs are `isolated` in a child process.  Returns the worker, its code, and for each run its result, empty
+    for one to perform again; no results where the codes differ, or nobody waits for them any more.
     """
     worker, stopped = _current_task()
     if orders["code"] != code_version():
