@@ -1,11 +1,8 @@
 """Speed, as ratios measured in one run: machines are shared and noisy, a ratio of neighbours is not.
 
 `spaql bench` runs the functions that `@part` declares in the modules of this package; each says in its docstring what
-it measures, and returns its figures by name, ready for JSON.  A new part is one such function.  `measure_in_turn` and
-`median_ratio` compare things with each other.
+it measures, and returns its figures by name, ready for JSON.
 """
-
-from __future__ import annotations
 
 import inspect
 import pkgutil

@@ -1,17 +1,12 @@
 """The cost of a cluster: Dask relative to processes, and per chunk and run; docs/cluster.md does the arithmetic."""
 
-from __future__ import annotations
-
 import importlib.util
 import pickle
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -44,12 +39,10 @@ _EMPTY_RUN = Run(_RUN.problem, _RUN.arguments, "random", {}, 0, 0, 0)  # which d
 def cluster(report: Report) -> dict[str, Any]:
     """Throughput of Dask relative to processes, and what each chunk and each run costs; None without Dask.
 
-    `ratio_dask_to_processes` is of the same short runs, about 5 ms each, on a Dask cluster of this machine with two
-    workers and on two processes, both started and warm, each time with a new store; the aim is 0.8.  `costs`, with a
-    scheduler and two workers in processes of their own: CPU seconds of the scheduler and of the client per chunk that
-    does hardly anything, and its round trip; CPU seconds of the client per run, from reading the answer to the commit,
-    with a learning curve of 50 points and without, and of a commit alone; bytes per run that are sent and returned in
-    chunks of 200.  `limits`: what follows from them for 1,000 workers.
+    `ratio_dask_to_processes` is of the same short runs, about 5 ms each, on two warm workers and on two warm processes;
+    the aim is 0.8.  `costs`, with a scheduler and two workers in processes of their own: CPU seconds per chunk that is
+    almost empty, and its round trip; CPU seconds of the client per run, from reading the answer to the commit; bytes
+    per run in chunks of 200.  `limits`: what follows from them for 1,000 workers.
     """
     if importlib.util.find_spec("distributed") is None:
         return {"cluster": None}
@@ -104,13 +97,18 @@ def _compare_with_processes(report: Report) -> dict[str, Any]:
 
 
 def _measure_costs(report: Report) -> dict[str, Any]:
+    import psutil  # which Dask brings along
+    from distributed import SubprocessCluster
+
     report("messages of Dask")
-    with _start_cluster() as (address, scheduler), closing(_Counter(address)) as dask, dask:
+    places = {"n_workers": 2, "threads_per_worker": 1, "worker_class": "distributed.Worker", "dashboard_address": None}
+    with SubprocessCluster(**places) as cluster, closing(_Counter(cluster.scheduler_address)) as dask, dask:
+        scheduler = psutil.Process(cluster.scheduler.process.pid)
         _perform_chunks(dask, _PER_CHUNK)
         trips = [measure_seconds(partial(_perform_chunks, dask, 1)) for _ in range(_TRIPS)]
-        before = time.process_time(), _read_cpu(scheduler), time.perf_counter()
+        before = time.process_time(), sum(scheduler.cpu_times()[:2]), time.perf_counter()
         _perform_chunks(dask, CHUNKS)
-        after = time.process_time(), _read_cpu(scheduler), time.perf_counter()
+        after = time.process_time(), sum(scheduler.cpu_times()[:2]), time.perf_counter()
         client, of_scheduler, whole = ((b - a) / CHUNKS for a, b in zip(before, after, strict=True))
         report("runs from Dask to the store")
         per_run = []
@@ -153,43 +151,8 @@ def _time_commit(runs: Sequence[Run]) -> float:
         return (time.process_time() - start) / len(runs)
 
 
-@contextmanager
-def _start_cluster() -> Iterator[tuple[str, int]]:
-    """Start a scheduler and two workers in processes of their own; yields its address and process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    calls = [["dask_scheduler", "--port", str(port)], *[["dask_worker", address, "--nthreads", "1", "--no-nanny"]] * 2]
-    with tempfile.TemporaryDirectory() as folder:
-        started = []
-        try:
-            for role, *words in calls:
-                call = [sys.executable, "-W", "ignore", "-m", f"distributed.cli.{role}", *words]
-                call += ["--host", "127.0.0.1", "--no-dashboard"]
-                started.append(subprocess.Popen(call, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            yield address, started[0].pid
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
-
-
-def _read_cpu(process: int) -> float:
-    """Return the CPU seconds of another process so far."""
-    import psutil  # which Dask brings along
-
-    times = psutil.Process(process).cpu_times()
-    return float(times.user + times.system)
-
-
 def find_limits(costs: dict[str, Any]) -> dict[str, float]:
-    """Return what limits a study on `WORKERS` workers, if each part may be busy all the time.
-
-    Each worker sends a chunk every s seconds: `scheduler_seconds_per_chunk * workers / s` is how busy the scheduler is,
-    and `client_seconds_per_chunk * workers / s + client_seconds_per_run * workers / r` the client, for runs of r
-    seconds.  Neither can be busier than 1.
-    """
+    """Return what limits a study on `WORKERS` workers if each part may be busy all the time; see docs/cluster.md."""
     per_run = costs["client_seconds_per_run"]
     return {
         "workers": WORKERS,

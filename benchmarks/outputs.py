@@ -1,7 +1,5 @@
 """Outputs of a trained agent: its policy as C, its page, its file."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Learning steps on large partitions, which are made here, and the memory of a cell."""
 
-from __future__ import annotations
-
 import statistics
 from functools import partial
 from typing import Any

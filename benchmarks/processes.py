@@ -1,7 +1,5 @@
 """Whole processes: their memory, and how long they take to start."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Studies of many runs: the cost of the runner and its store besides the runs, and of large stores."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

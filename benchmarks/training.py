@@ -1,8 +1,6 @@
 """Training: relative to the bare simulation, to the textbook, and to Gymnasium; on two threads; prediction."""
 
-from __future__ import annotations
-
-import importlib.util
+import runpy
 import statistics
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -153,16 +151,11 @@ def compiled_to_gymnasium(report: Report) -> dict[str, Any]:
 def ratio_to_textbook(report: Report, iterations: int = 100) -> dict[str, Any]:
     """Time of `tests/textbook.py` over ours for the same run, on oil discovery with the Laplace survey, lambda 10."""
     report("textbook")
-    path = Path(__file__).parents[1] / "tests" / "textbook.py"
-    spec = importlib.util.spec_from_file_location("textbook", path)
-    assert spec is not None
-    assert spec.loader is not None
-    textbook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(textbook)
-    plain = textbook.Oil("laplace", 10.0, DEPOSIT, 0.0, 5)
+    textbook = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "textbook.py"))
+    plain = textbook["Oil"]("laplace", 10.0, DEPOSIT, 0.0, 5)
     ratios = {}
-    for name, cls, slow in (("spaql", SPAQL, textbook.spaql), ("aql", AQL, textbook.aql)):
-        theirs = measure_seconds(partial(slow, plain, iterations=iterations, scaling=0.5, seed=0))
+    for name, cls in (("spaql", SPAQL), ("aql", AQL)):
+        theirs = measure_seconds(partial(textbook[name], plain, iterations=iterations, scaling=0.5, seed=0))
         training = prepare_training(cls, oil(), iterations=iterations)
         steps = training()()
         [ours] = measure_in_turn(training)

@@ -73,9 +73,9 @@ def sensitivity(title: str = "Sensitivity") -> Chart:
 
 
 def a_mosaic(q: Sequence[float] = (1.0, 2.0, 3.0, 4.0)) -> Mosaic:
-    low = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.5], [0.5, 0.5]]
-    high = [[0.5, 0.5], [1.0, 0.5], [0.5, 1.0], [1.0, 1.0]]
-    return Mosaic(low, high, q, [1, 2, 3, 4], [1] * 4, ([0.0, 0.5, 1.0], [2, 1]))
+    low = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.5], [0.5, 0.5]])
+    policy = np.array([0.0, 0.5, 1.0]), np.array([2, 1])
+    return Mosaic(low, low + 0.5, np.array(q), np.array([1, 2, 3, 4]), np.ones(4, np.int64), policy)
 
 
 def six() -> list[Chart | tuple[str, Mosaic]]:
@@ -443,7 +443,9 @@ class TestPanels:
         assert min(sizes) >= 7
 
     def test_a_partition_without_a_policy(self) -> None:
-        mosaic = Mosaic([[0, 0]], [[1, 1]], [NAN], [0], [0], ([0.0], []))
+        mosaic = Mosaic(
+            *np.array([[[0, 0]], [[1, 1]]]), *np.array([[NAN], [0], [0]]), (np.zeros(1), np.zeros(0, np.int64))
+        )
         figure = figures.panels([("Root", mosaic)], title="a")
         figure.canvas.draw()
         assert figure.legends == []
@@ -496,7 +498,9 @@ class TestFiles:
     def test_six_panels_make_small_files(self, tmp_path: Path) -> None:
         n = 16  # 256 cells
         low = np.array([[i, j] for i in range(n) for j in range(n)]) / n
-        mosaic = Mosaic(low, low + 1 / n, np.arange(n * n), np.zeros(n * n), np.zeros(n * n), ([0.0, 1.0], [0]))
+        mosaic = Mosaic(
+            low, low + 1 / n, np.arange(n * n), np.zeros(n * n), np.zeros(n * n), (np.arange(2), np.zeros(1, int))
+        )
         figure = figures.panels([*six()[:5], ("Cells", mosaic)], title="Six")
         assert figures.save(figure, tmp_path / "a.png").stat().st_size < 150_000
         assert figures.save(figure, tmp_path / "a.svg").stat().st_size < 250_000

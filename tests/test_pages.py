@@ -67,13 +67,17 @@ def growth(frames: int, seed: int) -> list[Mosaic]:
     cells = [(0.0, 0.0, 1.0, 0)]
     mosaics = []
     for _ in range(frames):
-        corner, size, depth = np.array([c[:2] for c in cells]), np.array([c[2] for c in cells]), [c[3] for c in cells]
+        corner, size, depth = (
+            np.array([c[:2] for c in cells]),
+            np.array([c[2] for c in cells]),
+            np.array([c[3] for c in cells]),
+        )
         q = 5 + np.sin(3 * corner[:, 0]) * corner[:, 1]
         edges = np.unique(np.concatenate([corner[:, 0], corner[:, 0] + size]))
         middles = (edges[:-1] + edges[1:]) / 2
         inside = (corner[:, 0, None] <= middles) & (middles < (corner[:, 0] + size)[:, None])
         played = np.argmax(np.where(inside, q[:, None], -np.inf), axis=0)
-        visits = [4**d for d in depth]
+        visits = 4**depth
         mosaics.append(Mosaic(corner, corner + size[:, None], q, visits, depth, (edges, played)))
         for _ in range(3):
             x, y, s, d = cells.pop(int(random.integers(len(cells))))

@@ -155,7 +155,8 @@ def test_the_portrait_is_the_best_agent_and_its_partition_grows_to_what_it_retur
             assert len(growth.frames[0].q) <= len(last.q)
             states = np.random.default_rng(0).random((50, 1))
             low, high = best.greedy_boxes(states, step)
-            played = last.played[np.searchsorted(last.edges, states[:, 0], side="right") - 1]
+            edges, cells = last.policy
+            played = cells[np.searchsorted(edges, states[:, 0], side="right") - 1]
             np.testing.assert_array_equal(last.low[played, 1], low[:, 0])
             np.testing.assert_array_equal(last.high[played, 1], high[:, 0])
 

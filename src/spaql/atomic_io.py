@@ -1,7 +1,5 @@
 """Write files whole or not at all: under a temporary name first, and renamed when they are complete."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -3,8 +3,6 @@
 A traceback is for our own bugs; the command line prints these as a single line and exits with 2.
 """
 
-from __future__ import annotations
-
 __all__ = [
     "AgentFileError",
     "EngineError",

@@ -36,8 +36,6 @@ Functions take one sample `[n]`, or a sample per column, `[n, columns]`; their r
 of these computations.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +44,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from spaql.formatting import decimals
 
 Floats = NDArray[np.float64]
 Numbers = Any  # a number, or an array `[columns]`
@@ -78,10 +78,8 @@ class Estimate:
 
     def __str__(self) -> str:
         """Like ``4.213 [4.201, 4.225]``: as many decimals as show two digits of the half width."""
-        decimals = 3
-        if 0 < self.half_width < math.inf:
-            decimals = min(max(1 - math.floor(math.log10(self.half_width)), 0), 12)
-        return f"{self.mean:z.{decimals}f} [{self.low:z.{decimals}f}, {self.high:z.{decimals}f}]"
+        digits = decimals([self.half_width], most=12) if 0 < self.half_width < math.inf else 3
+        return f"{self.mean:z.{digits}f} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Checks of what users give: each returns the value, converted, or raises an error in one sentence."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 from typing import Any

@@ -3,13 +3,11 @@
 The leaves of a tree are boxes, often many for one choice.  A list of boxes in order needs fewer, because an earlier box
 may be an exception to a later one.  Finding the fewest is hard.  Here lists are built from the last box back: all
 leaves start with one choice, and each new box overwrites the choice of the leaves inside it.  A box is worth the leaves
-that it sets right, less a penalty for each that it sets wrong, which a later box must correct.  It starts as one wrong
-leaf, and its sides move outwards as long as that makes it worth more.  The shortest of several such lists wins.
+that it sets right, less a penalty for each that it sets wrong.  It starts as one wrong leaf, and its sides move
+outwards as long as that makes it worth more.  The shortest of several such lists wins.
 
 Everything is in the unit cube.  A box may wrap around along a periodic dimension: its high is then above 1.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -174,11 +172,8 @@ def relate(e, leaf, low, high, skip):
 
 @kernel()
 def find_end(e, low, high, dim, sign):
-    """Find how far one side of a box is best moved: the end, and what that adds to its worth.
-
-    A leaf that becomes right has weight 1 and counts once it is inside; one that becomes wrong has a weight below 0 and
-    counts once it is touched.
-    """
+    """Find how far one side of a box is best moved: the end, and what that adds to its worth."""
+    # A leaf that becomes right (weight 1) counts once it is inside, one that becomes wrong (below 0) once touched.
     start, limit = (high[dim], e.last[dim]) if sign > 0 else (low[dim], e.first[dim])
     if e.wraps[dim]:
         limit = low[dim] + 1.0 if sign > 0 else high[dim] - 1.0
@@ -250,8 +245,7 @@ def widen(e, low, high):
 def search(e, penalty, tries, lows, highs, choices, holders):
     """Fill `lows`, `highs` and `choices` with boxes, the last first, until all leaves are right.
 
-    Up to `tries` wrong leaves are tried for each box.  Every box leaves fewer leaves wrong than before.  The place of
-    the first box that contains a leaf is written to `holders` [leaves].
+    Up to `tries` wrong leaves are tried for each box.  `holders` [leaves] become the first box that contains each leaf.
     """
     low, high = np.empty(lows.shape[1]), np.empty(lows.shape[1])
     place = choices.shape[0]

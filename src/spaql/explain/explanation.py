@@ -6,8 +6,6 @@ observed number, all else equal, its leaves follow one another, and every border
 statement about a border holds for the last double before it and for the first beyond it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -6,8 +6,6 @@ x < high on the observed number itself decide as `predict`, to the last bit.  On
 a fraction of its period, u = (x - low) / (high - low) less its floor, and compared with exact `fractions`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -103,8 +101,8 @@ class Rules(Sequence[Rule]):
         lines = [f"{'if ' + text if text else 'otherwise'}: {rule.label}" for text, rule in self._format_rules()]
         if self[0].share is not None:
             width = max(map(len, lines))
-            shares = [_format_share(rule.share).rjust(5) for rule in self]
-            lines = [f"{line.ljust(width)}  {share}" for line, share in zip(lines, shares, strict=True)]
+            pairs = zip(lines, self, strict=True)
+            lines = [f"{line.ljust(width)}  {_format_share(rule.share):>5}" for line, rule in pairs]
         return "\n".join(lines)
 
     def describe(self) -> str:
@@ -136,13 +134,7 @@ class Rules(Sequence[Rule]):
             for d, name in enumerate(self.names)
         ]
         rules = [
-            {
-                "conditions": self._make_conditions(place),
-                "action": np.asarray(rule.action).tolist(),
-                "label": rule.label,
-                "choice": rule.choice,
-                "share": rule.share,
-            }
+            vars(rule) | {"conditions": self._make_conditions(place), "action": np.asarray(rule.action).tolist()}
             for place, rule in enumerate(self)
         ]
         return {"problem": self.problem.name, "step": self.step, "observation": observation, "rules": rules}
@@ -196,8 +188,7 @@ class Rules(Sequence[Rule]):
 def spread_visits(partition: Partition, weights: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Spread the weight of each cell `[cells]` evenly over its states.
 
-    Returns the weight per volume of the unit cube at each node of the state tree, of all cells that are relevant there,
-    and the time step of each node, `[nodes]`.
+    Returns weight per volume of the unit cube, of all cells relevant at a node, and the time step, of each, `[nodes]`.
     """
     low, high = partition.node_boxes()
     cells, parents = partition.forest.cells[: len(partition)], partition.forest.links["parent"]
@@ -210,10 +201,7 @@ def spread_visits(partition: Partition, weights: Floats) -> tuple[Floats, NDArra
 
 
 def count_visits(partition: Partition, step: int, inherits: bool) -> tuple[Floats, Floats]:
-    """Return centres of the leaves of the state tree (unit cube) `[n, states]`, and about how often each was visited.
-
-    With `inherits`, visits that children got from their parent are shared out among them.
-    """
+    """Return centres of the state tree's leaves (unit cube) `[n, states]`, and about how often each was visited."""
     cells = partition.forest.cells[: len(partition)]
     weights = cells["visits"].astype(float)
     if inherits:
@@ -225,10 +213,8 @@ def count_visits(partition: Partition, step: int, inherits: bool) -> tuple[Float
 
 
 def _correct_inherited(deepest: int, parts: int) -> Floats:
-    """Return what to add to the visits of a cell of each depth for its fair share of inherited ones, `[depths]`.
-
-    The paper's agents split at 4^depth visits, with which each of the children starts.
-    """
+    """Return what to add to the visits of a cell of each depth for its fair share of inherited ones, `[depths]`."""
+    # The paper's agents split at 4^depth visits, with which each of the children starts.
     fair, added = np.zeros(deepest + 1), np.zeros(deepest + 1)  # `fair`: of a cell that is about to split
     fair[0] = 1.0
     for depth in range(1, deepest + 1):

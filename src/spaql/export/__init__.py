@@ -2,13 +2,8 @@
 
 All targets hold the same decision tree (`spaql.partition.tree`) with exact thresholds, so each decides as `predict`,
 to the last bit, at borders too; docs/export.md says what inputs that `predict` refuses are taken for.  The same agent
-gives the same bytes.  `compiler` compiles exported C and calls it from Python: to check it and to time it.
-
-May import `problems`, `partition` and the leaf modules; it knows no agent.  Public seam: `Policy`, `export`.
-A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
+gives the same bytes.  A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Callable

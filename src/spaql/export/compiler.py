@@ -1,7 +1,5 @@
 """Exported C, compiled by the C compiler of this machine and called from Python: to check it and to time it."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.export import to_c
-from spaql.export.policy import Policy
+from spaql.export.policy import Policy, render
 from spaql.partition.spaces import Floats
 
 _STATES = 100_000
@@ -40,7 +38,8 @@ def compile_policy(policy: Policy, *flags: str, header: bool = False) -> Decide:
     kind, size = to_c.find_action_type(policy)
     dtype, numbers = np.dtype(_DTYPES.get(kind) or kind.removesuffix("_t")), len(policy.observation)
     with tempfile.TemporaryDirectory() as folder:
-        source = to_c.make_source(policy, "policy", header=header) + _make_loop(policy)
+        source = to_c.make_source(policy, "policy", header=header)
+        source += render("loop.c.jinja", policy=policy, kind=kind, size=size)
         (Path(folder) / "policy.c").write_text(source, encoding="ascii")
         call = [compiler, "-std=c99", "-O2", *flags, "-shared", "-fPIC", "policy.c", "-o", "policy.so"]
         subprocess.run(call, check=True, capture_output=True, cwd=folder)
@@ -81,13 +80,3 @@ def measure_nanoseconds(policy: Policy) -> float | None:
     observations = policy.tree.states.from_unit(random.random((_STATES, len(policy.observation))))
     steps = random.integers(len(policy.roots), size=_STATES).astype(np.intc)
     return 1e9 * min(timeit.repeat(lambda: decide(observations, steps), number=1)) / _STATES
-
-
-def _make_loop(policy: Policy) -> str:
-    """Return a loop over many observations, in C."""
-    kind, size = to_c.find_action_type(policy)
-    step = ", steps[i]" if policy.time_variant else ""
-    row = f"observations + {len(policy.observation)} * i"
-    call = f"actions[i] = policy_act({row}{step});" if size == 1 else f"policy_act({row}{step}, actions + {size} * i);"
-    loop = f"void policy_many(const double *observations, const int *steps, int64_t count, {kind} *actions)"
-    return f"\n{loop};\n{loop}\n{{\n    (void)steps;\n    for (int64_t i = 0; i < count; i++)\n        {call}\n}}\n"

@@ -1,13 +1,13 @@
 """The policy that every target exports: a decision tree as plain lists, labels, and a description for readers."""
 
-from __future__ import annotations
-
 import re
 import string
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import jinja2
 import numpy as np
 
 from spaql._version import __version__
@@ -17,6 +17,12 @@ from spaql.problems.base import Playable
 from spaql.problems.labels import Labels
 
 _SAFE = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {"\\"}
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+)
 _LONGEST = 60
 _MOST_LISTED = 40  # discrete actions that a description lists one by one
 
@@ -39,11 +45,7 @@ class Policy:
 
     @cached_property
     def nodes(self) -> dict[str, list[Any]]:
-        """Inner nodes of the tree by columns; a child stands behind its parent.
-
-        A node compares the observed number at this place with a threshold; `below` and `above` are references as in
-        `spaql.partition.tree` for less than it or NaN, and for others: ~k ends with action k.
-        """
+        """Inner nodes of the tree by columns, parents first; references are as in `spaql.partition.tree`."""
         columns = self.tree.dims.tolist(), self.tree.thresholds.tolist(), *self.tree.children.T.tolist()
         return dict(zip(("number", "threshold", "below", "above"), columns, strict=True))
 
@@ -75,6 +77,11 @@ class Policy:
         return [self.labels.actions[int(number)] for number in self.tree.boxes[:, 0, 0]]
 
 
+def render(template: str, **values: Any) -> str:
+    """Return the text of an exported file, from a template in ``templates``."""
+    return _TEMPLATES.get_template(template).render(values)
+
+
 def to_comment(label: str) -> str:
     """Return a label of an environment or user as one line of ASCII that cannot end a comment of any language."""
     safe = "".join(letter if letter in _SAFE else f"U+{ord(letter):04X}" for letter in label[: 2 * _LONGEST])
@@ -83,39 +90,17 @@ def to_comment(label: str) -> str:
     return safe if len(safe) <= _LONGEST else f"{safe[: _LONGEST - 3]}..."
 
 
+_TEMPLATES.filters["to_comment"] = to_comment
+
+
 def describe(policy: Policy) -> list[str]:
     """Return lines for the top of a file: inputs, outputs, and how inputs outside the ranges are treated."""
-    lines = [
-        f"The policy of {to_comment(policy.algorithm)} on {to_comment(policy.problem.name)}, "
-        f"exported by spaql {__version__}.",
-        f"Learned in {policy.origin}.",
-        f"{len(policy.tree.dims):,} comparisons, of which a decision takes at most {policy.tree.depth}.",
-        "",
-        "The observation, in this order, with the range of each number (numbers outside are clipped to it):",
-    ]
-    for place, one in enumerate(policy.observation):
-        text = _describe_range(place, one["name"], one["low"], one["high"])
-        lines.append(text + (", periodic" if one["periodic"] else ""))
-    lines += ["", *_describe_actions(policy), ""]
-    lines += ["NaN is below every threshold; an infinite number is the nearer end of its range."]
-    if policy.tree.periodic:
-        lines += ["For a periodic number, NaN and infinite are its low end."]
-    if policy.time_variant:
-        lines += [f"The time step is from 0 to {len(policy.roots) - 1}; others are clipped to this range."]
-    return lines
-
-
-def _describe_range(place: int, label: str, low: float, high: float) -> str:
-    return f"  [{place}] {to_comment(label)}: from {low:.9g} to {high:.9g}"
-
-
-def _describe_actions(policy: Policy) -> list[str]:
-    actions, space, names = policy.tree.actions, policy.problem.actions, policy.action_names
+    space, names, values = policy.problem.actions, policy.action_names, policy.tree.actions
+    ranges = None
+    actions: Any = values
     if isinstance(space, Box):
-        ranges = enumerate(zip(names, space.low.tolist(), space.high.tolist(), strict=True))
-        head = f"The action, of which {len(actions):,} values occur:"
-        return [head, *(_describe_range(place, *row) for place, row in ranges)]
-    rows = sorted((action.tolist(), name) for action, name in zip(actions, names, strict=True))
-    lines = [f"The action, one of {len(actions):,} that occur:"]
-    lines += [f"  {', '.join(map(str, np.ravel(action)))}: {to_comment(name)}" for action, name in rows[:_MOST_LISTED]]
-    return lines if len(rows) <= _MOST_LISTED else [*lines, f"  and {len(rows) - _MOST_LISTED:,} more"]
+        ranges = zip(names, space.low.tolist(), space.high.tolist(), strict=True)
+    else:
+        actions = sorted((np.ravel(value).tolist(), name) for value, name in zip(values, names, strict=True))
+    content = {"policy": policy, "version": __version__, "ranges": ranges, "actions": actions, "most": _MOST_LISTED}
+    return render("description.txt.jinja", **content).splitlines()

@@ -4,93 +4,17 @@ docs/export.md describes the properties of the code.  References are those of `s
 compare the same number with the same threshold; where it makes the tables smaller, nodes hold the index of such a pair.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jinja2
 import numpy as np
 
 from spaql.errors import ParameterError
-from spaql.export.policy import Policy, describe
+from spaql.export.policy import Policy, describe, render
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "uint64")  # the first that fits is taken
-_SOURCE = jinja2.Template(
-    """\
-/*
-{% for line in comment %}
-{{ (" * " + line).rstrip() }}
-{% endfor %}
- */
-
-{% if header %}
-#ifndef {{ name.upper() }}_ACT_H
-#define {{ name.upper() }}_ACT_H
-
-{% endif %}
-#include <float.h>
-#include <stdint.h>
-
-#if DBL_MANT_DIG < 53
-#error "the thresholds are exact for a double of 53 bits"
-#endif
-
-{% for table in tables.values() %}
-static const {{ table.kind }} {{ name }}_{{ table.name }}{{ table.shape }} = {
-{{ table.entries }}
-};
-
-{% endfor %}
-{{ "static inline " if header else declaration + ";\n\n" }}{{ declaration }}
-{
-{% if policy.wrapped %}
-    double seen[{{ policy.observation | length }}] = {
-{% for value in seen %}
-        {{ value }},
-{% endfor %}
-    };
-{% for place, _, _ in policy.wrapped %}
-{% set number = "seen[%d]" % place %}
-    if ({{ number }} > -4503599627370496.0 && {{ number }} < 4503599627370496.0) { /* less its floor */
-        double whole = (double)(int64_t){{ number }};
-        {{ number }} -= whole > {{ number }} ? whole - 1.0 : whole;
-    } else {
-        {{ number }} = 0.0;
-    }
-{% endfor %}
-{% endif %}
-{% if policy.time_variant and "root" not in tables %}
-    (void)step;
-{% endif %}
-    {{ at }} at = {{ start }};
-{% if "next" in tables %}
-    while (at >= 0) {
-        const {{ at }} pair = {{ name + "_pair[at]" if "pair" in tables else "at" }};
-        at = {{ name }}_next[at][{{ "seen" if policy.wrapped else "observation" }}[
-{{- name + "_number[pair]" if "number" in tables else "0" }}] >= {{ name }}_threshold[pair]];
-    }
-{% else %}
-    (void)observation;
-{% endif %}
-{% if size == 1 %}
-    return {{ name }}_action[-1 - at];
-{% else %}
-    for (int i = 0; i < {{ size }}; i++)
-        action[i] = {{ name }}_action[-1 - at][i];
-{% endif %}
-}
-{% if header %}
-
-#endif
-{% endif %}
-""",
-    trim_blocks=True,
-    keep_trailing_newline=True,
-    undefined=jinja2.StrictUndefined,
-)
 
 
 class Table(NamedTuple):
@@ -122,7 +46,8 @@ def make_source(policy: Policy, name: str, *, header: bool) -> str:
     taken = sum(table.bytes for table in tables)
     lines += [f"Its tables take {taken:,} bytes. A node compares a number with a threshold and goes to another,"]
     lines += ["one for below and one for the threshold and above; a `next` less than 0 ends with the action -1 - next."]
-    source: str = _SOURCE.render(
+    return render(
+        "policy.c.jinja",
         policy=policy,
         name=name,
         header=header,
@@ -134,7 +59,6 @@ def make_source(policy: Policy, name: str, *, header: bool) -> str:
         start=f"{name}_root[step < 0 ? 0 : step > {last} ? {last} : step]" if last else policy.roots[0],
         size=size,
     )
-    return source
 
 
 def make_identifier(stem: str) -> str:

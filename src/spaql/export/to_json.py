@@ -1,7 +1,5 @@
 """A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

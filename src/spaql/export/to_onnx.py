@@ -9,8 +9,6 @@ This operator, whose thresholds may be doubles from version 3 of its domain on, 
 `TreeEnsemble` (version 5) for older runtimes: ONNX Runtime has it since 1.11, the successor since 1.21.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -96,10 +94,7 @@ def _make_tree(policy: Policy) -> dict[str, Any]:
 
 
 def _flatten(policy: Policy) -> list[list[Any]]:
-    """Return nodes and leaves, a parent before its children: number, threshold, below, above, and of leaves the choice.
-
-    Time steps are compared first, halving their range each time.
-    """
+    """Return nodes and leaves, parents first: number, threshold, below, above, and of leaves the choice."""
     rows: list[list[Any]] = []
 
     def add(part: range | int) -> int:
@@ -107,7 +102,7 @@ def _flatten(policy: Policy) -> list[list[Any]]:
         place, row = len(rows), [0, 0.0, 0, 0, None]
         rows.append(row)
         if isinstance(part, range) and len(part) > 1:
-            middle = len(part) // 2
+            middle = len(part) // 2  # time steps are compared first
             row[:4] = len(policy.observation), float(part[middle]), add(part[:middle]), add(part[middle:])
             return place
         at = policy.roots[part[0]] if isinstance(part, range) else part

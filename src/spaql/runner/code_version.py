@@ -5,8 +5,6 @@ import inside a function is for something that runs do not need, such as a plot.
 without docstrings and comments: a docstring can be reworded without invalidating a store.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.metadata
@@ -60,12 +58,10 @@ def _imports(node: ast.AST) -> Iterator[str]:
             yield from (f"{child.module}.{alias.name}" for alias in child.names)
         elif isinstance(child, ast.Constant) and isinstance(child.value, str) and _ENTRY_POINT.fullmatch(child.value):
             yield child.value.partition(":")[0]
-        elif not isinstance(child, ast.FunctionDef | ast.Lambda) and not _is_for_types(child):
+        elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        elif not isinstance(child, ast.FunctionDef | ast.Lambda):
             yield from _imports(child)
-
-
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _append_tokens(node: Any, tokens: list[str]) -> None:
@@ -74,8 +70,7 @@ def _append_tokens(node: Any, tokens: list[str]) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return
         tokens.append(type(node).__name__)
-        for name in node._fields:
-            value = getattr(node, name, None)
+        for name, value in ast.iter_fields(node):
             if value is not None and value != []:
                 tokens.append(name)
                 _append_tokens(value, tokens)

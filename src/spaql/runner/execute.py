@@ -1,10 +1,8 @@
 """Carry out one run: make its agent, train it, evaluate it, and return the record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +113,8 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
     }
     history = agent.history
     if len(history) and "value_low" in (history.dtype.names or ()):
-        scalars["value_low"] = float(history["value_low"].min())
-        scalars["value_high"] = float(history["value_high"].max())
-        scalars["resets"] = int(history["resets"].sum())
+        low, high, resets = (history[name] for name in ("value_low", "value_high", "resets"))
+        scalars |= {"value_low": float(low.min()), "value_high": float(high.max()), "resets": int(resets.sum())}
     if episodes:
         evaluation = agent.evaluate(episodes)
         scalars |= {"evaluation": evaluation.mean, "evaluation_steps": evaluation.steps}
@@ -128,19 +125,20 @@ def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
     """The agent's own learning curve at a few points."""
     at = grid(agent.iterations, points)
     rows = agent.history[at - 1]
-    return {
-        "iteration": at.astype(np.int32),
-        "training_score": np.array(rows["best"]),
-        "steps": rows["training_steps"] + rows["selection_steps"],
-    } | ({"cells": rows["cells"].astype(np.int32)} if "cells" in (rows.dtype.names or ()) else {})
+    steps = rows["training_steps"] + rows["selection_steps"]
+    curves = {"iteration": at.astype(np.int32), "training_score": np.array(rows["best"]), "steps": steps}
+    return curves | ({"cells": rows["cells"].astype(np.int32)} if "cells" in (rows.dtype.names or ()) else {})
+
+
+def is_flat(agent: Agent) -> TypeGuard[PartitionAgent]:
+    """Whether an agent has a partition of one state and one action dimension."""
+    spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
+    return isinstance(agent, PartitionAgent) and spaces == (1, 1)
 
 
 def _portray(agent: Agent, step: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """The partition of one time step, as `FRAME`s, and the greedy policy, as `POLICY`."""
-    if not isinstance(agent, PartitionAgent) or (agent.problem.states.dimensions, agent.problem.actions.dimensions) != (
-        1,
-        1,
-    ):
+    if not is_flat(agent):
         raise ParameterError("watch: only partitions of one state and one action dimension can be kept")
     cells = agent.cells().at(step)
     frame = np.zeros(len(cells), FRAME)

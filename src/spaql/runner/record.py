@@ -1,10 +1,7 @@
 """What becomes of a run: a `Record` of its numbers, or a `Failure`, and either as bytes.
 
-The bytes are the length of a JSON object in eight bytes, the JSON, which keeps every digit of a number, and the arrays
-as .npy one after the other; no pickle.
+These are the length of a JSON object in eight bytes, the JSON, and the arrays as .npy one after the other; no pickle.
 """
-
-from __future__ import annotations
 
 import io
 import json

@@ -1,13 +1,9 @@
 """Perform many runs, each once: submit them to an engine in chunks, store what comes back, and lose nothing.
 
-`run_many` performs the runs that the store does not have.  Whatever finishes is in the store within a moment; a run
-that fails is recorded with its message, and the others go on.  A run under which a worker died is tried again, alone,
-and is a failure after the third time.  Chunks are sized by the time that similar runs have taken so far.
-
-Progress is stored with the results, so that other processes can read it meanwhile (`Store.progress`).
+Whatever finishes is in the store within a moment; a run that fails is recorded with its message, and the others go on.
+A run under which a worker died is tried again, alone, and is a failure after the third time.  Chunks are sized by the
+time that similar runs have taken so far.  Progress is stored too, so that other processes can read it meanwhile.
 """
-
-from __future__ import annotations
 
 import contextlib
 import os
@@ -63,10 +59,9 @@ def run_many(
     finished: _Finished = _ignore,
     failed: _Failed = _ignore,
 ) -> Tally:
-    """Perform the runs that the store does not have.
+    """Perform the runs that the store does not have, on an engine that is started here and closed at the end.
 
     Ctrl-C, or an error of the engine or the store, stops it: finished runs are stored, and the exception is raised.
-    The engine is started here, and closed at the end.
 
     Parameters
     ----------

@@ -1,8 +1,5 @@
 """What a run is: everything that decides its numbers and nothing else, the id that finds it again, and its seeds.
 
-The id is a hash of the specification: the same in another process, on another machine, after an interruption, on any
-engine.  `spaql.runner.execute` carries one run out, `spaql.runner.run_many` many.
-
 The problem of a run is whatever `spaql.gym.problem.resolve_problem` takes as text: the name of a built-in problem, the
 id of a Gymnasium environment, "my_module:Tank-v0" where importing a module registers it, or "my_module:make_tank" for a
 function that makes a problem or an environment.  Its algorithm is a registered name or "my_module:MyAgent".  Neither
@@ -63,10 +60,10 @@ class Run:
     @cached_property
     def _around(self) -> tuple[str, str]:
         """The specification before and after the seed."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "seed"}
-        texts = {name: f'"{name}":{canonical(value, name)}' for name, value in sorted(values.items())}
-        before, after = (",".join(t for n, t in texts.items() if (n < "seed") is first) for first in (True, False))
-        return f'{{{before},"seed":', f",{after}}}"
+        names = sorted(each.name for each in fields(self))
+        texts = [f'"{name}":{canonical(getattr(self, name), name)}' for name in names]
+        place = names.index("seed")
+        return f'{{{",".join(texts[:place])},"seed":', f",{','.join(texts[place + 1 :])}}}"
 
     @cached_property
     def specification(self) -> str:
@@ -96,11 +93,10 @@ class Run:
         return ids
 
     def __str__(self) -> str:
-        words = [
-            f"{name}({', '.join(f'{key}={value}' for key, value in keywords.items())})"
-            for name, keywords in ((self.algorithm, self.parameters), (self.problem, self.arguments))
-        ]
-        return f"{words[0]} on {words[1]}, seed {self.seed}"
+        def call(name: str, keywords: Mapping[str, Any]) -> str:
+            return f"{name}({', '.join(f'{key}={value}' for key, value in keywords.items())})"
+
+        return f"{call(self.algorithm, self.parameters)} on {call(self.problem, self.arguments)}, seed {self.seed}"
 
     @property
     def compiled(self) -> bool:
@@ -143,10 +139,7 @@ def from_specification(text: str) -> Run:
 
 
 def canonical(value: Any, name: str = "") -> str:
-    """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number.
-
-    A `ParameterError` names the field where a number is not finite, such as `environment.bounds.angle`.
-    """
+    """Return plain values as JSON with sorted keys; 1 and 1.0 are the same number; `name` is for errors."""
     return _ENCODER.encode(_canonical(value, name))
 
 

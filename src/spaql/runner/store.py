@@ -1,21 +1,15 @@
 """The store of runs: one SQLite file, in which a run is whole or missing.
 
-Tables: `runs` (id, specification and scalars as JSON, the seconds it took), `arrays` (run, name, and the array as the
-bytes of a .npy file, deflated) and `failures` (what happened, and how often the run was tried).  Each row has a digest
-of its content, checked whenever it is read; the seconds are not a result and are left out of it.  The id is the hash of
-the specification, so that a finished run is found again whatever else the study has become, and never stored twice.  A
-run that succeeds later is not a failure any more.  `progress` is one row of JSON, the last report of the process that
-performs the runs.  Everything that one `add` brings is one transaction: a process may be killed at any moment, and what
-was added before stays.
+The id of a run is the hash of its specification, so that a finished run is found again whatever else the study has
+become, and never stored twice.  Arrays are .npy bytes, deflated.  Each row has a digest of its content, checked
+whenever it is read; the seconds are not a result and are left out of it.  A run that succeeds later is not a failure
+any more.  `progress` is the last report of the process that performs the runs.  Everything that one `add` brings is one
+transaction: a process may be killed at any moment, and what was added before stays.
 
-Beside the file stand its write-ahead log, while it is open or where its process was killed, and a lock: whoever moves
-the store moves all files that begin with its name.  One process writes at a time; the system frees its lock when it
-ends, however it ends.  Any number may read meanwhile (`Store.open_readonly`).  `PRAGMA user_version` is the version of
-this format.  `about` names the code that computed the runs, because results of two versions of an algorithm must not be
-mixed in one table.
+Beside the file stand its write-ahead log and a lock: whoever moves the store moves all files that begin with its name.
+One process writes at a time; the system frees its lock when it ends.  Any number may read meanwhile
+(`Store.open_readonly`).  `about` names the code that computed the runs: results of two versions are never mixed.
 """
-
-from __future__ import annotations
 
 import hashlib
 import io
@@ -24,7 +18,8 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -38,21 +33,7 @@ from spaql.runner.record import Failure, Record, encode_array
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
 _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
-_SCHEMA = """
-    CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE runs (
-        id TEXT PRIMARY KEY, specification TEXT NOT NULL, scalars TEXT NOT NULL, seconds REAL NOT NULL,
-        digest TEXT NOT NULL
-    );
-    CREATE TABLE failures (
-        id TEXT PRIMARY KEY, specification TEXT NOT NULL, kind TEXT NOT NULL, message TEXT NOT NULL,
-        attempts INTEGER NOT NULL, digest TEXT NOT NULL
-    );
-    CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), value TEXT NOT NULL);
-    CREATE TABLE arrays (
-        run TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run, name)
-    ) WITHOUT ROWID;
-"""
+_SCHEMA = Path(__file__).with_name("schema.sql")
 _PATIENCE = 0.5  # seconds to wait for the lock: a process that only checks whether it is held has it for a moment
 
 
@@ -65,7 +46,7 @@ class Row(NamedTuple):
     seconds: float
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """An open store; use it in a `with` statement, from one thread.
 
     Parameters
@@ -79,8 +60,7 @@ class Store:
     Raises
     ------
     StoreError
-        Where the store is in use, damaged, of another format or of other code, or cannot be written.  No run in it
-        is changed then.
+        Where the store is in use, damaged, of another format or of other code, or cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, code: str | None) -> None:
@@ -90,7 +70,7 @@ class Store:
             raise NothingYetError(f"{self._name} is not there; name the folder of a study")
         with ExitStack() as opened, self._translate_errors():
             if code is not None:
-                opened.enter_context(self._hold_lock())
+                opened.enter_context(self._acquire_lock())
             address = f"{self.path.resolve().as_uri()}?mode={'ro' if code is None else 'rwc'}"
             self._connection = opened.enter_context(closing(sqlite3.connect(address, uri=True, isolation_level=None)))
             empty = self._is_empty()
@@ -105,26 +85,19 @@ class Store:
         """Open a store to read only."""
         return cls(path, code=None)
 
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        lock = FileLock(f"{self.path}.lock")
+    def _acquire_lock(self) -> AbstractContextManager[object]:
         try:
-            lock.acquire(timeout=_PATIENCE)
+            return FileLock(f"{self.path}.lock").acquire(timeout=_PATIENCE)
         except Timeout:
-            raise StoreError(
-                f"{self._name} is in use by another process; wait for it, or choose another folder"
-            ) from None
+            reason = "is in use by another process; wait for it, or choose another folder"
+            raise StoreError(f"{self._name} {reason}") from None
         except OSError as error:
             raise StoreError(f"{self._name} cannot be locked: {error.strerror}; choose another folder") from error
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _is_empty(self) -> bool:
         """Whether the file is empty; raises where it is not a store of this format."""
         ask = self._connection.execute
-        ours, version = (ask(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        [ours], [version] = (ask(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version"))
         if ask("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             return True
         if ours != _APPLICATION:
@@ -144,9 +117,8 @@ class Store:
         ask("PRAGMA journal_mode = WAL")
         ask("PRAGMA synchronous = NORMAL")
         if empty:
-            self._connection.executescript(
-                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT}; {_SCHEMA}"
-            )
+            ours = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT};"
+            self._connection.executescript(f"BEGIN IMMEDIATE; {ours} {_SCHEMA.read_text('utf-8')}")
             ask("INSERT INTO about VALUES ('code', ?)", (code,))
             ask("COMMIT")
         if self.code != code:
@@ -209,27 +181,19 @@ class Store:
             for name, array in record.arrays.items():
                 data = key, name, zlib.compress(encode_array(array), 6)
                 arrays.append((*data, _digest(*data)))
-        failures = []
-        for key, specification, failure in failed:
-            about = key, specification, failure.kind, failure.message, failure.attempts
-            failures.append((*about, _digest(*map(str, about))))
+        abouts = [(key, specification, *astuple(failure)) for key, specification, failure in failed]
+        failures = [(*about, _digest(*map(str, about))) for about in abouts]
         if not self.path.exists():
             raise StoreError(f"{self._name} is gone: somebody moved or deleted it; its runs are not here any more")
-        with self._translate_errors():
-            many = self._connection.executemany
+        with self._translate_errors(), self._connection:  # which commits at the end, and rolls back after an error
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                many("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", runs)
-                many("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?, ?)", arrays)
-                many("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)", failures)
-                many("DELETE FROM failures WHERE id = ?", [run[:1] for run in runs])
-                if progress is not None:
-                    many("INSERT OR REPLACE INTO progress VALUES (1, ?)", [(json.dumps(progress, allow_nan=False),)])
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+            many = self._connection.executemany
+            many("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", runs)
+            many("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?, ?)", arrays)
+            many("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)", failures)
+            many("DELETE FROM failures WHERE id = ?", [run[:1] for run in runs])
+            if progress is not None:
+                many("INSERT OR REPLACE INTO progress VALUES (1, ?)", [(json.dumps(progress, allow_nan=False),)])
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -270,19 +234,18 @@ class Store:
         query = "SELECT kind, count(*) AS often FROM failures GROUP BY kind ORDER BY often DESC, kind"
         return dict(self._select(query))
 
-    def rows(self) -> Iterator[Row]:
-        """Yield all finished runs, in the order in which they were stored."""
-        yield from self._rows("SELECT * FROM runs ORDER BY rowid")
-
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+    def rows(self, keys: Iterable[str] | None = None) -> Iterator[Row]:
+        """Yield all finished runs in the order in which they were stored, or those of these ids."""
+        query, values = "SELECT * FROM runs ORDER BY rowid", []
+        if keys is not None:
+            query, values = "SELECT * FROM runs WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(keys))]
         for key, specification, scalars, seconds, digest in self._select(query, values):
             self._check(digest, f"run {key}", key, specification, scalars)
             yield Row(key, specification, json.loads(scalars), seconds)
 
     def scalars(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return scalars by id, of those of the runs that the store has."""
-        query = "SELECT * FROM runs WHERE id IN (SELECT value FROM json_each(?))"
-        return {row.id: dict(row.scalars) for row in self._rows(query, [json.dumps(list(keys))])}
+        return {row.id: dict(row.scalars) for row in self.rows(keys)}
 
     def arrays(self, key: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return arrays of one run by name, or of these names only; empty where the store has none."""
@@ -302,9 +265,6 @@ class Store:
     def close(self) -> None:
         """Close the file and let others use it."""
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

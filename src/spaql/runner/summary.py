@@ -1,10 +1,4 @@
-"""The result of one training run, as `spaql train` prints and writes it: a table, JSON, CSV files and figures.
-
-The evaluation, on new random numbers, and the score by which the agent selected its policy stand side by side, next to
-the exact optimum where it is known; every environment step is counted.
-"""
-
-from __future__ import annotations
+"""The result of one training run, as `spaql train` prints and writes it: a table, JSON, CSV files and figures."""
 
 import json
 import time
@@ -16,14 +10,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from spaql.agents import Agent, Diagnosis, Evaluation, PartitionAgent, resolve
+from spaql.agents import Agent, Diagnosis, Evaluation, resolve
 from spaql.agents.files import AGENT
+from spaql.agents.inspection import view_policy
 from spaql.agents.partition_agent import count_cells
 from spaql.atomic_io import Content
 from spaql.formatting import Table
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
 from spaql.problems.optimum import Optimum, optimum
+from spaql.runner.execute import is_flat
 from spaql.viz import figures
 from spaql.viz.charts import make_learning_chart
 
@@ -98,10 +94,7 @@ class Summary:
 
 
 def train(agent: Agent, *, progress_bar: bool | None = None, **options: Any) -> float:
-    """Train with the options of `agent.learn`; returns the seconds it took, without compiling.
-
-    Ctrl-C keeps the finished iterations in `agent` and is raised again.
-    """
+    """Train with the options of `agent.learn`; returns the seconds it took, without compiling."""
     agent.prepare(progress_bar)
     start = time.perf_counter()
     agent.learn(**options, progress_bar=progress_bar)
@@ -150,30 +143,31 @@ def summary_files(summary: Summary) -> dict[str, Content]:
 def figure_files(summaries: Sequence[Summary], title: str) -> dict[str, Content]:
     """Return learning curves of several runs on one problem, and the partition of the first, as files by name."""
     files: dict[str, Content] = {**figures.writers("learning", partial(draw_curves, summaries, title), ("png",))}
-    if _is_flat(summaries[0].agent):
+    agent = summaries[0].agent
+    if is_flat(agent) and isinstance(agent.problem.actions, Box):
         files |= figures.writers("partition", partial(draw_partition, summaries[0]), ("png",))
     return files
 
 
 def draw_curves(summaries: Sequence[Summary], title: str) -> Figure:
     """Draw learning curves of several runs on one problem, by the scores that each agent itself saw."""
-    learners = [summary for summary in summaries if summary.agent.iterations]
-    longest = max((summary.agent.iterations for summary in learners), default=1)
+    longest = max(summary.agent.iterations for summary in summaries) or 1
     curves: dict[str, tuple[Any, Any]] = {}
+    exploring = []  # without rollouts of its own an agent has seen only its training episodes, in which it explores
     for summary in summaries:
         agent = summary.agent
-        if agent.iterations:
-            curves[summary.label] = np.arange(1, agent.iterations + 1), agent.history["score"]
-        else:
+        if not agent.iterations:
             curves[summary.label] = np.array([0, longest]), np.full(2, summary.evaluation.mean)
-    optima = [summary.optimum.value for summary in summaries if summary.optimum is not None]
-    # Without rollouts of its own an agent has seen only its training episodes, in which it also explores.
-    exploring = [summary.label for summary in learners if summary.agent.selection_score is None]
+            continue
+        curves[summary.label] = np.arange(1, agent.iterations + 1), agent.history["score"]
+        if agent.selection_score is None:
+            exploring.append(summary.label)
     aside = f" ({' and '.join(exploring)}: while exploring)" if exploring else ""
+    known = summaries[-1].optimum
     chart = make_learning_chart(
         curves,
         title=title,
-        optimum=optima[-1] if optima else None,
+        optimum=None if known is None else known.value,
         y_label=f"return of the current policy{aside}",
         colours={summary.label: resolve(summary.name).colour or "" for summary in summaries},
     )
@@ -181,25 +175,12 @@ def draw_curves(summaries: Sequence[Summary], title: str) -> Figure:
 
 
 def draw_partition(summary: Summary) -> Figure:
-    """Draw the partition of an agent with one state and one action, coloured by Q, with its greedy actions.
-
-    Of a policy that changes with time, that of the first step.
-    """
-    agent, optimum = summary.agent, summary.optimum
-    assert isinstance(agent, PartitionAgent)
-    cells = agent.cells().at(0)
-    states = agent.problem.states.from_unit((np.arange(512) + 0.5)[:, None] / 512)
-    edges = agent.problem.states.from_unit(np.arange(513)[:, None] / 512)[:, 0]
-    low, high = agent.greedy_boxes(states, 0)
-    return figures.cells(
-        np.hstack([cells.state_low, cells.action_low]),
-        np.hstack([cells.state_high, cells.action_high]),
-        cells.q,
-        title=f"{summary.label} on {agent.problem.name}{', time step 1' if agent.time_variant else ''}",
-        note=f"{len(cells):,} cells",
-        policy=(edges, low[:, 0], high[:, 0]),
-        lines=None if optimum is None else {"optimal action": (states[:, 0], optimum.policy(states[:, 0], step=0))},
-    )
+    """Draw the partition of an agent with one state and one action, of the first time step, and the optimal action."""
+    states, optimum, lines = summary.agent.problem.states, summary.optimum, {}
+    if optimum is not None:
+        points = states.from_unit((np.arange(512) + 0.5)[:, None] / 512)[:, 0]
+        lines = {"optimal action": (points, optimum.policy(points, step=0))}
+    return view_policy(summary.agent).plot_states_and_actions("q", lines=lines)
 
 
 def _plain(value: Any) -> Any:
@@ -209,9 +190,3 @@ def _plain(value: Any) -> Any:
     except (TypeError, ValueError):
         return repr(value)
     return value
-
-
-def _is_flat(agent: Agent) -> bool:
-    """Whether `draw_partition` can draw it."""
-    spaces = agent.problem.states.dimensions, agent.problem.actions.dimensions
-    return isinstance(agent, PartitionAgent) and spaces == (1, 1) and isinstance(agent.problem.actions, Box)

@@ -1,12 +1,9 @@
 """The folder of `spaql train`, which may be killed at any moment and resumes at its last checkpoint.
 
 `train.json` holds the specification of the run, written before anything is learned; `checkpoint.spaql` is the agent
-under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  Each file is
-written atomically.  As an agent resumes exactly (`spaql.agents.files`), a run that was killed and resumed ends with the
-same bytes as one that was not.
+under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  A run that was
+killed and resumed ends with the same bytes as one that was not.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -68,33 +65,26 @@ class TrainDir:
                 check_whole(every, "checkpoint_every", 1)
             finished = bool(content["finished"])
         except OSError as error:
-            raise ParameterError(
-                f"--resume {folder}: no run was begun there ({SPECIFICATION}: {error.strerror or error}); name the "
-                "folder of spaql train --out"
-            ) from None
+            reason = f"no run was begun there ({SPECIFICATION}: {error.strerror or error})"
+            raise ParameterError(f"--resume {folder}: {reason}; name the folder of spaql train --out") from None
         except (LookupError, TypeError, ValueError) as error:
-            raise ParameterError(
-                f"--resume {folder}: its {SPECIFICATION} cannot be read ({error}); train anew"
-            ) from error
+            reason = f"its {SPECIFICATION} cannot be read ({error})"
+            raise ParameterError(f"--resume {folder}: {reason}; train anew") from error
         begun = cls(check_folder(folder), run, every, finished)
         clean_folder(begun.folder)
         return begun
 
     def load_agent(self) -> Agent | None:
         """Return the agent as far as it has learned, or None where nothing was kept."""
-        if (self.folder / CHECKPOINT).exists():
-            path = self.folder / CHECKPOINT
-        elif self.finished and (self.folder / AGENT).exists():  # else it is of an earlier run
-            path = self.folder / AGENT
-        else:
-            return None
-        return load(path, find_function(self.run.problem, self.run.arguments))  # a file cannot name a function
+        for name in (CHECKPOINT, *([AGENT] if self.finished else [])):  # else the agent is of an earlier run
+            if (self.folder / name).exists():  # a file cannot name a function
+                return load(self.folder / name, find_function(self.run.problem, self.run.arguments))
+        return None
 
     def make_checkpoint(self) -> Checkpoint | None:
         """Return a callback that keeps the agent, or None where no checkpoints were asked for."""
-        if self.checkpoint_every is None:
-            return None
-        return Checkpoint(self.checkpoint_every, self.folder, name=CHECKPOINT)
+        every = self.checkpoint_every
+        return None if every is None else Checkpoint(every, self.folder, name=CHECKPOINT)
 
     def keep(self, agent: Agent) -> Path:
         """Keep an agent that was stopped under way."""

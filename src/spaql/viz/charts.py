@@ -4,8 +4,6 @@
 pages; both use the same placed points and the same looks, so that they cannot disagree.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -152,31 +150,22 @@ def _dodge(traces: list[Trace], scale: str) -> list[Trace]:
     return [moved.get(id(trace), trace) for trace in traces]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """A partition of a plane into boxes, state along x and action along y, and its greedy policy.
+    """A partition of a plane into boxes, state along x and action along y, and its greedy policy."""
 
-    Cells have corners `low` and `high` [n, 2], values `q`, numbers of updates `visits` and of halvings `depth`, [n].
-    The policy is `edges` [m + 1], increasing states, and the index of the cell `played` between each two, [m].
-    """
-
-    def __init__(
-        self,
-        low: ArrayLike,
-        high: ArrayLike,
-        q: ArrayLike,
-        visits: ArrayLike,
-        depth: ArrayLike,
-        policy: tuple[ArrayLike, ArrayLike],
-    ) -> None:
-        self.low, self.high, self.q = (np.asarray(values, np.float64) for values in (low, high, q))
-        self.visits, self.depth = (np.asarray(values, np.int64) for values in (visits, depth))
-        self.edges: Floats = np.asarray(policy[0], np.float64)
-        self.played: NDArray[np.int64] = np.asarray(policy[1], np.int64)
+    low: Floats  # [n, 2] corners of the cells
+    high: Floats
+    q: Floats  # [n]
+    visits: NDArray[np.integer]  # [n] numbers of updates
+    depth: NDArray[np.integer]  # [n] numbers of halvings
+    policy: tuple[Floats, NDArray[np.integer]]  # increasing states [m + 1], and the cell played between each two [m]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, ready for JSON; corners are exact, because their last digit is one more halving."""
-        exact = ("low", "high", "visits", "depth", "edges", "played")
-        return {**{name: getattr(self, name).tolist() for name in exact}, "q": to_plain(self.q)}
+        exact = {name: getattr(self, name).tolist() for name in ("low", "high", "visits", "depth")}
+        edges, played = self.policy
+        return {**exact, "edges": edges.tolist(), "played": played.tolist(), "q": to_plain(self.q)}
 
 
 def make_learning_chart(
@@ -192,29 +181,25 @@ def make_learning_chart(
     A long noisy one becomes its running mean over the raw values.
     """
     series: list[Series] = []
-    windows = set()
+    windows = []
     for name, curve in curves.items():
         x, y = (np.asarray(values, dtype=np.float64) for values in curve)
         if x.size >= _LONG and np.abs(np.diff(y)).sum() > _SCRIBBLE * np.ptp(y):
             raw_x, raw_y = _envelope(x, y)
             series.append(Series(name, raw_x.tolist(), raw_y.tolist(), style="thin", colour=colours.get(name, "")))
             window = x.size // 40 | 1
-            windows.add(window)
+            windows.append(window)
             kept = np.unique(np.linspace(0, x.size - 1, _RESOLUTION).round().astype(np.intp))
             x, y = x[kept], _running_mean(y, window)[kept]
         series.append(Series(name, x.tolist(), y.tolist(), colour=colours.get(name, "")))
     levels = () if optimum is None else (Level(f"optimum {optimum:.4g}", float(optimum), look="optimum"),)
-    span = " to ".join(str(window) for window in sorted({min(windows), max(windows)})) if windows else ""
+    span = " to ".join(map(str, dict.fromkeys([min(windows), max(windows)]))) if windows else ""
     note = f"bold: running mean over {span} points, thin: raw" if windows else ""
     return Chart(title, "training iteration", y_label, tuple(series), levels, note=note)
 
 
 def _running_mean(y: Floats, window: int) -> Floats:
-    """Return the centred running mean.
-
-    At the start the window shrinks on both sides, because learning is steepest there and a lopsided window would
-    lift the curve; at the end it runs over the points that are there, because one noisy point is no result.
-    """
+    """Return the centred running mean; at the start the window is narrower, as a lopsided one would lift the curve."""
     at = np.arange(y.size)
     reach = np.minimum(at, window // 2)
     first, last = at - reach, np.minimum(at + reach + 1, y.size)

@@ -5,8 +5,6 @@ display, and several threads may draw at once.  Callers can show the figure retu
 Matplotlib's constrained layout places everything.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import textwrap
@@ -203,8 +201,7 @@ def _row_height(row: Sequence[Chart | tuple[str, Mosaic]]) -> float:
     """Return the height of a row of panels: axes, and what stands above and below them."""
     tallest = 0.0
     for item in row:
-        parts = (item.title, item.note, item.categories) if isinstance(item, Chart) else (item[0], "", ())
-        title, note, names = parts
+        title, note, names = (item.title, item.note, item.categories) if isinstance(item, Chart) else (item[0], "", ())
         texts = wrap(title, _COLUMN - 0.75, 1.1 * _PANEL.title) + wrap(note, _COLUMN - 0.75, _PANEL.note)
         slant = 0.045 * max(map(len, names)) if names and _tilt(names, _COLUMN - 0.75, _PANEL.tick) else 0
         tallest = max(tallest, 0.17 * texts.count("\n") + min(slant, 1.2))
@@ -289,10 +286,10 @@ def _draw_trace(axes: Axes, trace: Trace, look: Look, sizes: _Sizes) -> None:
 
 def _draw_mosaic(axes: Axes, mosaic: Mosaic, sizes: _Sizes) -> None:
     """Draw a partition with its greedy policy and a colour bar beside the axes, which keep their size."""
-    played = mosaic.played
+    edges, played = mosaic.policy
     drawn = _draw_cells(axes, mosaic.low, mosaic.high, mosaic.q, _make_colours(mosaic.q), borders=0.5)
     if len(played):
-        edges, low, high = mosaic.edges, mosaic.low[played, 1], mosaic.high[played, 1]
+        low, high = mosaic.low[played, 1], mosaic.high[played, 1]
         _draw_policy(axes, "greedy policy", edges, low, high, width=0.7 * sizes.line)
     bar: Any = axes.get_figure().colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.035, 1)))  # type: ignore[union-attr]
     bar.outline.set_visible(False)
@@ -307,18 +304,18 @@ def _make_colours(
     values: Floats, limits: tuple[float, float] | None = None, names: Sequence[str] | None = None, log: bool = False
 ) -> dict[str, Any]:
     """Return colour map and norm: a colour for each name, or viridis over the limits or the range of the values."""
-    norm: Normalize
+    viridis = mpl.colormaps["viridis"]
     if names is not None:
         many = len(names) > len(PALETTE)
-        listed = mpl.colormaps["viridis"](np.linspace(0, 1, len(names))) if many else PALETTE[: len(names)]
-        names_map = ListedColormap(list(listed)).with_extremes(bad=EMPTY)
-        return {"cmap": names_map, "norm": Normalize(-0.5, len(names) - 0.5)}
+        listed = viridis(np.linspace(0, 1, len(names))) if many else PALETTE[: len(names)]
+        cmap = ListedColormap(list(listed)).with_extremes(bad=EMPTY)
+        return {"cmap": cmap, "norm": Normalize(-0.5, len(names) - 0.5)}
     known = values[np.isfinite(values) & ((values > 0.0) | (not log))]
     low, high = limits or ((float(known.min()), float(known.max())) if known.size else (0.0, 1.0))
     if low == high and not log:  # a single value has the middle colour
         low, high = low - max(abs(low), 1.0) / 2, low + max(abs(low), 1.0) / 2
     norm = LogNorm(max(low, 1e-12), max(high, 1.01 * low, 2e-12)) if log else Normalize(low, high)
-    return {"cmap": mpl.colormaps["viridis"].with_extremes(bad=EMPTY), "norm": norm}
+    return {"cmap": viridis.with_extremes(bad=EMPTY), "norm": norm}
 
 
 def _draw_cells(

@@ -1,17 +1,16 @@
 """Pages: one HTML file that needs no network and no server.
 
 A page is a title and sections of static text and tables, which can be read without JavaScript, and charts, which travel
-as plotly figures in JSON.  The template and the scripts are in ``assets``; plotly.js is the copy that plotly brings
-along.  The content security policy allows those very scripts and forbids every request.  Every string is plain text,
-which the template escapes.  The same content gives the same bytes.
+as plotly figures in JSON.  The content security policy allows the scripts of the page, from ``assets`` and plotly, and
+forbids every request.  Every string is plain text, which the template escapes.  The same content gives the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.metadata
 import importlib.resources
-import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,11 +52,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of a page; every text is plain.
-
-    A table is a mapping of caption, note, columns and rows, as `formatting.Table.html` returns it.  A row is
-    ``{"section": text}`` or has "head" and "cells"; a cell is a text, or has "text", "bold" and "title", a tooltip.
-    """
+    """A part of a page; every text is plain, and a table is data as `formatting.Table.html` returns it."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -152,10 +147,8 @@ def _read(name: str) -> str:
 @cache
 def _plotly() -> str:
     """Read plotly.js beside the package without running it: importing plotly takes longer than the whole page."""
-    spec = importlib.util.find_spec("plotly")
-    assert spec is not None
-    assert spec.origin is not None
-    return to_script(Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text("utf-8"))
+    path = importlib.metadata.distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
+    return to_script(Path(str(path)).read_text("utf-8"))
 
 
 def to_script(source: str) -> str:

@@ -7,8 +7,6 @@ an episode, and the growth of the partition.  Text and tables are static; see `s
 `spaql.agents.inspection` makes a `Subject` of an agent.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +24,7 @@ from spaql.viz.html import Section, render_page
 from spaql.viz.policy_plot import PolicyView
 from spaql.viz.style import PALETTE, darken
 
-_SCRIPTS = (
-    *("base.js", "trees.js", "planes.js", "line_charts.js"),
-    *("explanations.js", "episodes.js", "panels.js", "inspector.js"),
-)
+_PARTS = ("base", "trees", "planes", "line_charts", "explanations", "episodes", "panels", "inspector")
 _MOST_POINTS = 400  # of a chart
 _STOPS = 33  # of the colour scale
 _TYPES: tuple[type[np.generic], ...] = (np.uint8, np.int16, np.int32, np.float32, np.float64)
@@ -79,9 +74,10 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
         "palette": [{"light": colour, "dark": darken(colour)} for colour in PALETTE],
         "growth": _chart_growth(subjects),
     }
+    scripts = [f"{name}.js" for name in _PARTS]
     title = " beside ".join(subject.view.title for subject in subjects)
     subtitle = "Two readable policies, side by side" if len(subjects) > 1 else "A readable policy"
-    return render_page(title, sections, subtitle, data=data, scripts=_SCRIPTS, styles=("page.css", "inspector.css"))
+    return render_page(title, sections, subtitle, data=data, scripts=scripts, styles=("page.css", "inspector.css"))
 
 
 def _describe(subject: Subject) -> list[str]:

@@ -1,12 +1,10 @@
-"""Charts as plotly figures: plain dictionaries, which plotly.js draws on a page.
+"""Charts as plotly figures: plain dictionaries, as importing plotly takes longer than writing the page.
 
-Plotly itself is not imported, because that takes longer than writing the page.  Colours are those of the light page;
-a script exchanges them on the dark one (`spaql.viz.style.darken`).
+Colours are those of the light page; a script exchanges them on the dark one (`spaql.viz.style.darken`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -16,6 +14,7 @@ from spaql.partition.spaces import Floats
 from spaql.viz.charts import Chart, Level, Trace, look_key, place, to_plain
 from spaql.viz.style import Look
 
+_plain = partial(escape, quote=False)  # plotly reads tags in every text
 _DASHED = "5px,3px"
 _NUMBER = ",.4~r"  # four significant digits, as d3 writes them
 _BAND, _RANGE = "33", "26"  # opacity, behind the colour
@@ -47,11 +46,6 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
             "hovermode": "x unified" if unified else "closest",
         },
     }
-
-
-def _plain(text: str) -> str:
-    """Return text for plotly, which reads tags in every text."""
-    return escape(text, quote=False)
 
 
 def _draw_trace(chart: Chart, trace: Trace, look: Look, unified: bool, first: bool) -> list[dict[str, Any]]:

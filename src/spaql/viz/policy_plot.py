@@ -1,16 +1,13 @@
-"""Views of a policy on a plane: what `agent.plot` draws.
+"""Views of a policy on a plane: what `agent.plot` draws; docs/inspect.md describes the layers.
 
-The leaves of the state tree are boxes in which one cell decides.  A `PolicyView` holds them with the values that can be
-coloured, and offers two views of many dimensions:
+The leaves of the state tree are boxes in which one cell decides.  Of many dimensions a `PolicyView` offers two views:
 
 - a *slice* cuts through the leaves at fixed values of the other dimensions: exact, but only there;
 - a *projection* looks through all of them.  Every cell's visits are spread evenly over its state box; a bin of the
   plane shows the mean over all leaves behind it, weighted by these visits, or the most visited of discrete actions.
 
-docs/inspect.md describes the layers.  The page of `spaql.viz.inspector` computes the same sums in the browser.
+The page of `spaql.viz.inspector` computes the same sums in the browser.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -65,8 +62,8 @@ class PolicyView:
     def influence(self) -> Floats:
         """Influence of each observed dimension on the action, `[states]`, from 0 to 1.
 
-        States are drawn as they were visited, and one dimension of each is exchanged for that of another state: the
-        share of decisions that then differ, or for continuous actions the mean change as a share of their range.
+        Where one dimension of visited states is exchanged for that of others: the share of decisions that then differ,
+        or for continuous actions the mean change as a share of their range.
         """
         random = np.random.default_rng(0)
         total = self._mass.sum()
@@ -162,10 +159,9 @@ class PolicyView:
             raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
         step = check_whole(step, "step", 0, self.partition.steps - 1)
         action_dim = check_whole(action_dim, "action_dim", 0, self.problem.actions.dimensions - 1)
-        title = self.title + (f", time step {step + 1}" if self.partition.steps > 1 else "")
         names, states, actions = self.labels.states, self.problem.states, self.problem.actions
         if len(names) == 1:
-            return self._plot_states_and_actions(layer, step, action_dim, title)
+            return self.plot_states_and_actions(layer, step, action_dim)
         plane = self._check_dims(dims)
         hidden = [d for d in range(len(names)) if d not in plane]
         if projection:
@@ -187,7 +183,7 @@ class PolicyView:
             low,
             high,
             tiles.values,
-            title=title,
+            title=self._make_title(step),
             note=note,
             labels=(names[plane[0]], names[plane[1]]),
             value_label=self._name_layer(layer, action_dim, "that decides"),
@@ -197,11 +193,15 @@ class PolicyView:
             borders=not projection,
         )
 
-    def _plot_states_and_actions(self, layer: str, step: int, action_dim: int, title: str) -> Figure:
-        """Draw one observed dimension: states across, actions upwards, and the greedy policy outlined.
+    def _make_title(self, step: int) -> str:
+        return self.title + (f", time step {step + 1}" if self.partition.steps > 1 else "")
 
-        Discrete actions are as high as 1 around their number.  Where an action has several dimensions, cells lie over
-        each other, and only the greedy policy is shown.
+    def plot_states_and_actions(
+        self, layer: str, step: int = 0, action_dim: int = 0, lines: Mapping[str, tuple[Any, Any]] | None = None
+    ) -> Figure:
+        """Draw one observed dimension: states across, actions upwards, the greedy policy outlined, and more lines.
+
+        Where an action has several dimensions, cells lie over each other, and only the greedy policy is shown.
         """
         space, boxes = self.problem.actions, self.partition.forest.boxes
 
@@ -231,13 +231,14 @@ class PolicyView:
         return figures.cells(
             *place(nodes, cells),
             values,
-            title=title,
+            title=self._make_title(step),
             note=f"{len(values):,} cells; outlined: the greedy policy",
             labels=(self.labels.states[0], "" if self.discrete else self.labels.actions[action_dim]),
             value_label=self._name_layer("q" if layer == "policy" else layer, action_dim, "itself"),
             log=layer == "visits",
             rows=self.labels.actions if self.discrete else None,
             policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
+            lines=lines,
         )
 
     def _name_layer(self, layer: str, action_dim: int, cell: str) -> str:

@@ -1,7 +1,5 @@
 """An episode as an animation, drawn by the environment itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,10 +38,7 @@ def record(agent: Any, path: Path, *, seed: int = 0) -> tuple[float, int]:
 
 
 def play(agent: Any, environment: Any, seed: int) -> Iterator[tuple[Any, float | None, bool]]:
-    """Play one episode of the greedy policy: yield each observation, the reward before it, and whether it terminated.
-
-    The first observation has no reward.  At the horizon the episode is truncated.
-    """
+    """Play one greedy episode: yield each observation, the reward before it (None first), and whether it terminated."""
     observation, _ = environment.reset(seed=seed)
     yield observation, None, False
     state, over, step = None, False, 0

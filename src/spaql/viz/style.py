@@ -1,7 +1,5 @@
 """Colours, markers and line styles, the same in print and on pages."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -15,14 +13,9 @@ QUIET = "#666666"
 GRID = "#E6E6E6"
 EMPTY = "#D9D9D9"  # cells without a value
 POLICY = "#E3120B"
+_ON_DARK = ("#4FA8E3", "#F58B45", "#2FC49B", "#E3A3C8", "#A5DBFF", "#F3BF52", "#A3A7AC", "#E8E6E3")
 #: each colour on a dark page
-DARK = dict(
-    zip(
-        (*PALETTE, GREY, INK),
-        ("#4FA8E3", "#F58B45", "#2FC49B", "#E3A3C8", "#A5DBFF", "#F3BF52", "#A3A7AC", "#E8E6E3"),
-        strict=True,
-    )
-)
+DARK = dict(zip((*PALETTE, GREY, INK), _ON_DARK, strict=True))
 _MARKERS = "os^DvPpX"  # matplotlib's, and plotly's names of the same shapes
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "pentagon", "x")
 LINES = ("-", "--", ":", "-.")

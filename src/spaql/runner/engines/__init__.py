@@ -1,10 +1,4 @@
-"""Engines: the places where runs are performed.  `make_engine` chooses one by its name.
-
-`engine` is their interface and what they share; `threads`, `processes` and `dask` are the engines.  May import
-`execute`, `run_spec`, `record` and `code_version` of the runner, but neither `run_many` nor the store.
-"""
-
-from __future__ import annotations
+"""Engines: the places where runs are performed; `make_engine` chooses one.  They know neither `run_many` nor stores."""
 
 from collections.abc import Sequence
 

@@ -1,10 +1,8 @@
 """Runs on a Dask cluster: of this machine where no address is given, of many where there is one.
 
 A task of Dask is a chunk of runs, performed by `work` on a worker: plain values in, bytes out, so that no object of
-ours travels.  A task that nobody waits for any more stops within a fraction of a second.
-
-`Dask` is the client.  Coroutines in the thread of Dask's own client wait for answers and count workers; what they find
-are events of the engine.  Whatever happens to the cluster, each run gets a result.
+ours travels.  `Dask` is the client.  Coroutines in the thread of Dask's own client wait for answers and count workers;
+what they find are events of the engine.  Whatever happens to the cluster, each run gets a result.
 
 - A worker dies: Dask gives its chunks to others, and gives up where that happens too often (its setting
   `distributed.scheduler.allowed-failures`); the runs of such a chunk are then performed again one by one, and one that
@@ -13,10 +11,9 @@ are events of the engine.  Whatever happens to the cluster, each run gets a resu
   address for a minute.
 - A task fails although the connection stands: its runs are lost for that reason, which is counted.
 - There are no workers: chunks wait for them.
-- This process ends: the scheduler forgets its chunks, and workers stop them.
+- This process ends: the scheduler forgets its chunks, and workers stop them within a fraction of a second.
 
-Dask's own configuration holds: certificates for `tls://` addresses, time-outs, whether results come through the
-scheduler.  See `docs/cluster.md`.
+Dask's own configuration holds, such as certificates for `tls://` addresses; see `docs/cluster.md`.
 """
 
 from __future__ import annotations
@@ -67,10 +64,9 @@ _thread = threading.local()  # a child process of each thread of the worker, and
 def work(orders: dict[str, Any], specifications: list[str]) -> tuple[str, str, list[bytes]]:
     """Perform a chunk of runs on a worker.
 
-    `orders` are `code`, the version of the client's code; `paths`, folders to import from, where the worker has them
-    too; `algorithms` to compile before the first run; `timeout`, the seconds that a run may take, or None; `isolated`,
-    whether runs are performed in a child process.  Returns the worker, its code, and for each run its result, empty for
-    one to perform again.  There are no results where the codes differ, and where nobody waits for them any more.
+    `orders` are the client's `code`, `paths` to import from, `algorithms` to compile, the `timeout` of a run, and
+    whether runs are `isolated` in a child process.  Returns the worker, its code, and for each run its result, empty
+    for one to perform again; no results where the codes differ, or nobody waits for them any more.
     """
     worker, stopped = _current_task()
     if orders["code"] != code_version():
@@ -257,20 +253,14 @@ class Dask(Engine):
             raise EngineError(f"dask: the scheduler at {self._address} did not come back; {_KEPT}")
 
     def _set_workers(self, threads: Mapping[str, int]) -> None:
-        """Set the size of chunks by the number of workers: many must ask less often, or the scheduler is too slow.
-
-        Where only some may be used, no chunk waits at the others: they would begin it.
-        """
+        """Set the size of chunks by the number of workers: many must ask less often, or the scheduler is too slow."""
         count = sum(threads.values())
         self.workers = max(1, min(count, self._most or count))
-        self.window = Dask.window if count <= self.workers else 1
+        self.window = Dask.window if count <= self.workers else 1  # a chunk that waits would begin at the others
         self.chunk_seconds = max(Dask.chunk_seconds, self.workers * _SECONDS_PER_WORKER)
 
     def _judge(self, chunk: Sequence[Run], answer: Any) -> list[Result]:
-        """Results of the runs of a chunk, from the answer of `work` or what went wrong.
-
-        Raises an EngineError where no run can succeed.
-        """
+        """Results of a chunk, from the answer of `work` or what went wrong; an EngineError where no run can succeed."""
         from distributed.scheduler import KilledWorker
 
         if isinstance(answer, Lost):

@@ -5,8 +5,6 @@ result of a run is a `Record`, a `Failure`, or `Lost` where the run must be perf
 every engine, to the last bit.  An engine of one's own is a subclass of `Engine`.
 """
 
-from __future__ import annotations
-
 import os
 import time
 import traceback
@@ -16,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from spaql.errors import SpaqlError
 from spaql.runner.execute import execute
@@ -45,8 +43,7 @@ class Lost:
 Result = Record | Failure | Lost
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(NamedTuple):
     """A run and its result."""
 
     run: Run
@@ -57,10 +54,8 @@ class Engine(ABC):
     """Performs runs; use it in a `with` statement, from one thread.
 
     Whatever happens in other threads, processes or machines becomes an event, which `collect` hands to `_take` in the
-    engine's own thread.
-
-    With `keep_open` it stays open after a `with` statement that ends without an error, until `close`: for studies in
-    stages, as starting processes or a cluster takes seconds.
+    engine's own thread.  With `keep_open` it stays open after a `with` statement that ends without an error, until
+    `close`: for studies in stages, as starting processes or a cluster takes seconds.
     """
 
     name: str
@@ -94,10 +89,7 @@ class Engine(ABC):
         """Look for what sends no event, such as a run that hangs."""
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes; waits for the first event at most `timeout` seconds.
-
-        Outcomes that came before an error was raised are returned by the next call.
-        """
+        """Return outcomes, those before an error in the next call; waits for an event at most `timeout` seconds."""
         with suppress(Empty):
             self._take(self._events.get(timeout=timeout))
             while True:
@@ -119,17 +111,15 @@ class Engine(ABC):
 
 def count_processors() -> int:
     """Return the number of processors that this process may use."""
-    try:
+    if hasattr(os, "sched_getaffinity"):  # not on every system
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+    return os.cpu_count() or 1
 
 
 def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] | None = None) -> Record | Failure:
     """Execute a run in this thread, for at most `timeout` seconds; whatever it raises becomes a failure.
 
-    Raises `Stopped` where `stopped` returns True.  Both are checked about ten times a second while an agent learns, but
-    neither during an evaluation nor inside an environment that hangs.
+    Raises `Stopped` where `stopped` returns True.  Both are checked only while an agent learns, ten times a second.
     """
     start = time.perf_counter()
 

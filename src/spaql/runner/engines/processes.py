@@ -1,16 +1,11 @@
 """Runs in processes of this machine, for plain Python environments and algorithms, which may hang, crash or exit.
 
 `Child` is a worker process as its parent sees it; `serve` is what runs in it.  They exchange frames through the
-standard input and output of the process: a length in eight bytes, and that many bytes.  First the parent sends, as
-JSON, the `algorithms` to compile, the `paths` to import from and the seconds that the child may be `idle`; when that is
-done the child answers with the version of its code.  Then the parent sends chunks, each a JSON list of specifications;
-for each run the child sends an empty frame when it begins, and then its result.  The child ends at once when its input
-ends, because then its parent has ended.
-
-`Processes` keeps a number of children alive; engines on clusters use one of these on each worker.
+standard input and output of the process: a length in eight bytes, and that many bytes.  The parent sends settings as
+JSON (`algorithms` to compile, `paths` to import from, seconds that the child may be `idle`), and the child answers with
+the version of its code.  Then the parent sends chunks, each a JSON list of specifications; for each run the child sends
+an empty frame when it begins, and then its result.  The child ends at once when its input ends.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json
@@ -69,6 +64,8 @@ class Child:
             stdout=subprocess.PIPE,
             start_new_session=True,  # a process group with everything that an environment starts: they end together
         )
+        assert self.process.stdin is not None
+        self._input = self.process.stdin
         threading.Thread(target=self._listen, args=(events,), daemon=True, name="spaql worker").start()
         self._send(settings)
 
@@ -80,9 +77,8 @@ class Child:
         events.put((self, None))
 
     def _send(self, content: object) -> None:
-        assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # its end is reported to `events`
-            write_frame(self.process.stdin, json.dumps(content).encode())
+            write_frame(self._input, json.dumps(content).encode())
 
     def give(self, chunk: Sequence[Run]) -> None:
         """Let it perform a chunk after those that it has."""
@@ -143,15 +139,11 @@ class Child:
         self._kill()
         self.process.wait()
         with contextlib.suppress(OSError):
-            if self.process.stdin is not None:
-                self.process.stdin.close()
+            self._input.close()
 
 
 class Processes(Engine):
-    """Runs in processes; for the parameters see `make_engine`, and for those of the children above.
-
-    The first run of a process may take a few seconds longer than its time-out.
-    """
+    """Runs in processes; for the parameters see `make_engine`, and for those of the children above."""
 
     name = "processes"
     chunk_seconds = 0.3

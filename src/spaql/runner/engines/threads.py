@@ -1,8 +1,7 @@
 """Runs in threads of this process, for compiled problems, whose kernels release the interpreter lock.
 
-Threads are daemons, so that the process can end while one of them is busy.  A run is asked to stop about ten times a
-second while its agent learns; one that does not respond (it evaluates, or its environment hangs) is abandoned, and
-another thread takes the place of its own.
+Threads are daemons, so that the process can end while one of them is busy.  A run that does not respond to its time-out
+(it evaluates, or its environment hangs) is abandoned, and another thread takes the place of its own.
 """
 
 from __future__ import annotations
@@ -29,9 +28,6 @@ class _Worker(threading.Thread):
         self.since = 0.0  # when that began; 0 between two runs
         self.abandoned = False
 
-    def is_stopped(self) -> bool:
-        return self.abandoned or self.engine.stopped
-
     def run(self) -> None:
         engine = self.engine
         while (chunk := engine.chunks.get()) is not None:
@@ -39,7 +35,7 @@ class _Worker(threading.Thread):
             for run in chunk:
                 self.since = time.monotonic()
                 try:
-                    result = attempt(run, engine.timeout, self.is_stopped)
+                    result = attempt(run, engine.timeout, lambda: self.abandoned or engine.stopped)
                 except Stopped:  # nobody waits for the result
                     return
                 with engine.lock:
