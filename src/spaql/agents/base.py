@@ -16,7 +16,7 @@ from tqdm import tqdm
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
-from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
+from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, play_episodes
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
 from spaql.partition.kernels import Forest
@@ -333,12 +333,12 @@ class Agent:
         """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
-        policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
+        policy, frame, horizon = self._played(), problem.frame(min(episodes, _BATCH)), problem.horizon
         kernel = "evaluation" if self.learns else "evaluation of baselines"
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
             with announce_compilation(kernel, progress_bar), problem.defer_interrupts():
-                status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
+                status, played = play_episodes(*policy, problem.world, frame, horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played

@@ -110,6 +110,8 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
     With `centre` the middle of cells is played, else a draw inside.  Numba compiles a version for either kind, without
     the branch that None rules out.
     """
+    f, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
     status = RAN
     steps = 0
     first = 0
@@ -124,25 +126,17 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
                 for i in range(alive):
                     play_baseline(baseline, frame, i, agent_random)
             if forest is not None:
-                root = h if forest.grid.shape[0] > 1 else 0
+                root = h if f.grid.shape[0] > 1 else 0
                 for i in range(alive):
-                    cell = find_best(forest, root, frame.points, i)
+                    cell = find_best(f, root, frame.points, i)
                     if centre:
-                        take_centre(forest, cell, frame.actions, i)
+                        take_centre(f, cell, frame.actions, i)
                     else:
-                        draw_action(forest, cell, agent_random, frame.actions, i)
+                        draw_action(f, cell, agent_random, frame.actions, i)
             status = advance_all(world, frame, alive, world_random)
             steps += alive
             alive = accumulate_returns(frame, alive, status)
     return status, steps
-
-
-@kernel()
-def evaluate(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Call `play_episodes` from Python."""
-    forest, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
-    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    return play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random)
 
 
 @kernel()

@@ -493,23 +493,10 @@ def resolve_problem(
 ) -> Playable:
     """Return whatever a user may call a problem as one that agents can learn on.
 
-    Parameters
-    ----------
-    problem
-        The name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a module
-        registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
-        `gymnasium.Env`, or such a function itself.
-    seed
-        Of the environment's random numbers.
-    arguments
-        Keywords for the function or the environment that a name stands for.
-    **environment
-        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
-
-    Raises
-    ------
-    ParameterError
-        Where nothing has that name, or an option does not apply to it.
+    That is the name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a
+    module registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
+    `gymnasium.Env`, or such a function itself.  `arguments` are keywords for the function or environment that a name
+    stands for, `environment` those of `spaql.GymnasiumProblem`.
     """
     for name in environment:
         if name not in OPTIONS:

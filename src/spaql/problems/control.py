@@ -156,10 +156,8 @@ _VALLEY = Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.floa
 def _car_reset(parameters, random, state):
     state[0] = _between(random, -0.6, -0.4)
     state[1] = 0.0
-    if (
-        state.shape[0] == 3
-    ):  # the first step of Gymnasium's continuous car is computed with float64, others with float32
-        state[2] = 1.0
+    if state.shape[0] == 3:
+        state[2] = 1.0  # the first step of Gymnasium's continuous car is computed with float64, others with float32
 
 
 @kernel(STEP)
