@@ -96,7 +96,7 @@ def _play_episode(agent: Agent, seed: int) -> Episode:
     """Play an episode of the greedy policy, up to a length that can still be looked at."""
     points, rewards, terminated = [], [], False
     with closing(agent.problem.for_evaluation(0)) as problem:
-        environment = open_environment(problem, seed, Purpose.TRAINING_ENVIRONMENT)
+        environment, _ = open_environment(problem, seed, Purpose.TRAINING_ENVIRONMENT)
         for observation, reward, terminated in play(agent, environment, seed):  # noqa: B007  (the last one counts)
             points.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
             if reward is not None:

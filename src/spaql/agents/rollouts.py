@@ -93,21 +93,11 @@ def draw_random_action(frame, row, choices, random):
 
 
 @kernel(inline=True)
-def play_baseline(baseline, frame, row, random):
-    """Write a uniform random action where `draws`, else a = offset + slope * x in unit coordinates."""
-    draws, choices, offset, slope = baseline
-    if draws:
-        draw_random_action(frame, row, choices, random)
-    else:
-        for d in range(frame.actions.shape[1]):
-            frame.actions[row, d] = offset + slope * frame.points[row, d]
-
-
-@kernel(inline=True)
 def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
     """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
 
-    With `centre` the middle of cells is played, else a draw inside.  Numba compiles a version for either kind, without
+    A baseline draws uniform actions, or plays a = offset + slope * x in unit coordinates.  With `centre` the middle of
+    the forest's cells is played, else a draw inside.  Numba compiles a version for either kind, without
     the branch that None rules out.
     """
     f, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
@@ -123,8 +113,13 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
             if alive == 0 or failed(status):
                 break
             if baseline is not None:
+                draws, choices, offset, slope = baseline
                 for i in range(alive):
-                    play_baseline(baseline, frame, i, agent_random)
+                    if draws:
+                        draw_random_action(frame, i, choices, agent_random)
+                    else:
+                        for d in range(frame.actions.shape[1]):
+                            frame.actions[i, d] = offset + slope * frame.points[i, d]
             if forest is not None:
                 root = h if f.grid.shape[0] > 1 else 0
                 for i in range(alive):

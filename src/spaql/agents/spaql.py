@@ -76,13 +76,7 @@ class SPAQL(QLearner):
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
-        self._begin(
-            annealing=(self.temperature_min, self.heat),
-            temperature_min=self.temperature_min,
-            temperature_max=self.temperature_max,
-            heat_decay=self.heat_decay,
-            patience=self.splits_before_reset,
-        )
+        self._begin(annealing=(self.temperature_min, self.heat))
 
 
 @register(
@@ -114,4 +108,3 @@ class SPAQLTS(SPAQL):
         self.reference = rows[0].tolist()
         self.radius = check_number(radius, "radius", least=0.0, above=True, most=1e100)
         self._reference = states.to_unit(rows)[0]
-        self._hyper = self._hyper._replace(radius=self.radius)

@@ -200,9 +200,8 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
 
 
 def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:
-    return ParameterError(
-        f"{where}: it learned on {about['name']!r}, {reason}; give the environment: load(path, env=...)"
-    )
+    learned = f"{where}: it learned on {about['name']!r}, {reason}"
+    return ParameterError(f"{learned}; give the environment: load(path, env=...)")
 
 
 def _make_described(about: Mapping[str, Any], where: str) -> Any:
@@ -256,10 +255,6 @@ class AbsentProblem(Playable):
     @property
     def world(self) -> World:  # type: ignore[override]
         """Raise: only the user's code has it."""
-        raise self._missing()
-
-    def for_evaluation(self, seed: int) -> Playable:
-        """Raise: it cannot be played."""
         raise self._missing()
 
     def with_env(self, env: Any) -> Playable:
