@@ -1,7 +1,5 @@
 """Agents that do not learn: uniform random actions, and the heuristics of the ambulance problem."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

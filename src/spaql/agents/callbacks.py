@@ -9,8 +9,6 @@ evaluation does so where the environment can be neither made nor copied again (a
 that makes a new one each time).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

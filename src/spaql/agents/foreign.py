@@ -12,8 +12,6 @@ where the constructor has it.  A compiled problem is played as a `ProblemEnviron
 in `env` is counted, and every episode that it finishes there is one iteration in `history`.
 """
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Making a page plays two things on random numbers of their own: the probe of `age
 greedy policy.  Where the environment cannot be played the page says so and is made without.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import closing

@@ -3,8 +3,6 @@
 Files are flushed after every call.  A file that exists is continued where it has the same columns.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Base of all agents that learn a partition: random streams, the kernel's iterations, their state in a file."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any, Self

@@ -19,8 +19,6 @@ Numba compiles a version of the kernels for each combination, without the branch
 would cost 7% of SPAQL's speed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ episode).  Every function returns `(status, steps)`: what the problem reported (
 of environment steps played; the returns stand in `frame.returns`, by episode.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from spaql.partition.jit import call, kernel, unreferenced

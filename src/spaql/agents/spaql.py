@@ -17,8 +17,6 @@ authors): the value of the next state counts the less the farther the agent is f
 with x the state in which the action is taken, scaled to the unit cube, and |.| the Euclidean length.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from numpy.typing import ArrayLike

@@ -3,8 +3,6 @@
 Restoring runs nothing: an environment is made when the agent first plays, from what is registered under its id.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress

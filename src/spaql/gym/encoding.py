@@ -12,8 +12,6 @@ Spaces as JSON, for agent files that are used without their environment (`docs/f
 order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that a file cannot ask for large arrays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ state, or what the problem's `observe` shows of it, and is kept inside the obser
 by rounding, or farther where it says `clip`); the state itself is carried on as it is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

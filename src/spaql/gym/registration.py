@@ -9,8 +9,6 @@ stays light, so the compiler is loaded only when an environment is made.  Either
 will do; the first form also works as a string in other people's training scripts.
 """
 
-from __future__ import annotations
-
 from gymnasium.envs import registration
 
 ENVIRONMENTS = {"spaql/Oil-v0": "oil", "spaql/Ambulance-v0": "ambulance"}

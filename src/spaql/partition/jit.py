@@ -8,8 +8,6 @@ else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compi
 With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

@@ -24,8 +24,6 @@ splits.
 In signatures: f a `Forest`; `points` [rows, states] states in the unit cube, of which row `row` is meant.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

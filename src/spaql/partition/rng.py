@@ -8,8 +8,6 @@ The generator is xoshiro256++ 1.0 (Blackman and Vigna, 2021); normals by Marsagl
 Marsaglia and Tsang (2000).
 """
 
-from __future__ import annotations
-
 import math
 from enum import IntEnum
 

@@ -4,8 +4,6 @@ Partitions live in the unit cube, problems in their own units.  A `Box` maps eac
 u = (v - low) / (high - low); `Discrete` is a set of n actions, numbered from 0, that no partition ever splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ does, to the last bit, without arithmetic.  A periodic number has no such thresh
 interval, and compared with the cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property

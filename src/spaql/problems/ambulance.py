@@ -20,8 +20,6 @@ the drive to the call costs (c = 0), the *median* of the arrivals is optimal, no
 median minimises E|X - a|.
 """
 
-from __future__ import annotations
-
 import math
 
 from spaql.errors import ParameterError

@@ -8,8 +8,6 @@ the same too; the random numbers are spaql's own.  The velocities of `cartpole` 
 range is an argument, and what leaves it is taken for its border.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

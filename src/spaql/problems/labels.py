@@ -4,8 +4,6 @@ The problems of classic control have the names of Gymnasium's documentation, com
 Tuple are named by their path, others by their index, and callers may give names of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -17,8 +17,6 @@ Arguments
     See `oil`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
