@@ -499,17 +499,10 @@ class Agent:
         """
         from spaql.explain.explanation import explain
 
-        tree, at = self.tree(), self._check_step(step)
-        return explain(
-            self.problem,
-            self._policy(),
-            tree,
-            make_labels(self.problem, names, actions),
-            observation,
-            step=at,
-            scaling=self.get_params().get("scaling"),
-            runners_up=check_whole(runners_up, "runners_up", 0),
-        )
+        tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
+        policy, scaling = self._policy(), self.get_params().get("scaling")
+        most = check_whole(runners_up, "runners_up", 0)
+        return explain(self.problem, policy, tree, labels, observation, step=at, scaling=scaling, runners_up=most)
 
     def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
         """Return the policy as a short list of rules, of which the first that fits decides.
@@ -550,14 +543,9 @@ class Agent:
         from spaql.agents.registry import name_of
         from spaql.export.policy import Policy
 
-        return Policy(
-            self.problem,
-            self.tree(),
-            make_labels(self.problem, names, actions),
-            algorithm=name_of(self),
-            origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
-            time_variant=self.time_variant,
-        )
+        tree, labels = self.tree(), make_labels(self.problem, names, actions)
+        origin = f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
+        return Policy(self.problem, tree, labels, name_of(self), origin, self.time_variant)
 
     def _check_step(self, step: Any) -> int | None:
         """Check a time step; return None where it makes no difference."""

@@ -4,12 +4,10 @@ A `Partition` holds `steps` independent partitions of the same space in one fore
 a single one).  `view()` gives the cells in the user's own units, read-only.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +47,10 @@ class Cells:
         depths, values = (self.depth.min(), self.depth.max()), (self.q.min(), self.q.max())
         return f"Cells({len(self)}, depth {depths[0]} to {depths[1]}, Q {values[0]:.4g} to {values[1]:.4g})"
 
-    def at(self, step: int) -> Cells:
+    def at(self, step: int) -> Self:
         """Return the cells of one time step's partition."""
         chosen = self.step == step
-        return Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return replace(self, **{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
 
 class Partition:
@@ -107,7 +105,7 @@ class Partition:
         """Number of cells (the paper's arms), over all time steps."""
         return int(self.forest.used[1])
 
-    def copy(self) -> Partition:
+    def copy(self) -> Self:
         """Return an independent copy."""
         twin = copy.copy(self)
         twin.forest = Forest._make(array.copy() for array in self.forest)
@@ -205,14 +203,9 @@ class Partition:
         cells, boxes = self.forest.cells[: len(self)], self.forest.boxes[: len(self)]
         low, high = (corner[cells["node"]] for corner in self.node_boxes())
         order = np.lexsort(np.column_stack([cells["root"], low, boxes[:, 0]]).T[::-1])
-        return Cells(
-            state_low=self.states.from_unit(low[order]),
-            state_high=self.states.from_unit(high[order]),
-            action_low=self.actions.from_unit(boxes[order, 0]),
-            action_high=self.actions.from_unit(boxes[order, 1]),
-            **{name: np.array(cells[name][order]) for name in ("q", "visits", "depth")},
-            step=np.array(cells["root"][order]),
-        )
+        corners: list[NDArray[Any]] = [self.states.from_unit(corner[order]) for corner in (low, high)]
+        corners += [self.actions.from_unit(boxes[order, side]) for side in (0, 1)]
+        return Cells(*corners, *(np.array(cells[name][order]) for name in ("q", "visits", "depth", "root")))
 
     def greedy(self, points: Floats, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the greedy cell of each row of `points` [n, states] (unit cube) at its time step `steps` [n]."""
