@@ -214,6 +214,8 @@ class QLearner(PartitionAgent):
         `annealing` is the temperature and heat to begin with.
         """
         horizon, problem = self.problem.horizon, self.problem
+        known = {name: getattr(self, name) for name in Hyperparameters._fields if hasattr(self, name)}
+        self._hyper = Hyperparameters(horizon, **known)  # once: arrays are made to fit them
         self._reference = np.zeros(problem.states.dimensions)
         steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)
@@ -262,9 +264,7 @@ class QLearner(PartitionAgent):
         self._kept.ensure_room(len(self._work.forest.nodes), len(self._work.forest.cells))
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
-        horizon, forests = self.problem.horizon, (self._work.forest, self._kept.forest)
-        reserve, names = self._work.max_growth(horizon), Hyperparameters._fields
-        hyper = Hyperparameters(horizon, **{name: getattr(self, name) for name in names if hasattr(self, name)})
-        rules = hyper, self._reference, True if self.time_variant else None, self._annealing
+        forests, reserve = (self._work.forest, self._kept.forest), self._work.max_growth(self._hyper.horizon)
+        rules = self._hyper, self._reference, True if self.time_variant else None, self._annealing
         learner = self._counts, self._streams
         iterate(*forests, self.problem.world, self._frame, *rules, *learner, rows, budget, reserve)

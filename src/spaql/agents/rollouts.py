@@ -95,8 +95,8 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
     """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
 
     A baseline draws uniform actions, or plays a = offset + slope * x in unit coordinates.  With `centre` the middle of
-    the forest's cells is played, else a draw inside.  Numba compiles a version for either kind, without
-    the branch that None rules out.
+    cells is played, else a draw inside.  Numba compiles a version for either kind, without the branch that None rules
+    out; it does so for arguments only, and so the forest without references has another name.
     """
     f, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)

@@ -106,3 +106,4 @@ class SPAQLTS(SPAQL):
         self.reference = rows[0].tolist()
         self.radius = check_number(radius, "radius", least=0.0, above=True, most=1e100)
         self._reference = states.to_unit(rows)[0]
+        self._hyper = self._hyper._replace(radius=self.radius)
