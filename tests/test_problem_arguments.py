@@ -9,7 +9,7 @@ from scipy import stats
 import spaql
 from contract_for_tests import MAKERS, SLOW, assert_refused
 from spaql.agents import resolve
-from spaql.agents.rollouts import evaluate
+from spaql.agents.rollouts import play_episodes
 from spaql.errors import ParameterError
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import ambulance, oil
@@ -294,5 +294,5 @@ def test_the_environment_s_stream_is_its_own():
     a = resolve("median").make(problem).evaluate(10, seed=4)
     frame, agent, world = problem.frame(10), stream(5, Purpose.EVALUATION), stream(4, Purpose.EVALUATION_ENVIRONMENT)
     policy = resolve("median").make(problem)._played()
-    evaluate(*policy, problem.world, frame, problem.horizon, 10, False, agent, world)
+    play_episodes(*policy, problem.world, frame, problem.horizon, 10, False, agent, world)
     np.testing.assert_array_equal(frame.returns[:10], a.returns)

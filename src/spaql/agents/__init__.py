@@ -16,18 +16,5 @@ from spaql.agents.registry import Entry, algorithms, register, resolve
 from spaql.agents.spaql import SPAQL, SPAQLTS
 from spaql.agents.tessera.agent import Tessera
 
-__all__ = [
-    "AQL",
-    "SPAQL",
-    "SPAQLTS",
-    "Agent",
-    "Diagnosis",
-    "Entry",
-    "Evaluation",
-    "PartitionAgent",
-    "Random",
-    "Tessera",
-    "algorithms",
-    "register",
-    "resolve",
-]
+__all__ = ["AQL", "SPAQL", "SPAQLTS", "Agent", "PartitionAgent", "Random", "Tessera"]
+__all__ += ["Diagnosis", "Entry", "Evaluation", "algorithms", "register", "resolve"]

@@ -6,8 +6,6 @@ current one.  As in the paper, N greedy rollouts after every episode draw the le
 so they count as monitoring, not selection.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from spaql.agents.q_learning import QLearner

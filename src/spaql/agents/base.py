@@ -16,7 +16,7 @@ from tqdm import tqdm
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
-from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, evaluate
+from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, play_episodes
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
 from spaql.partition.kernels import Forest
@@ -333,12 +333,12 @@ class Agent:
         """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
-        policy, frame = self._played(), problem.frame(min(episodes, _BATCH))
+        policy, frame, horizon = self._played(), problem.frame(min(episodes, _BATCH)), problem.horizon
         kernel = "evaluation" if self.learns else "evaluation of baselines"
         for first in range(0, episodes, _BATCH):
             count = min(_BATCH, episodes - first)
             with announce_compilation(kernel, progress_bar), problem.defer_interrupts():
-                status, played = evaluate(*policy, problem.world, frame, problem.horizon, count, middle, agent, world)
+                status, played = play_episodes(*policy, problem.world, frame, horizon, count, middle, agent, world)
             problem.check(status, "while it was evaluated")
             returns[first : first + count] = frame.returns[:count]
             steps += played
@@ -499,17 +499,10 @@ class Agent:
         """
         from spaql.explain.explanation import explain
 
-        tree, at = self.tree(), self._check_step(step)
-        return explain(
-            self.problem,
-            self._policy(),
-            tree,
-            make_labels(self.problem, names, actions),
-            observation,
-            step=at,
-            scaling=self.get_params().get("scaling"),
-            runners_up=check_whole(runners_up, "runners_up", 0),
-        )
+        tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
+        policy, scaling = self._policy(), self.get_params().get("scaling")
+        most = check_whole(runners_up, "runners_up", 0)
+        return explain(self.problem, policy, tree, labels, observation, step=at, scaling=scaling, runners_up=most)
 
     def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
         """Return the policy as a short list of rules, of which the first that fits decides.
@@ -550,14 +543,9 @@ class Agent:
         from spaql.agents.registry import name_of
         from spaql.export.policy import Policy
 
-        return Policy(
-            self.problem,
-            self.tree(),
-            make_labels(self.problem, names, actions),
-            algorithm=name_of(self),
-            origin=f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}",
-            time_variant=self.time_variant,
-        )
+        tree, labels = self.tree(), make_labels(self.problem, names, actions)
+        origin = f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
+        return Policy(self.problem, tree, labels, name_of(self), origin, self.time_variant)
 
     def _check_step(self, step: Any) -> int | None:
         """Check a time step; return None where it makes no difference."""

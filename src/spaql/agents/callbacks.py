@@ -9,8 +9,6 @@ evaluation does so where the environment can be neither made nor copied again (a
 that makes a new one each time).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -185,10 +183,8 @@ class Evaluate(_Regular):
 
     def call(self, agent: Any) -> bool:
         """Evaluate and save; return whether to go on."""
-        seed = self.seed
-        if seed is None:
-            seed = int(generator(agent.seed, Purpose.WATCHING).integers(2**63))
-        evaluation = agent.evaluate(self.episodes, seed=seed)
+        derived = int(generator(agent.seed, Purpose.WATCHING).integers(2**63))
+        evaluation = agent.evaluate(self.episodes, seed=derived if self.seed is None else self.seed)
         result = Result(agent.num_timesteps, agent.iterations, evaluation.mean, *evaluation.interval)
         self.results.append(result)
         self._no_better += 1

@@ -1,7 +1,5 @@
 """The returns of a policy, and the record of them that goes into an agent's file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

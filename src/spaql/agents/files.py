@@ -7,8 +7,6 @@ environment is made when the agent first plays, from what is registered under it
 names is imported.  A file is written under another name first, so that an interrupt leaves the old one or the new one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

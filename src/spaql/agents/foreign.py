@@ -12,8 +12,6 @@ where the constructor has it.  A compiled problem is played as a `ProblemEnviron
 in `env` is counted, and every episode that it finishes there is one iteration in `history`.
 """
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable
@@ -61,7 +59,7 @@ class ForeignAgent(Agent):
                 raise ParameterError(f"{name}: {self.name} has no such parameter; it has {', '.join(self._keywords)}")
         self._parameters = parameters
         self._after_episode: Callable[[], None] | None = None
-        self._env = _Counter(open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self)
+        self._env = _Counter(*open_environment(self.problem, self.seed, Purpose.TRAINING_ENVIRONMENT), self)
         seeded = {"seed": self.seed % 2**31} if "seed" in self._keywords else {}  # other libraries take no larger ones
         self.agent = self.cls(**{self._environment: self._env}, **seeded, **parameters)
 
@@ -134,10 +132,10 @@ class ForeignAgent(Agent):
     def _returns(
         self, problem: Playable, episodes: int, seed: int, middle: bool, progress_bar: bool | None
     ) -> tuple[Floats, int]:
-        env = open_environment(problem, seed, Purpose.EVALUATION_ENVIRONMENT)
+        env, first = open_environment(problem, seed, Purpose.EVALUATION_ENVIRONMENT)
         choose, returns, steps = self._chooser(middle), np.zeros(episodes), 0
         for episode in range(episodes):
-            observation, _ = env.reset()
+            observation, _ = env.reset(seed=None if episode else first)
             over = False
             while not over:
                 observation, reward, terminated, truncated, _ = env.step(choose(observation))
@@ -186,14 +184,14 @@ def wrap(cls: type[Any], name: str) -> type[ForeignAgent]:
 
 
 class _Counter(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Tell the agent of each step and each finished episode."""
+    """Tell the agent of each step and each finished episode; the first one begins with a seed."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], agent: ForeignAgent) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], seed: int | None, agent: ForeignAgent) -> None:
         super().__init__(env)
-        self._agent, self._total = agent, 0.0
+        self._first_seed, self._agent, self._total = seed, agent, 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._total = 0.0
+        seed, self._first_seed, self._total = self._first_seed if seed is None else seed, None, 0.0
         return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

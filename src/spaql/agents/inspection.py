@@ -4,8 +4,6 @@ Making a page plays two things on random numbers of their own: the probe of `age
 greedy policy.  Where the environment cannot be played the page says so and is made without.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import closing
@@ -96,7 +94,7 @@ def _play_episode(agent: Agent, seed: int) -> Episode:
     """Play an episode of the greedy policy, up to a length that can still be looked at."""
     points, rewards, terminated = [], [], False
     with closing(agent.problem.for_evaluation(0)) as problem:
-        environment = open_environment(problem, seed, Purpose.TRAINING_ENVIRONMENT)
+        environment, _ = open_environment(problem, seed, Purpose.TRAINING_ENVIRONMENT)
         for observation, reward, terminated in play(agent, environment, seed):  # noqa: B007  (the last one counts)
             points.append(agent.problem.states.from_unit(agent.problem.encode(observation)[0][0]))
             if reward is not None:

@@ -3,8 +3,6 @@
 Files are flushed after every call.  A file that exists is continued where it has the same columns.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -36,7 +34,7 @@ class Logger:
 
 
 class _FileLogger(Logger):
-    """A logger that keeps a file open, whose errors it reports."""
+    """A logger that keeps a file open, by default a text file with one line per row, and reports its errors."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not str(path):
@@ -77,32 +75,20 @@ class _FileLogger(Logger):
             raise OutputError(f"log {str(self.path)!r} cannot be written: {why}; choose another") from error
 
     def _open(self) -> None:
-        raise NotImplementedError
-
-    def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        raise NotImplementedError
-
-
-class _TextLogger(_FileLogger):
-    """A text file with one line per row."""
-
-    def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         old = self.path.exists() and self.path.stat().st_size > 0
         if old:
-            self._check_old()
+            with self.path.open("rb") as file:
+                first = file.readline(_LONGEST_HEADER).decode("utf-8", "replace")
+                file.seek(-1, os.SEEK_END)
+                whole = file.read() == b"\n"
+            log = f"log {str(self.path)!r}"
+            if self._read_columns(first) != self._columns:
+                raise OutputError(f"{log} has other columns than this run; move it or choose another name")
+            if not whole:
+                raise OutputError(f"{log} ends within a line; mend it, move it or choose another name")
         self._file = self.path.open("a", encoding="utf-8", newline="")
         self._file.write("" if old else self._header())
-
-    def _check_old(self) -> None:
-        with self.path.open("rb") as file:
-            first = file.readline(_LONGEST_HEADER).decode("utf-8", "replace")
-            file.seek(-1, os.SEEK_END)
-            whole = file.read() == b"\n"
-        if self._read_columns(first) != self._columns:
-            raise OutputError(f"log {str(self.path)!r} has other columns than this run; move it or choose another name")
-        if not whole:
-            raise OutputError(f"log {str(self.path)!r} ends within a line; mend it, move it or choose another name")
 
     def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._file.write("".join(self._line([row[name] for name in self._columns]) for row in rows))
@@ -118,7 +104,7 @@ class _TextLogger(_FileLogger):
         raise NotImplementedError
 
 
-class CSVLogger(_TextLogger):
+class CSVLogger(_FileLogger):
     """A file `path` of comma-separated values with a header; missing folders are made."""
 
     def _header(self) -> str:
@@ -133,7 +119,7 @@ class CSVLogger(_TextLogger):
         return line.getvalue()
 
 
-class JSONLinesLogger(_TextLogger):
+class JSONLinesLogger(_FileLogger):
     """A file `path` of one JSON object per line, null for numbers that are not finite; missing folders are made."""
 
     def _read_columns(self, first: str) -> list[str]:

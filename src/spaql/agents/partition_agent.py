@@ -1,7 +1,5 @@
 """Base of all agents that learn a partition: random streams, the kernel's iterations, their state in a file."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any, Self
@@ -160,13 +158,6 @@ class PartitionAgent(Agent):
         fill_array(self._streams, arrays["streams"], "streams")
         if not self._streams.any(axis=-1).all():
             raise ValueError("a random stream of zeros")
-        self._check_counts()
-
-    def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, partition in self._partitions().items():
-            partition.restore(select_prefix(arrays, f"{name}-"))
-
-    def _check_counts(self) -> None:
         history, steps = self._rows, self._counts[:STATUS]
         names = ("training_steps", "selection_steps", "monitoring_steps")
         recorded = sum(int(history[name][-1]) for name in names) if len(history) else 0
@@ -177,6 +168,10 @@ class PartitionAgent(Agent):
             column = history[name]
             if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
                 raise ValueError(f"invalid history: {name}")
+
+    def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, partition in self._partitions().items():
+            partition.restore(select_prefix(arrays, f"{name}-"))
 
 
 def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -19,8 +19,6 @@ Numba compiles a version of the kernels for each combination, without the branch
 would cost 7% of SPAQL's speed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -52,7 +50,7 @@ TEMPERATURE, HEAT, BEST = 0, 1, 2
 
 
 class Hyperparameters(NamedTuple):
-    """Constants of a run; they make the algorithm."""
+    """Constants of a run, named as the agent's parameters; they make the algorithm."""
 
     horizon: int  # H
     rollouts: int  # N
@@ -60,7 +58,7 @@ class Hyperparameters(NamedTuple):
     temperature_min: float = 0.0  # tau_min
     temperature_max: float = 0.0  # tau_max
     heat_decay: float = 1.0  # d
-    patience: int = 0  # iterations with splits and no improvement before a reset
+    splits_before_reset: int = 0  # iterations with splits and no improvement before a reset
     radius: float = 0.0  # lambda of SPAQL-TS: w(x) = exp(-(|x - x_ref| / lambda)^2) in the unit cube; 0 for w = 1
 
 
@@ -141,7 +139,7 @@ def update_annealing(work, kept, hyper, annealing, counts, row):
         annealing[TEMPERATURE] = hyper.temperature_min
         annealing[HEAT] = annealing[HEAT] ** hyper.heat_decay
         counts[SPLIT_ITERATIONS] = 0
-    elif counts[SPLIT_ITERATIONS] >= hyper.patience:
+    elif counts[SPLIT_ITERATIONS] >= hyper.splits_before_reset:
         copy_forest(kept, work)
         annealing[TEMPERATURE] = hyper.temperature_min
         counts[SPLIT_ITERATIONS] = 0
@@ -210,13 +208,14 @@ class QLearner(PartitionAgent):
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.rollouts = check_whole(rollouts, "rollouts", self._fewest_rollouts, MOST_ROLLOUTS)
 
-    def _begin(self, annealing: tuple[float, float] | None = None, **hyper: Any) -> None:
+    def _begin(self, annealing: tuple[float, float] | None = None) -> None:
         """Make the untrained partitions; without annealing the partition that is trained is the one that is kept.
 
-        `annealing` is the temperature and heat to begin with, `hyper` the hyperparameters that AQL does not have.
+        `annealing` is the temperature and heat to begin with.
         """
         horizon, problem = self.problem.horizon, self.problem
-        self._hyper = Hyperparameters(horizon, self.rollouts, self.scaling, **hyper)
+        known = {name: getattr(self, name) for name in Hyperparameters._fields if hasattr(self, name)}
+        self._hyper = Hyperparameters(horizon, **known)  # once: arrays are made to fit them
         self._reference = np.zeros(problem.states.dimensions)
         steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)

@@ -7,8 +7,6 @@ The command line, studies, tables, charts and files read this registry; nothing 
 of the form "my_module:MyAgent" is resolved by importing the module, see `resolve`.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -22,8 +20,6 @@ from spaql.errors import ParameterError
 from spaql.validation import import_module
 
 C = TypeVar("C", bound=type[Any])
-
-_ENTRIES: dict[str, Entry] = {}
 
 
 @dataclass(frozen=True)
@@ -78,6 +74,9 @@ class Entry:
     def make(self, problem: Any, *, seed: int = 0, **parameters: Any) -> Agent:
         """Make an untrained agent; keywords that are not parameters describe the environment, see `Agent`."""
         return self._agent_class(problem, seed=seed, **parameters)
+
+
+_ENTRIES: dict[str, Entry] = {}
 
 
 def register(

@@ -6,8 +6,6 @@ episode).  Every function returns `(status, steps)`: what the problem reported (
 of environment steps played; the returns stand in `frame.returns`, by episode.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from spaql.partition.jit import call, kernel, unreferenced
@@ -93,23 +91,15 @@ def draw_random_action(frame, row, choices, random):
 
 
 @kernel(inline=True)
-def play_baseline(baseline, frame, row, random):
-    """Write a uniform random action where `draws`, else a = offset + slope * x in unit coordinates."""
-    draws, choices, offset, slope = baseline
-    if draws:
-        draw_random_action(frame, row, choices, random)
-    else:
-        for d in range(frame.actions.shape[1]):
-            frame.actions[row, d] = offset + slope * frame.points[row, d]
-
-
-@kernel(inline=True)
 def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
     """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
 
-    With `centre` the middle of cells is played, else a draw inside.  Numba compiles a version for either kind, without
-    the branch that None rules out.
+    A baseline draws uniform actions, or plays a = offset + slope * x in unit coordinates.  With `centre` the middle of
+    cells is played, else a draw inside.  Numba compiles a version for either kind, without the branch that None rules
+    out; it does so for arguments only, and so the forest without references has another name.
     """
+    f, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
+    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
     status = RAN
     steps = 0
     first = 0
@@ -121,28 +111,25 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
             if alive == 0 or failed(status):
                 break
             if baseline is not None:
+                draws, choices, offset, slope = baseline
                 for i in range(alive):
-                    play_baseline(baseline, frame, i, agent_random)
-            if forest is not None:
-                root = h if forest.grid.shape[0] > 1 else 0
-                for i in range(alive):
-                    cell = find_best(forest, root, frame.points, i)
-                    if centre:
-                        take_centre(forest, cell, frame.actions, i)
+                    if draws:
+                        draw_random_action(frame, i, choices, agent_random)
                     else:
-                        draw_action(forest, cell, agent_random, frame.actions, i)
+                        for d in range(frame.actions.shape[1]):
+                            frame.actions[i, d] = offset + slope * frame.points[i, d]
+            if forest is not None:
+                root = h if f.grid.shape[0] > 1 else 0
+                for i in range(alive):
+                    cell = find_best(f, root, frame.points, i)
+                    if centre:
+                        take_centre(f, cell, frame.actions, i)
+                    else:
+                        draw_action(f, cell, agent_random, frame.actions, i)
             status = advance_all(world, frame, alive, world_random)
             steps += alive
             alive = accumulate_returns(frame, alive, status)
     return status, steps
-
-
-@kernel()
-def evaluate(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
-    """Call `play_episodes` from Python."""
-    forest, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
-    agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
-    return play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random)
 
 
 @kernel()

@@ -17,8 +17,6 @@ authors): the value of the next state counts the less the farther the agent is f
 with x the state in which the action is taken, scaled to the unit cube, and |.| the Euclidean length.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -76,13 +74,7 @@ class SPAQL(QLearner):
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
-        self._begin(
-            annealing=(self.temperature_min, self.heat),
-            temperature_min=self.temperature_min,
-            temperature_max=self.temperature_max,
-            heat_decay=self.heat_decay,
-            patience=self.splits_before_reset,
-        )
+        self._begin(annealing=(self.temperature_min, self.heat))
 
 
 @register(

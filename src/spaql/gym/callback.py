@@ -4,8 +4,6 @@ A world's constants (`spaql.problems.base.World`) begin here with five addresses
 and of the memory through which it is spoken to.  They are followed by the ranges of states and actions.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

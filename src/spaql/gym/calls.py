@@ -1,7 +1,5 @@
 """Calls of Gymnasium environments: find, make and reset them, check what they return; errors are one sentence."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 Restoring runs nothing: an environment is made when the agent first plays, from what is registered under its id.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -24,26 +22,10 @@ from spaql.validation import check_whole
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
 _WRAPPERS = {
-    "ClipAction",
-    "ClipReward",
-    "DelayObservation",
-    "DiscretizeAction",
-    "DiscretizeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "FrameStackObservation",
-    "GrayscaleObservation",
-    "MaxAndSkipObservation",
-    "OrderEnforcing",
-    "PassiveEnvChecker",
-    "RecordEpisodeStatistics",
-    "RepeatAction",
-    "RescaleAction",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "TimeAwareObservation",
-    "TimeLimit",
+    *("ClipAction", "DiscretizeAction", "RepeatAction", "RescaleAction", "ClipReward", "TimeLimit"),
+    *("DelayObservation", "DiscretizeObservation", "FilterObservation", "FlattenObservation", "FrameStackObservation"),
+    *("GrayscaleObservation", "MaxAndSkipObservation", "RescaleObservation", "ReshapeObservation"),
+    *("ResizeObservation", "TimeAwareObservation", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics"),
 }
 _RECIPE = ("id", "arguments", "max_episode_steps", "disable_env_checker", "wrappers")
 _SPACES = ("observation_space", "action_space")
@@ -155,12 +137,7 @@ def _make(recipe: Mapping[str, Any]) -> Any:
 def restore_problem(about: Any, env: Any, seed: Any, where: str) -> Playable:
     """Make the problem that `describe` described in the file `where`, or take `env`, with the ranges of the file.
 
-    Raises
-    ------
-    AgentFileError
-        Where the description is invalid.
-    ParameterError
-        Where `env` does not fit it.
+    An `AgentFileError` where the description is invalid, a `ParameterError` where `env` does not fit it.
     """
     with _reading(where):
         _check_types(about, seed)
@@ -202,7 +179,10 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
         raise _ask_for_environment(about, where, "whose spaces are not in the file")
     found = None if env is None else calls.find_environment(env)
     with nullcontext() if found else _reading(where):
-        found = found or _find_described(about, where)
+        if found is None:  # what stands for the environment, and how to make that
+            described = calls.Described(about["name"], *(space_from_json(about[name]) for name in _SPACES))
+            module = str(about["id"] or "").rpartition(":")[0]
+            found = calls.Found(described, partial(_make_described, about, where), module)
         difference = compare_spaces(about["names"], about["actions"], found.made)
         if difference:
             raise ParameterError(f"env: {where} {difference}")
@@ -217,16 +197,9 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
     return problem
 
 
-def _find_described(about: Mapping[str, Any], where: str) -> calls.Found:
-    """Return what stands for the environment of a file, and how to make that."""
-    described = calls.Described(about["name"], *(space_from_json(about[name]) for name in _SPACES))
-    return calls.Found(described, partial(_make_described, about, where), str(about["id"] or "").rpartition(":")[0])
-
-
 def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:
-    return ParameterError(
-        f"{where}: it learned on {about['name']!r}, {reason}; give the environment: load(path, env=...)"
-    )
+    learned = f"{where}: it learned on {about['name']!r}, {reason}"
+    return ParameterError(f"{learned}; give the environment: load(path, env=...)")
 
 
 def _make_described(about: Mapping[str, Any], where: str) -> Any:
@@ -280,10 +253,6 @@ class AbsentProblem(Playable):
     @property
     def world(self) -> World:  # type: ignore[override]
         """Raise: only the user's code has it."""
-        raise self._missing()
-
-    def for_evaluation(self, seed: int) -> Playable:
-        """Raise: it cannot be played."""
         raise self._missing()
 
     def with_env(self, env: Any) -> Playable:

@@ -12,8 +12,6 @@ Spaces as JSON, for agent files that are used without their environment (`docs/f
 order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that a file cannot ask for large arrays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -319,18 +317,13 @@ def space_to_json(space: Any) -> dict[str, Any]:
         return {"kind": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
     if isinstance(space, spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
-    if isinstance(space, spaces.MultiDiscrete):
-        start = np.broadcast_to(space.start, space.shape)
-        numbers = {"nvec": space.nvec.reshape(-1).tolist(), "start": start.reshape(-1).tolist()}
-        return {"kind": "MultiDiscrete", "dtype": str(space.dtype), "shape": list(space.shape), **numbers}
-    if isinstance(space, spaces.MultiBinary):
-        return {"kind": "MultiBinary", "shape": list(space.shape)}
-    if isinstance(space, spaces.Box):
-        low, high = (
-            [end if math.isfinite(end) else str(end) for end in ends.reshape(-1).tolist()]
-            for ends in (space.low, space.high)
-        )
-        return {"kind": "Box", "dtype": str(space.dtype), "shape": list(space.shape), "low": low, "high": high}
+    for kind, arrays in _ARRAYS.items():
+        if isinstance(space, getattr(spaces, kind)):
+            about = {"kind": kind} | ({"dtype": str(space.dtype)} if arrays else {}) | {"shape": list(space.shape)}
+            for name in arrays:
+                numbers = np.broadcast_to(getattr(space, name), space.shape).reshape(-1).tolist()
+                about[name] = [number if math.isfinite(number) else str(number) for number in numbers]
+            return about
     raise TypeError(f"a space of the kind {type(space).__name__}")
 
 

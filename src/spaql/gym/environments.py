@@ -9,13 +9,12 @@ state, or what the problem's `observe` shows of it, and is kept inside the obser
 by rounding, or farther where it says `clip`); the state itself is carried on as it is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
 from spaql.errors import ParameterError
 from spaql.gym.calls import find_problem
@@ -126,24 +125,20 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         """Call a function of the problem; its exceptions are the problem's faults."""
         try:
             return function(*arguments)
-        except Exception as error:
-            self._refuse(0, error)
+        except Exception:
+            self._refuse(0)
 
-    def _refuse(self, status: int, cause: Exception | None = None) -> None:
+    def _refuse(self, status: int) -> None:
         """Raise the `ProblemError` for what a move reported."""
-        try:
-            self.problem.check(status, f"in step {self._elapsed} of an episode" if self._elapsed else "in a reset")
-        except ValueError as error:
-            raise error from cause
+        self.problem.check(status, f"in step {self._elapsed} of an episode" if self._elapsed else "in a reset")
 
     def _check_action(self, action: Any) -> Floats:
         """Return the action as the problem's step takes it, `[actions]`, in memory of its own."""
         actions = self.problem.actions
         if isinstance(actions, Discrete):
+            last = actions.count - 1
             if not self.action_space.contains(action):
-                raise ParameterError(
-                    f"action: expected a whole number from 0 to {actions.count - 1}, got {action!r:.80}"
-                )
+                raise ParameterError(f"action: expected a whole number from 0 to {last}, got {action!r:.80}")
             return np.array([float(action)])
         try:
             played = np.array(action, dtype=float, ndmin=0)
@@ -156,26 +151,13 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         return played
 
 
-class Playground(gymnasium.wrappers.TimeLimit):
-    """An environment whose episodes end at a horizon, and whose first one begins with a seed."""
-
-    def __init__(self, env: gymnasium.Env[Any, Any], horizon: int, seed: int | None) -> None:
-        super().__init__(env, horizon)
-        self._seed = seed
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; the first one with the seed of the playground unless another is given."""
-        seed, self._seed = self._seed if seed is None else seed, None
-        return super().reset(seed=seed, options=options)
-
-
-def open_environment(problem: Playable, seed: int, purpose: Purpose) -> gymnasium.Env[Any, Any]:
-    """Return a problem as an environment to be played in Python, seeded, with episodes of at most its horizon.
+def open_environment(problem: Playable, seed: int, purpose: Purpose) -> tuple[gymnasium.Env[Any, Any], int | None]:
+    """Return a problem as an environment to be played in Python, with episodes of at most its horizon; its first seed.
 
     `seed` and `purpose` are of a compiled problem's random stream; a Gymnasium environment has its own seeds.
     """
     if isinstance(problem, Problem):
-        return Playground(ProblemEnvironment(problem, purpose=purpose), problem.horizon, seed)
+        return TimeLimit(ProblemEnvironment(problem, purpose=purpose), problem.horizon), seed
     if not isinstance(problem, GymnasiumProblem):
         raise ParameterError(f"problem: {problem.name!r} cannot be played step by step")
-    return Playground(problem.env, problem.horizon, problem.take_seed())
+    return TimeLimit(problem.env, problem.horizon), problem.take_seed()

@@ -166,12 +166,8 @@ class GymnasiumProblem(Playable):
                 raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
             given = Box(check_number(first, what), check_number(last, what), what)
             low[at], high[at], known[at] = given.low[0], given.high[0], True
-        for at in self.periodic:
-            if not known[at]:
-                name = self.names[at]
-                raise ParameterError(
-                    f"periodic: {name} has no bounds, so no period; give bounds={{{name!r}: (low, high)}}"
-                )
+        for name in (self.names[at] for at in self.periodic if not known[at]):
+            raise ParameterError(f"periodic: {name} has no bounds, so no period; give bounds={{{name!r}: (low, high)}}")
         same = known & ~(high > low)  # a constant: any box around it will do
         with np.errstate(over="ignore"):  # then `Box` says so
             margin = 0.5 * np.maximum(1.0, np.abs(low[same]))
@@ -410,10 +406,8 @@ class GymnasiumProblem(Playable):
         """Return the same ranges on another environment."""
         found = calls.find_environment(env)
         if compare_spaces(self.names, bounds_to_json(self.actions), found.made):
-            name = calls.name_env(found.made)
-            raise ParameterError(
-                f"env: {name!r} has other observations or actions than {self.name!r}, on which was learned"
-            )
+            difference = f"{calls.name_env(found.made)!r} has other observations or actions than {self.name!r}"
+            raise ParameterError(f"env: {difference}, on which was learned")
         ranges = dict(zip(self.names, zip(self.states.low, self.states.high, strict=True), strict=True))
         other = GymnasiumProblem(found, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
         other._taken, other.warm_up_steps = True, self.warm_up_steps
@@ -493,23 +487,10 @@ def resolve_problem(
 ) -> Playable:
     """Return whatever a user may call a problem as one that agents can learn on.
 
-    Parameters
-    ----------
-    problem
-        The name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a module
-        registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
-        `gymnasium.Env`, or such a function itself.
-    seed
-        Of the environment's random numbers.
-    arguments
-        Keywords for the function or the environment that a name stands for.
-    **environment
-        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
-
-    Raises
-    ------
-    ParameterError
-        Where nothing has that name, or an option does not apply to it.
+    That is the name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a
+    module registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
+    `gymnasium.Env`, or such a function itself.  `arguments` are keywords for the function or environment that a name
+    stands for, `environment` those of `spaql.GymnasiumProblem`.
     """
     for name in environment:
         if name not in OPTIONS:

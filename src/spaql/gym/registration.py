@@ -9,22 +9,13 @@ stays light, so the compiler is loaded only when an environment is made.  Either
 will do; the first form also works as a string in other people's training scripts.
 """
 
-from __future__ import annotations
-
 from gymnasium.envs import registration
 
 ENVIRONMENTS = {"spaql/Oil-v0": "oil", "spaql/Ambulance-v0": "ambulance"}
 
 
-def register() -> None:
-    """Register them; called on import, a second call changes nothing.
-
-    They have no `max_episode_steps`, for the horizon is an argument, and refuse a step before a reset themselves.
-    """
-    home = "spaql.gym.environments:ProblemEnvironment"
-    for name, problem in ENVIRONMENTS.items():
-        if name not in registration.registry:
-            registration.register(name, home, order_enforce=False, kwargs={"problem": problem})
-
-
-register()
+# They have no `max_episode_steps`, for the horizon is an argument, and refuse a step before a reset themselves.
+for _name, _problem in ENVIRONMENTS.items():
+    if _name not in registration.registry:
+        _home = "spaql.gym.environments:ProblemEnvironment"
+        registration.register(_name, _home, order_enforce=False, kwargs={"problem": _problem})

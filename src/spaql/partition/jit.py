@@ -8,8 +8,6 @@ else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compi
 With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -131,13 +129,10 @@ if config.DISABLE_JIT:
         """Return the value itself."""
         return value
 
-    def floats_at(address):
-        """Pointer to the float64 at an address."""
-        return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
+    def _pointer_cast(element: Any) -> Any:
+        return lambda address: ctypes.cast(int(address), ctypes.POINTER(element))
 
-    def words_at(address):
-        """Pointer to the uint64 at an address."""
-        return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_uint64))
+    floats_at, words_at = _pointer_cast(ctypes.c_double), _pointer_cast(ctypes.c_uint64)
 
     def call(function, numbers):
         """Call a function of int64: one of Python, or the one at an address."""
@@ -180,8 +175,7 @@ else:
 
         return intrinsic(cast)
 
-    floats_at = _pointer_cast(types.float64)
-    words_at = _pointer_cast(types.uint64)
+    floats_at, words_at = _pointer_cast(types.float64), _pointer_cast(types.uint64)
 
     # Numba's own first-class functions would do, but it looks at their type anew at every call of a kernel from Python:
     # tens of microseconds, more than a hundred training steps.  An address is an integer, whose type is known at once.

@@ -24,8 +24,6 @@ splits.
 In signatures: f a `Forest`; `points` [rows, states] states in the unit cube, of which row `row` is meant.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -307,7 +305,7 @@ def split_node(f, parent, dim):
 
 @kernel()
 def remove_cell(f, cell):
-    """Remove a cell from its node's list."""
+    """Remove a cell from its node's list; return its node, Q, visits, depth and root."""
     node = f.cells[cell].node
     if f.nodes[node].head == cell:
         f.nodes[node].head = f.cells[cell].next
@@ -320,6 +318,7 @@ def remove_cell(f, cell):
     f.nodes[node].alone = 1 if head >= 0 and f.cells[head].next < 0 else 0
     if f.nodes[node].top == cell:
         update_top(f, node)
+    return node, f.cells[cell].q, f.cells[cell].visits, f.cells[cell].depth, f.cells[cell].root
 
 
 @kernel()
@@ -348,12 +347,7 @@ def split_cell(f, cell):
     """
     states = f.used[2]
     actions = f.boxes.shape[2]
-    node = f.cells[cell].node
-    q = f.cells[cell].q
-    visits = f.cells[cell].visits
-    depth = f.cells[cell].depth + 1
-    root = f.cells[cell].root
-    remove_cell(f, cell)
+    node, q, visits, depth, root = remove_cell(f, cell)
     low = f.boxes[cell, 0].copy()
     high = f.boxes[cell, 1].copy()
     corners = 1 << actions if high[0] > low[0] else 1
@@ -370,7 +364,7 @@ def split_cell(f, cell):
                 upper = (a >> d) & 1
                 f.boxes[place, 0, d] = half if upper else low[d]
                 f.boxes[place, 1, d] = high[d] if upper or corners == 1 else half
-            insert_cell(f, place, at, q, visits, depth, root)
+            insert_cell(f, place, at, q, visits, depth + 1, root)
             place = f.used[1]
             f.used[1] += 1
     f.used[1] -= 1
@@ -385,14 +379,9 @@ def split_side(f, cell, side):
     a node that is open already can only be cut along that node's own dimension.  The caller has made room.
     """
     states = f.used[2]
-    node = f.cells[cell].node
-    q = f.cells[cell].q
-    visits = f.cells[cell].visits
-    depth = f.cells[cell].depth + 1
-    root = f.cells[cell].root
     upper = f.used[1]
     f.used[1] += 1
-    remove_cell(f, cell)
+    node, q, visits, depth, root = remove_cell(f, cell)
     for d in range(f.boxes.shape[2]):
         f.boxes[upper, 0, d] = f.boxes[cell, 0, d]
         f.boxes[upper, 1, d] = f.boxes[cell, 1, d]
@@ -408,8 +397,8 @@ def split_side(f, cell, side):
         half = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
         f.boxes[cell, 1, d] = half
         f.boxes[upper, 0, d] = half
-    insert_cell(f, upper, above, q, visits, depth, root)
-    insert_cell(f, cell, below, q, visits, depth, root)
+    insert_cell(f, upper, above, q, visits, depth + 1, root)
+    insert_cell(f, cell, below, q, visits, depth + 1, root)
     update_grid(f, root, node, np.inf)
     return upper
 

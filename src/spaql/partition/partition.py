@@ -4,12 +4,10 @@ A `Partition` holds `steps` independent partitions of the same space in one fore
 a single one).  `view()` gives the cells in the user's own units, read-only.
 """
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +47,10 @@ class Cells:
         depths, values = (self.depth.min(), self.depth.max()), (self.q.min(), self.q.max())
         return f"Cells({len(self)}, depth {depths[0]} to {depths[1]}, Q {values[0]:.4g} to {values[1]:.4g})"
 
-    def at(self, step: int) -> Cells:
+    def at(self, step: int) -> Self:
         """Return the cells of one time step's partition."""
         chosen = self.step == step
-        return Cells(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return replace(self, **{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
 
 class Partition:
@@ -107,7 +105,7 @@ class Partition:
         """Number of cells (the paper's arms), over all time steps."""
         return int(self.forest.used[1])
 
-    def copy(self) -> Partition:
+    def copy(self) -> Self:
         """Return an independent copy."""
         twin = copy.copy(self)
         twin.forest = Forest._make(array.copy() for array in self.forest)
@@ -192,7 +190,8 @@ class Partition:
         new = self._allocate(nodes, cells)
         for name in lengths:
             fill_array(getattr(new, name), arrays[name], name)
-        _check_forest(new, self.steps, self.actions, ranked)
+        if not all(_check_laws(new, self.steps, self.actions, ranked)):
+            raise ValueError("corrupt node links")
         self.forest = new
 
     def node_boxes(self) -> tuple[Floats, Floats]:
@@ -204,14 +203,9 @@ class Partition:
         cells, boxes = self.forest.cells[: len(self)], self.forest.boxes[: len(self)]
         low, high = (corner[cells["node"]] for corner in self.node_boxes())
         order = np.lexsort(np.column_stack([cells["root"], low, boxes[:, 0]]).T[::-1])
-        return Cells(
-            state_low=self.states.from_unit(low[order]),
-            state_high=self.states.from_unit(high[order]),
-            action_low=self.actions.from_unit(boxes[order, 0]),
-            action_high=self.actions.from_unit(boxes[order, 1]),
-            **{name: np.array(cells[name][order]) for name in ("q", "visits", "depth")},
-            step=np.array(cells["root"][order]),
-        )
+        corners: list[NDArray[Any]] = [self.states.from_unit(corner[order]) for corner in (low, high)]
+        corners += [self.actions.from_unit(boxes[order, side]) for side in (0, 1)]
+        return Cells(*corners, *(np.array(cells[name][order]) for name in ("q", "visits", "depth", "root")))
 
     def greedy(self, points: Floats, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the greedy cell of each row of `points` [n, states] (unit cube) at its time step `steps` [n]."""
@@ -254,70 +248,51 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _check_forest(forest: Forest, roots: int, actions: Actions, ranked: bool) -> None:
-    """Raise a ValueError where a kernel would follow an index out of its array, or for ever."""
-    nodes, cells, _ = forest.used
-    fits = _is_tree(forest, roots) and _is_listed(forest) and (not ranked or _is_ranked(forest))
-    fits = fits and bool(((forest.grid >= -nodes) & (forest.grid < cells)).all())
-    low, high = forest.boxes[:, 0], forest.boxes[:, 1]
-    most = actions.count - 1 if isinstance(actions, Discrete) else 1.0
-    fits = fits and bool(((low >= 0.0) & (low <= high) & (high <= most)).all())
-    if isinstance(actions, Discrete):
-        fits = fits and np.array_equal(low, high) and np.array_equal(low, np.floor(low))
-    if not fits:
-        raise ValueError("corrupt node links")
+def _check_laws(forest: Forest, roots: int, actions: Actions, ranked: bool) -> Iterator[bool | np.bool_]:
+    """Yield whether each law of a forest holds, without which kernels follow an index out of its array, or for ever.
 
-
-def _is_tree(forest: Forest, roots: int) -> bool:
-    """Whether children come after their parents, each below one, a level deeper, and halve its box."""
-    number, dim = np.arange(len(forest.nodes)), forest.nodes["dim"]
+    Later laws can be checked only where the earlier ones hold.
+    """
+    cells, number, dim = len(forest.cells), np.arange(len(forest.nodes)), forest.nodes["dim"]
+    # Children come after their parents, each below one, a level deeper, and halve its box.
     wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])
     child, parent, level = (numbers.astype(np.int64) for numbers in wide)  # or the largest + 1 overflows
     inner = np.flatnonzero(child != NONE)
     below = np.stack([child[inner], child[inner] + 1])
-    fits = np.array_equal(np.sort(below, axis=None), number[roots:]) and (child[inner] > inner).all()
-    fits = fits and (parent[:roots] == NONE).all() and (parent[below] == inner).all()
-    fits = fits and not level[:roots].any() and (level[below] == level[inner] + 1).all()
-    fits = fits and level.max() <= MAX_DEPTH * forest.used[2] and ((dim >= 0) & (dim < forest.used[2])).all()
-    if not fits or not np.isfinite(forest.nodes["cut"]).all():
-        return False
+    yield np.array_equal(np.sort(below, axis=None), number[roots:]) and (child[inner] > inner).all()
+    yield (parent[:roots] == NONE).all() and (parent[below] == inner).all()
+    yield not level[:roots].any() and (level[below] == level[inner] + 1).all()
+    yield level.max() <= MAX_DEPTH * forest.used[2] and ((dim >= 0) & (dim < forest.used[2])).all()
+    yield np.isfinite(forest.nodes["cut"]).all()
     low, high = _node_boxes(forest)
-    return np.array_equal(forest.nodes["cut"], 0.5 * (low[number, dim] + high[number, dim]))
-
-
-def _is_ranked(forest: Forest) -> bool:
-    """Whether the index of best cells is the one that the cells imply."""
-    fresh = Forest._make(array.copy() for array in forest)
-    kernels.rebuild_index(fresh)
-    same = all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q"))
-    same = same and np.array_equal(fresh.links["above"], forest.links["above"])
-    return same and np.array_equal(fresh.grid, forest.grid)
-
-
-def _is_listed(forest: Forest) -> bool:
-    """Whether every cell is once in the list of its own node, lists end, and each node's best cell is among them."""
-    cells = len(forest.cells)
-    head, top, above = forest.nodes["head"], forest.nodes["top"], forest.links["above"]
+    yield np.array_equal(forest.nodes["cut"], 0.5 * (low[number, dim] + high[number, dim]))
+    # Every cell is once in the list of its own node, lists end, and each node's best cell is among them.
+    head, top = forest.nodes["head"], forest.nodes["top"]
     node, following = forest.cells["node"], forest.cells["next"]
-    for places in (head, top, above, following):
-        if not ((places >= NONE) & (places < cells)).all():
-            return False
-    fits = ((node >= 0) & (node < len(forest.nodes))).all() and np.isfinite(forest.cells["q"]).all()
-    depth, level = forest.cells["depth"].astype(np.int64), forest.nodes["level"]
-    fits = fits and (forest.cells["visits"] >= 0).all() and (depth <= MAX_DEPTH * MAX_DIMENSIONS).all()
-    if not fits or not (level[node] <= depth * forest.used[2]).all():
-        return False
+    for places in (head, top, forest.links["above"], following):
+        yield ((places >= NONE) & (places < cells)).all()
+    yield ((node >= 0) & (node < len(number))).all() and np.isfinite(forest.cells["q"]).all()
+    depth = forest.cells["depth"].astype(np.int64)
+    yield (forest.cells["visits"] >= 0).all() and (depth <= MAX_DEPTH * MAX_DIMENSIONS).all()
+    yield (level[node] <= depth * forest.used[2]).all()
     hung, linked = head != NONE, following != NONE
-    fits = np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))
-    fits = fits and np.array_equal(node[head[hung]], np.flatnonzero(hung))
-    fits = fits and np.array_equal(node[following[linked]], node[linked])
-    fits = fits and np.array_equal(top != NONE, hung) and np.array_equal(node[top[hung]], np.flatnonzero(hung))
-    fits = fits and np.array_equal(forest.nodes["alone"] != 0, hung & ~linked[head])
-    # pointer doubling: a cycle never reaches the end
-    last = np.append(following, NONE)
-    for _ in range(cells.bit_length()):
-        last = last[last]
-    root = np.where(forest.links["parent"] == NONE, np.arange(len(forest.nodes)), forest.links["parent"])
-    for _ in range(len(forest.nodes).bit_length()):
-        root = root[root]
-    return bool(fits and (last == NONE).all() and np.array_equal(forest.cells["root"], root[node]))
+    heads = np.flatnonzero(hung)
+    yield np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))
+    yield np.array_equal(node[head[hung]], heads) and np.array_equal(node[following[linked]], node[linked])
+    yield np.array_equal(top != NONE, hung) and np.array_equal(node[top[hung]], heads)
+    yield np.array_equal(forest.nodes["alone"] != 0, hung & ~linked[head])
+    last, root = np.append(following, NONE), np.where(parent == NONE, number, parent)
+    for _ in range(max(cells, len(number)).bit_length()):  # pointer doubling: a cycle never reaches the end
+        last, root = last[last], root[root]
+    yield (last == NONE).all() and np.array_equal(forest.cells["root"], root[node])
+    if ranked:  # the index of best cells is the one that the cells imply
+        fresh = Forest._make(array.copy() for array in forest)
+        kernels.rebuild_index(fresh)
+        yield all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q"))
+        yield np.array_equal(fresh.links["above"], forest.links["above"]) and np.array_equal(fresh.grid, forest.grid)
+    yield ((forest.grid >= -len(number)) & (forest.grid < cells)).all()
+    low, high = forest.boxes[:, 0], forest.boxes[:, 1]
+    most = actions.count - 1 if isinstance(actions, Discrete) else 1.0
+    yield ((low >= 0.0) & (low <= high) & (high <= most)).all()
+    if isinstance(actions, Discrete):
+        yield np.array_equal(low, high) and np.array_equal(low, np.floor(low))

@@ -8,8 +8,6 @@ The generator is xoshiro256++ 1.0 (Blackman and Vigna, 2021); normals by Marsagl
 Marsaglia and Tsang (2000).
 """
 
-from __future__ import annotations
-
 import math
 from enum import IntEnum
 
@@ -42,16 +40,13 @@ class Purpose(IntEnum):
 
 def stream(seed: int, purpose: int, *key: int) -> Stream:
     """Return the stream of a seed for one purpose, `[4]`; integers in `key` give further independent streams."""
-    return _sequence(seed, purpose, *key).generate_state(4, np.uint64).astype(np.uint64)
+    sequence = np.random.SeedSequence(seed, spawn_key=(int(purpose), *key))
+    return sequence.generate_state(4, np.uint64).astype(np.uint64)
 
 
 def generator(seed: int, purpose: int) -> np.random.Generator:
     """Return NumPy's own generator, for draws outside kernels."""
-    return np.random.default_rng(_sequence(seed, purpose))
-
-
-def _sequence(seed: int, purpose: int, *key: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed, spawn_key=(int(purpose), *key))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(purpose),)))
 
 
 @kernel(inline=True)

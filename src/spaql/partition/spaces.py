@@ -4,8 +4,6 @@ Partitions live in the unit cube, problems in their own units.  A `Box` maps eac
 u = (v - low) / (high - low); `Discrete` is a set of n actions, numbered from 0, that no partition ever splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -36,9 +34,8 @@ class Box:
         try:
             lower, upper = np.broadcast_arrays(np.atleast_1d(low).astype(float), np.atleast_1d(high).astype(float))
         except (TypeError, ValueError):
-            raise ParameterError(
-                f"{what}: bounds must be numbers, one per dimension, got {low!r} and {high!r}"
-            ) from None
+            got = f"{low!r} and {high!r}"
+            raise ParameterError(f"{what}: bounds must be numbers, one per dimension, got {got}") from None
         if lower.ndim != 1 or lower.size == 0:
             raise ParameterError(f"{what}: bounds must be one number per dimension, got shape {lower.shape}")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -53,11 +50,6 @@ class Box:
     def dimensions(self) -> int:
         """Number of dimensions."""
         return int(self.low.size)
-
-    @property
-    def is_unit(self) -> bool:
-        """Whether this is the unit cube itself."""
-        return bool((self.low == 0.0).all() and (self.high == 1.0).all())
 
     def from_unit(self, points: Floats) -> Floats:
         """Return unit coordinates `[..., d]` in this box's own units."""
@@ -103,14 +95,10 @@ class Discrete:
     """The actions 0 .. count - 1."""
 
     count: int
+    dimensions = 1  # the number of the action
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", check_whole(self.count, "actions", 1, _MOST_ACTIONS))
-
-    @property
-    def dimensions(self) -> int:
-        """One: the number of the action."""
-        return 1
 
     def from_unit(self, points: Floats) -> Floats:
         """Return the numbers of actions as they are."""

@@ -15,8 +15,6 @@ does, to the last bit, without arithmetic.  A periodic number has no such thresh
 interval, and compared with the cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,9 +41,7 @@ class Tree:
     dims: NDArray[np.int16]  #: of inner nodes: which number is compared, `[nodes]`; a child stands behind its parent
     cuts: Floats  #: and with what, in the unit cube
     children: NDArray[np.int32]  #: references for below the cut, and for the cut itself and above, `[nodes, 2]`
-    boxes: (
-        Floats  #: action box of the first cell of each choice, in the unit cube or as numbers `[choices, 2, actions]`
-    )
+    boxes: Floats  #: action boxes of each choice's first cell, in the unit cube or as numbers `[choices, 2, actions]`
     middles: Floats  #: middles of these boxes in the units of the problem's actions, `[choices, actions]`
     actions: NDArray[Any]  #: the same as the environment takes it, `[choices, ...]`; no two are equal
 
@@ -165,25 +161,16 @@ def find_greedy_cells(partition: Partition) -> NDArray[np.int32]:
 
 def _find_least(cuts: Floats, low: Floats, width: Floats, turns: Floats | float = 0.0) -> Floats:
     """Return the least double x with (x - low) / width - turns >= cut, for each of the arrays' entries."""
-    below, reached = _to_ranks(np.full_like(low, -np.inf)), _to_ranks(np.full_like(low, np.inf))
+    reached = np.full_like(low, np.inf).view(np.int64)
+    below = _swap_ranks(np.full_like(low, -np.inf).view(np.int64))
     for _ in range(64):  # as many bits as there are
-        middle = below + (reached - below) // np.uint64(2)
+        middle = (below >> 1) + (reached >> 1) + (below & reached & 1)  # their sum may overflow
         with np.errstate(over="ignore"):
-            there = (_from_ranks(middle) - low) / width - turns >= cuts
+            there = (_swap_ranks(middle).view(np.float64) - low) / width - turns >= cuts
         below, reached = np.where(there, below, middle), np.where(there, middle, reached)
-    return _from_ranks(reached)
+    return _swap_ranks(reached).view(np.float64)
 
 
-_SIGN = np.uint64(1 << 63)
-
-
-def _to_ranks(values: Floats) -> NDArray[np.uint64]:
-    """Return the ranks of doubles among all doubles."""
-    bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
-
-
-def _from_ranks(ranks: NDArray[np.uint64]) -> Floats:
-    """Return the doubles of these ranks."""
-    bits = np.where(ranks & _SIGN, ranks ^ _SIGN, ~ranks)
-    return np.ascontiguousarray(bits).view(np.float64)
+def _swap_ranks(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the ranks of doubles among all, given their bits; or the bits, given the ranks."""
+    return numbers ^ ((numbers >> 63) & np.iinfo(np.int64).max)

@@ -20,16 +20,12 @@ the drive to the call costs (c = 0), the *median* of the arrivals is optimal, no
 median minimises E|X - a|.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.rng import gamma, uniform
-from spaql.partition.spaces import Box, Floats
+from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Playable, Problem, built_in
 from spaql.problems.optimum import BetaArrivals, Travel
 from spaql.validation import check_number
@@ -144,43 +140,20 @@ def ambulance(
     )
 
 
-class LinearPolicy(NamedTuple):
-    """The policy a = offset + slope x in unit coordinates."""
-
-    offset: float
-    slope: float
-
-    def predict(self, observation: Floats) -> Floats:
-        """Return the action for a state, `[...] -> [...]`."""
-        return self.offset + self.slope * observation
-
-
-def stay(problem: Playable) -> LinearPolicy:
-    """Stay where you are: a = x."""
-    if not isinstance(problem.actions, Box) or problem.states.dimensions != problem.actions.dimensions:
-        raise ParameterError(f"no-movement: {problem.name!r} has no action for each state; it needs equal spaces")
-    return LinearPolicy(0.0, 1.0)
-
-
-def wait_at_mean(problem: Playable) -> LinearPolicy:
-    """Wait at the mean of the arrivals (the paper's heuristic)."""
-    return LinearPolicy(_arrivals(problem, "mean").mean, 0.0)
-
-
-def wait_at_median(problem: Playable) -> LinearPolicy:
-    """Wait at the median of the arrivals: optimal where relocating is free."""
-    return LinearPolicy(_arrivals(problem, "median").median, 0.0)
-
-
-def _arrivals(problem: Playable, heuristic: str) -> BetaArrivals:
-    if problem.model is None or problem.model.arrivals is None:
-        raise ParameterError(f"{heuristic}: {problem.name!r} has no arrivals; this heuristic needs the ambulance")
-    return problem.model.arrivals
-
-
-#: the heuristics by name; each makes the policy for a problem
-HEURISTICS: dict[str, Callable[[Playable], LinearPolicy]] = {
-    "no-movement": stay,
-    "mean": wait_at_mean,
-    "median": wait_at_median,
+#: the heuristics by name, and what they do; `make_heuristic` makes them
+HEURISTICS = {
+    "no-movement": "Stay where you are: a = x.",
+    "mean": "Wait at the mean of the arrivals (the paper's heuristic).",
+    "median": "Wait at the median of the arrivals: optimal where relocating is free.",
 }
+
+
+def make_heuristic(name: str, problem: Playable) -> tuple[float, float]:
+    """Return offset and slope of a heuristic for a problem, a = offset + slope x in unit coordinates."""
+    if name == "no-movement":
+        if not isinstance(problem.actions, Box) or problem.states.dimensions != problem.actions.dimensions:
+            raise ParameterError(f"no-movement: {problem.name!r} has no action for each state; it needs equal spaces")
+        return 0.0, 1.0
+    if problem.model is None or problem.model.arrivals is None:
+        raise ParameterError(f"{name}: {problem.name!r} has no arrivals; this heuristic needs the ambulance")
+    return getattr(problem.model.arrivals, name), 0.0

@@ -322,8 +322,8 @@ class Problem(Playable):
         if isinstance(self.actions, Box):
             spaces.append(self.actions)
         sizes = (self.hidden, self.states.dimensions, self.actions.dimensions, parameters.size)
-        unit, discrete = all(space.is_unit for space in spaces), len(spaces) == 1
-        moves = _wrap(self.step, self.reset, self.observe, sizes, unit, discrete, self.clip)
+        unit = all((space.low == 0.0).all() and (space.high == 1.0).all() for space in spaces)
+        moves = _wrap(self.step, self.reset, self.observe, sizes, unit, len(spaces) == 1, self.clip)
         bounds = [end for space in spaces for end in (space.low, space.high - space.low)]
         constants = np.concatenate([parameters, *bounds])
         advance, begin = (getattr(move, "address", move) for move in moves)

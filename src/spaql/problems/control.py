@@ -8,8 +8,6 @@ the same too; the random numbers are spaql's own.  The velocities of `cartpole` 
 range is an argument, and what leaves it is taken for its border.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -156,10 +154,8 @@ _VALLEY = Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.floa
 def _car_reset(parameters, random, state):
     state[0] = _between(random, -0.6, -0.4)
     state[1] = 0.0
-    if (
-        state.shape[0] == 3
-    ):  # the first step of Gymnasium's continuous car is computed with float64, others with float32
-        state[2] = 1.0
+    if state.shape[0] == 3:
+        state[2] = 1.0  # the first step of Gymnasium's continuous car is computed with float64, others with float32
 
 
 @kernel(STEP)

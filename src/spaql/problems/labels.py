@@ -4,8 +4,6 @@ The problems of classic control have the names of Gymnasium's documentation, com
 Tuple are named by their path, others by their index, and callers may give names of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -43,9 +41,8 @@ _KNOWN |= {name: _KNOWN[compiled] for compiled, name in GYMNASIUM.items()} | {"C
 
 def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Labels:
     """Return the labels of a problem; `names` and `actions` replace them, one for each number or discrete action."""
-    states, moves, discrete = problem.states.dimensions, problem.actions.dimensions, False
-    if isinstance(problem.actions, Discrete):
-        moves, discrete = problem.actions.count, True
+    states, discrete = problem.states.dimensions, isinstance(problem.actions, Discrete)
+    moves = problem.actions.count if isinstance(problem.actions, Discrete) else problem.actions.dimensions
     known = _KNOWN.get(problem.maker or problem.name, Labels([], []))
     if (len(known.states), len(known.actions)) != (states, moves):
         places = getattr(problem, "names", None) or [str(d) for d in range(states)]

@@ -17,8 +17,6 @@ Arguments
     See `oil`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -69,12 +67,7 @@ SURVEYS = {"laplace": (_laplace, laplace_survey), "quadratic": (_quadratic, quad
 
 @built_in("oil", iterations=5000)
 def oil(
-    *,
-    survey: str = "laplace",
-    sharpness: float = 10.0,
-    deposit: float = DEPOSIT,
-    start: float = 0.0,
-    horizon: int = 5,
+    *, survey: str = "laplace", sharpness: float = 10.0, deposit: float = DEPOSIT, start: float = 0.0, horizon: int = 5
 ) -> Problem:
     """Oil discovery.
 

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError, ProblemError
+from spaql.validation import check_number
 
 Array = NDArray[np.float64]
 _BASE = 3**9  # places in every solution: the policy away from the start is as fine as this
@@ -97,11 +98,8 @@ class Travel:
     arrivals: BetaArrivals | None = None  # distribution of the next state, if that is drawn and not the action itself
 
     def __post_init__(self) -> None:
-        for name in ("steepness", "travel"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise ParameterError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
-        if not 0.0 <= self.start <= 1.0:
-            raise ParameterError(f"start must be in [0, 1], got {self.start!r}")
+        for name, most in (("steepness", math.inf), ("travel", math.inf), ("start", 1.0)):
+            check_number(getattr(self, name), name, least=0.0, most=most)
         if not self.floor < math.inf:
             raise ParameterError(f"floor must be a number or -inf, got {self.floor!r}")
 
@@ -157,8 +155,7 @@ def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
             f"problem {name!r:.80} has no model, so its optimum cannot be computed; only travel problems on a line "
             "such as oil and ambulance have one (spaql.problems.optimum.Travel)"
         )
-    if not 1e-12 <= tolerance < math.inf:
-        raise ParameterError(f"tolerance must be finite and at least 1e-12, got {tolerance!r}")
+    check_number(tolerance, "tolerance", least=1e-12)
     if problem.horizon < 1:
         raise ProblemError(f"problem {problem.name!r} must have a horizon of at least 1, got {problem.horizon!r}")
     solve = _solve_moves if model.arrivals is None else _solve_arrivals  # the next state is the action, or is drawn

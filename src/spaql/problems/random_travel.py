@@ -19,8 +19,6 @@ border; among these finitely many places the programme is exact.  For arrivals t
 over them, the myopic policy is optimal, and each coordinate is a travel problem on the line (`spaql.problems.optimum`).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
