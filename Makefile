@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families control docs-study docs-pictures demo test soak test-sb3 lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families control docs-study docs-pictures test soak test-sb3 lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -36,9 +36,6 @@ docs-study: paper ablation families control ## Run all studies, and copy their t
 
 docs-pictures: .venv/.stamp ## Draw the pictures of docs/inspect.md (the one of the page needs chromium)
 	$(BIN)/python docs/draw_pictures.py
-
-demo: .venv/.stamp ## Train, evaluate and draw: results in results/demo
-	$(BIN)/spaql demo --out results/demo
 
 test: .venv/.stamp ## Run the tests, compiled, on two processors
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -131,7 +131,6 @@ def test_same_seed_same_output(capsys):
         (["train"], "problem"),
         (["fly"], "fly"),
         ([], "command"),
-        (["demo", "--iterations", "0"], "iterations"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, words, names):
@@ -302,20 +301,6 @@ def test_a_terminal_state_is_told_on_the_command_line(capsys):
     code, out, _ = run(capsys, "train", "pendulum", *words, "--iterations", 2, "--episodes", 2, "--quiet", "--json")
     assert code == 0
     assert json.loads(out)["parameters"]["reference"] == [1.0, 0.0, 0.0]
-
-
-def test_demo_writes_two_pictures(capsys, tmp_path):
-    code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet")
-    assert code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["learning.png", "partition.png"]
-    for word in ("tessera", "aql", "random", "evaluation", "optimum", "selection steps"):
-        assert word in out
-
-
-def test_demo_as_json(capsys, tmp_path):
-    code, out, _ = run(capsys, "demo", "--out", tmp_path, "--iterations", 30, "--quiet", "--json")
-    assert code == 0
-    assert [result["algorithm"] for result in json.loads(out)["results"]] == ["tessera", "aql", "random"]
 
 
 def test_version_and_help_do_not_load_the_compiler():

@@ -9,8 +9,6 @@
 do not wait for a compiler.  Importing the package registers its environments with Gymnasium.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -8,8 +8,6 @@ Each module has `add`, which adds its parsers; a parser's default `run` is a fun
 the exit code, or None for 0.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

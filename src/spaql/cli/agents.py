@@ -1,7 +1,5 @@
 """Commands on a trained agent: `evaluate`, `show`, `export`, `explain` and `rules`."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -1,7 +1,5 @@
 """Parts that commands share: a parser with one-line errors, common options, options from signatures, output."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json

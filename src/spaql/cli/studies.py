@@ -1,4 +1,4 @@
-"""The studies of the package: `demo`, `paper`, `ablation`, `families` and `control`; and its benchmarks, `bench`."""
+"""The studies of the package: `paper`, `ablation`, `families` and `control`; and its benchmarks, `bench`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    text = "train Tessera, AQL and Random on oil discovery; a table and two figures"
-    demo = add_command(commands, "demo", _demo, text)
-    demo.add_argument("--out", default="results/demo", metavar="DIR", help="folder of the figures (%(default)s)")
-    demo.add_argument("--iterations", type=int, default=5000, help="training iterations of each agent (%(default)s)")
-    add_common(demo)
     paper = _add_study(commands, "paper", _paper, "the whole study of the SPAQL paper: tables, figures, findings")
     text = "only these, such as oil-laplace-10, or by prefix: oil (all)"
     paper.add_argument("--problems", nargs="+", metavar="ID", help=text)
@@ -54,27 +49,6 @@ def _add_study(commands: Any, name: str, run: Any, text: str) -> argparse.Argume
     parser.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
     add_common(parser)
     return parser
-
-
-def _demo(options: argparse.Namespace) -> None:
-    from spaql.runner.summary import summary_table
-    from spaql.studies.demo import demonstrate
-    from spaql.validation import check_whole
-
-    check_whole(options.iterations, "--iterations", 1)
-    results, written = demonstrate(
-        options.out, iterations=options.iterations, seed=options.seed, progress_bar=not options.quiet
-    )
-    data = {"results": [each.to_dict() for each in results], "files": [str(path) for path in written]}
-    problem = results[0].agent.problem
-    lines = [
-        f"{problem.name}, H={problem.horizon}, {options.iterations:,} iterations, seed {options.seed}\n",
-        summary_table(results).text(),
-        "\nevaluation: mean return of the returned policy over new episodes.  training score: its mean return in",
-        "rollouts during training; AQL only monitors by them, Tessera plays none.",
-        *(f"wrote {path}" for path in written),
-    ]
-    print_result(options, data, "\n".join(lines))
 
 
 def _bench(options: argparse.Namespace) -> None:

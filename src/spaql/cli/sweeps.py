@@ -1,7 +1,5 @@
 """Commands for study files: `sweep`, with the commands that read its folder, and `tune`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -4,8 +4,6 @@ The options of a problem and of an algorithm come from the signatures of the fun
 so that your own have options too: `spaql train my_module:make_tank --algorithm my_module:MyAgent --volume 3`.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import math

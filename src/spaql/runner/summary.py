@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -136,40 +136,23 @@ def summary_files(summary: Summary) -> dict[str, Content]:
             columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
         rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
         files["partition.csv"] = Table(list(columns), rows).csv()
-        files |= figure_files([summary], f"{summary.label} on {agent.problem.name}")
+        files |= figures.writers("learning", partial(draw_curve, summary), ("png",))
+        if is_flat(agent) and isinstance(agent.problem.actions, Box):
+            files |= figures.writers("partition", partial(draw_partition, summary), ("png",))
     return files
 
 
-def figure_files(summaries: Sequence[Summary], title: str) -> dict[str, Content]:
-    """Return learning curves of several runs on one problem, and the partition of the first, as files by name."""
-    files: dict[str, Content] = {**figures.writers("learning", partial(draw_curves, summaries, title), ("png",))}
-    agent = summaries[0].agent
-    if is_flat(agent) and isinstance(agent.problem.actions, Box):
-        files |= figures.writers("partition", partial(draw_partition, summaries[0]), ("png",))
-    return files
-
-
-def draw_curves(summaries: Sequence[Summary], title: str) -> Figure:
-    """Draw learning curves of several runs on one problem, by the scores that each agent itself saw."""
-    longest = max(summary.agent.iterations for summary in summaries) or 1
-    curves: dict[str, tuple[Any, Any]] = {}
-    exploring = []  # without rollouts of its own an agent has seen only its training episodes, in which it explores
-    for summary in summaries:
-        agent = summary.agent
-        if not agent.iterations:
-            curves[summary.label] = np.array([0, longest]), np.full(2, summary.evaluation.mean)
-            continue
-        curves[summary.label] = np.arange(1, agent.iterations + 1), agent.history["score"]
-        if agent.selection_score is None:
-            exploring.append(summary.label)
-    aside = f" ({' and '.join(exploring)}: while exploring)" if exploring else ""
-    known = summaries[-1].optimum
+def draw_curve(summary: Summary) -> Figure:
+    """Draw the learning curve of a run by the scores that the agent itself saw."""
+    agent, known = summary.agent, summary.optimum
+    # without rollouts of its own an agent has seen only its training episodes, in which it explores
+    aside = f" ({summary.label}: while exploring)" if agent.selection_score is None else ""
     chart = make_learning_chart(
-        curves,
-        title=title,
+        {summary.label: (np.arange(1, agent.iterations + 1), agent.history["score"])},
+        title=f"{summary.label} on {agent.problem.name}",
         optimum=None if known is None else known.value,
         y_label=f"return of the current policy{aside}",
-        colours={summary.label: resolve(summary.name).colour or "" for summary in summaries},
+        colours={summary.label: resolve(summary.name).colour or ""},
     )
     return figures.chart(chart)
 

@@ -5,8 +5,6 @@ family.  A mechanism is worth keeping if disabling it loses some of the optimum 
 cells.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ rescaled: SPAQL and AQL are made for 0 to 1 per step, which no linear change of 
 the value of an early end.  Agents of Stable-Baselines3 learn on the environments of Gymnasium themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

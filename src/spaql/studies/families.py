@@ -4,8 +4,6 @@
 `vary_constants` shows on the first family, on which Tessera was developed, the effect of each of its constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -18,8 +18,6 @@ Its episode shares resetting, stepping and the counters with `spaql.agents.q_lea
 transitions instead of learning from each step, and an update of the whole buffer stands between episodes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -15,8 +15,6 @@ the action in no leaf of the state tree that was ever visited:
 The merged cells tile the space as before.  Only a policy is merged, never the partition that an agent learns with.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -12,8 +12,6 @@ In the signatures of Tessera's kernels: f a `Forest`, buffer a `ReplayBuffer`, s
 meant, from column `first` on.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

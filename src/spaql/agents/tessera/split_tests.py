@@ -28,8 +28,6 @@ significant one decides along which side the cell is cut (the state side for dia
 another cell had the node cut before), and its halves are tested in turn.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from spaql.agents.tessera.replay import (

@@ -23,8 +23,6 @@ the cell's targets if that is larger.  One pass over the transitions then comput
 next update, and the planes.  A cell without transitions moves by the average change of the others.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Nothing here is typed in but what the paper prints.  Intervals are 95%: of means
 combinations over problems (Welch and Satterthwaite).  A finding whose runs are not in the plan is left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -12,8 +12,6 @@ paper sets its bold type.  Tessera has no scaling and no training score; it is b
 AQL.  `counterpart` is the problem whose agents reproduce what is printed, see `compare_arrivals`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ Figures show what the paper shows: training scores, at the scaling that the pape
 add the evaluations of the same agents, and Tessera, which has no training score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -7,8 +7,6 @@ study's seed and of the run's place in it, so that no two runs share random numb
 agents changes no other run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ iterations) or 50 agents (ambulance, 2000) at the best of 13 scaling values, and
 intervals.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 SCALINGS = (0.01, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 4.0, 5.0)

@@ -1,7 +1,5 @@
 """The study `spaql paper`: the runs of a plan, and their tables, figures, findings and page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The paper's tables from our rows, for every form that a `Table` has."""
 
-from __future__ import annotations
-
 from spaql.agents.registry import resolve
 from spaql.formatting import Bold, Table
 from spaql.studies.paper.measurements import Rows, TableRow, half_width, is_swapped

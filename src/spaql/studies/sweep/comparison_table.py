@@ -5,8 +5,6 @@ under a fixed seed: the same store gives the same bytes.  P-values are adjusted 
 one problem.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -6,8 +6,6 @@ agents see a Gymnasium environment, `parameter_*` of the algorithm, `seed`, `ite
 `message` and `attempts`.  Lists and tables are written as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

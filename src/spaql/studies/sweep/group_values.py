@@ -4,8 +4,6 @@ Groups are those that the study last run there wrote to `study.json`; other runs
 read in one pass from one snapshot of the store, also while the study runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import defaultdict

@@ -5,8 +5,6 @@ runs is known from the lock of the store, which the operating system releases wh
 cannot be tested, or belongs to another computer, the age of the last progress decides.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -3,8 +3,6 @@
 A study file says what to run and nothing about where it runs; docs/sweeps.md explains every key.
 """
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import json

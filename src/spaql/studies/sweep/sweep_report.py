@@ -4,8 +4,6 @@ The charts have one panel per problem.  *Scores* are learning curves where runs 
 otherwise means.  Where the variants of an algorithm differ in one number only, a sheet shows their means against it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

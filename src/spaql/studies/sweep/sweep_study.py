@@ -1,7 +1,5 @@
 """A study from a study file: every problem with every variant of its algorithms, run on any engine."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import os

@@ -8,8 +8,6 @@ An agent of a trial has the seed that a sweep would give it, a hash that include
 random numbers, as Welch's interval assumes.  The evaluation seeds are derived from another study seed in the same way.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
