@@ -241,3 +241,12 @@ def test_a_damaged_file_says_what_was_wrong_with_it(tmp_path):
     with pytest.raises(AgentFileError, match="not an agent file") as caught:
         spaql.load(path)
     assert isinstance(caught.value.__cause__, zipfile.BadZipFile)
+
+
+def test_a_kept_partition_larger_than_the_trained_one_is_refused(tmp_path):
+    """A reset copies the kept partition over the trained one, which has no room for more."""
+    small, large = (spaql.SPAQL("oil", rollouts=1, seed=1).learn(iterations=n) for n in (3, 500))
+    small._kept = large._kept
+    path = small.save(tmp_path / "agent.spaql")
+    with pytest.raises(AgentFileError, match="kept partition that is larger"):
+        spaql.load(path)

@@ -264,6 +264,11 @@ def test_a_deterministic_action_is_the_middle_of_a_greedy_cell(name, world):
             assert ((low <= draw) & (draw <= high)).all(axis=1).any()
 
 
+def test_a_baseline_needs_no_length_to_learn():
+    agent = Random("oil", seed=0)
+    assert agent.learn() is agent
+
+
 def test_random_draws_the_whole_action_space():
     for problem in (problem_of("finite world"), problem_of("box world"), oil()):
         agent = Random(problem, seed=0)

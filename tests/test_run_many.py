@@ -450,3 +450,21 @@ def test_the_engine_follows_the_problems():
         make_engine("mpi", [run()])
     with pytest.raises(ParameterError, match="address: only dask has one; leave it out"):
         make_engine("threads", [run()], address="tcp://127.0.0.1:8786")
+
+
+class Faulty(Threads):
+    """An engine whose events are outcomes or errors."""
+
+    def _take(self, event):
+        if isinstance(event, EngineError):
+            raise event
+        super()._take(event)
+
+
+def test_outcomes_around_several_errors_are_returned_before_the_first_error_is_raised():
+    engine = Faulty(1)
+    for event in ("one", EngineError("first"), EngineError("second"), "two"):
+        engine._events.put(event)
+    assert engine.collect(0.0) == ["one", "two"]
+    with pytest.raises(EngineError, match="first"):
+        engine.collect(60.0)

@@ -329,6 +329,9 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     assert not (tmp_path / "out").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "study.json").write_text("mine")
+    (tmp_path / "folder" / "study.json").mkdir(parents=True)
+    with pytest.raises(StudyError, match="belongs to something else"):
+        spaql.sweep(base | {"problems": [{"problem": "oil"}]}, tmp_path / "folder")
     with pytest.raises(StudyError, match="belongs to something else"):
         spaql.sweep({**base, "problems": [{"problem": "oil"}]}, tmp_path / "other")
     assert (tmp_path / "other" / "study.json").read_text() == "mine"

@@ -152,6 +152,8 @@ class Agent:
         progress_bar
             None shows it on a terminal.
         """
+        if not self.learns and iterations is total_timesteps is None:
+            return self
         limit, steps = _check_length(iterations, total_timesteps)
         self._learn(limit, steps, Watch(callback, self), progress_bar)
         return self

@@ -254,6 +254,8 @@ class QLearner(PartitionAgent):
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
         if self._annealing is not None:
+            if (self._kept.forest.used[:2] > self._work.forest.used[:2]).any():  # a reset copies it into the other
+                raise ValueError("a kept partition that is larger than the one it was copied from")
             fill_array(self._annealing, arrays["annealing"], "annealing")
             schedule = self._annealing[:BEST]
             if not ((schedule > 0.0) & np.isfinite(schedule)).all():

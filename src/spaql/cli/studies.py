@@ -104,7 +104,6 @@ def _control(options: argparse.Namespace) -> int:
     if options.with_sb3:
         if importlib.util.find_spec("stable_baselines3") is None:
             raise ParameterError("--with-sb3: Stable-Baselines3 is missing; install it with: pip install 'spaql[sb3]'")
-        os.environ["OMP_NUM_THREADS"] = "1"  # for its small networks: more would wait for each other and change results
         size |= {"sb3_agents": options.sb3_seeds}
     return _perform(options, "control", lambda: control.Control(options.seed, **size))
 

@@ -349,8 +349,8 @@ def run_study(
     """
     begun = time.perf_counter()
     path = Path(folder)
-    ours = (path / STORE).exists() or not (path / STUDY).exists() or b'"groups"' in (path / STUDY).read_bytes()
-    if not ours:
+    taken = (path / STUDY).exists() and not (path / STORE).exists()
+    if taken and not ((path / STUDY).is_file() and b'"groups"' in (path / STUDY).read_bytes()):
         raise StudyError(f"{str(path / STUDY)!r} belongs to something else; choose another folder")
     check_folder(path)
     check_folder(path / FIGURES)

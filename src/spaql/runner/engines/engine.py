@@ -9,14 +9,15 @@ import os
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 
-from spaql.errors import SpaqlError
+from spaql.errors import EngineError, SpaqlError
 from spaql.runner.execute import execute
 from spaql.runner.record import ERROR, MEMORY, NAN, TIME, Failure, Record
 from spaql.runner.run_spec import Run
@@ -68,6 +69,7 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._outcomes: list[Outcome] = []  # not returned yet
+        self._error: EngineError | None = None  # not raised yet
 
     @abstractmethod
     def start(self) -> None:
@@ -89,14 +91,26 @@ class Engine(ABC):
         """Look for what sends no event, such as a run that hangs."""
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes, those before an error in the next call; waits for an event at most `timeout` seconds."""
-        with suppress(Empty):
-            self._take(self._events.get(timeout=timeout))
-            while True:
-                self._take(self._events.get_nowait())
-        self._check()
+        """Return outcomes; an error is raised once all that came with it are returned; waits at most `timeout` seconds."""
+        calls: list[Callable[[], None]] = [
+            partial(self._take, event) for event in self._wait(0.0 if self._error else timeout)
+        ]
+        for call in [*calls, self._check]:
+            try:
+                call()
+            except EngineError as error:
+                self._error = self._error or error
+        if self._error is not None and not self._outcomes:
+            raise self._error
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
+
+    def _wait(self, timeout: float) -> Iterator[Any]:
+        """Yield the events that are there, and wait for the first."""
+        with suppress(Empty):
+            yield self._events.get(timeout=timeout)
+            while True:
+                yield self._events.get_nowait()
 
     def __enter__(self) -> Self:
         if not self._started:

@@ -62,6 +62,7 @@ class Child:
             [sys.executable, "-c", script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={"OMP_NUM_THREADS": "1", **os.environ},  # runs share the processors, and threads change sums of floats
             start_new_session=True,  # a process group with everything that an environment starts: they end together
         )
         assert self.process.stdin is not None
