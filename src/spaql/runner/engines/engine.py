@@ -92,10 +92,9 @@ class Engine(ABC):
 
     def collect(self, timeout: float) -> list[Outcome]:
         """Return outcomes; an error is raised once all that came with it are returned; waits at most `timeout` seconds."""
-        calls: list[Callable[[], None]] = [
-            partial(self._take, event) for event in self._wait(0.0 if self._error else timeout)
-        ]
-        for call in [*calls, self._check]:
+        events = list(self._wait(0.0 if self._error else timeout))
+        calls: list[Callable[[], None]] = [*(partial(self._take, event) for event in events), self._check]
+        for call in calls:
             try:
                 call()
             except EngineError as error:
