@@ -91,7 +91,7 @@ class Engine(ABC):
         """Look for what sends no event, such as a run that hangs."""
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes; an error is raised once all that came with it are returned; waits at most `timeout` seconds."""
+        """Return outcomes, waiting at most `timeout` seconds; an error is raised once those that came with it are out."""
         events = list(self._wait(0.0 if self._error else timeout))
         calls: list[Callable[[], None]] = [*(partial(self._take, event) for event in events), self._check]
         for call in calls:
