@@ -91,7 +91,7 @@ class Engine(ABC):
         """Look for what sends no event, such as a run that hangs."""
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes, waiting at most `timeout` seconds; an error is raised once those that came with it are out."""
+        """Return outcomes, waiting at most `timeout` seconds; raise an error after what came with it is returned."""
         events = list(self._wait(0.0 if self._error else timeout))
         calls: list[Callable[[], None]] = [*(partial(self._take, event) for event in events), self._check]
         for call in calls:
