@@ -63,7 +63,7 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
         _add_environment(train)
     choice = Parser(prog=train.prog, add_help=False)
     choice.add_argument("--algorithm", default="tessera")
-    entry = resolve(choice.parse_known_args(words)[0].algorithm)
+    entry = resolve(argparse.ArgumentParser.parse_known_args(choice, words)[0].algorithm)
     add_signature(train, "algorithm", entry.parameters, entry.cls)
     train.set_defaults(run=_train, usual=usual)
 
