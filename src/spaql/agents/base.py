@@ -369,7 +369,7 @@ class Agent:
 
     def _require_training(self) -> None:
         if self.learns and not self.iterations:
-            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
+            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(total_timesteps) first")
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 
 from spaql.agents import resolve
-from spaql.errors import SpaqlError, StudyError
+from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems.ambulance import HEURISTICS
 from spaql.runner.engines import make_engine
@@ -111,6 +111,8 @@ class Sweep(Study):
         """Make a study from the contents of a study file, or its path; a StudyError names the first mistake."""
         if isinstance(study, Mapping):
             return cls(study)
+        if not isinstance(study, str | os.PathLike):
+            raise ParameterError(f"study: expected the path of a study file, or its contents, got {study!r:.80}")
         data = read_toml(Path(study))
         try:
             return cls(data, Path(study).stem)
