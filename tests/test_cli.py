@@ -289,7 +289,7 @@ def test_options_of_environments(capsys):
         (["train", "CartPole-v1", "--bounds", "\u00b2", "0", "1"], "bounds"),
         (
             ["train", "tests.tabular:np"],
-            "expected a function or class, got <module 'numpy'",
+            "expected a function or class, got a module",
         ),
         (["train", "CartPool"], "'CartPool' is neither one of ambulance, "),
         (["show", "nowhere", "--record", "--seed", "-1"], "--seed"),

@@ -245,7 +245,7 @@ def test_problems_of_the_user_by_module_and_function():
     [
         ("tests.tabular:missing", {}, "has no function 'missing' and registers no such id"),
         ("no_such_module:make", {}, "there is no module 'no_such_module' here"),
-        ("tests.tabular:np", {}, "expected a function or class, got <module 'numpy'"),
+        ("tests.tabular:np", {}, "expected a function or class, got a module"),
         (spaql.problems.oil(), {"sharpness": 1.0}, "has been made already; leave sharpness out"),
         (3, {}, "expected a spaql Problem or the name of one"),
     ],

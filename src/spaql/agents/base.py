@@ -527,8 +527,7 @@ class Agent:
         Parameters
         ----------
         path
-            The file; its suffix says what it is: .c or .h (C99), .py (plain Python), .json, or .onnx (needs the extra
-            spaql[onnx]).
+            The file; its suffix, one of `spaql.export.SUFFIXES`, says what it is.
         name
             Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
         names, actions

@@ -48,7 +48,7 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     make = PROBLEMS.get(name) or import_function(name)  # None for a Gymnasium id
     usual = getattr(make, "iterations", None)
     problems = f"{', '.join(PROBLEMS)}, a Gymnasium id such as CartPole-v1 or package:Name-v0, or module:function"
-    train.add_argument("problem", metavar="problem", help=f"{problems}; it comes first, and its options are shown then")
+    train.add_argument("problem", metavar="problem", help=f"{problems}; its options are known if it comes first")
     known = f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)"
     train.add_argument("--algorithm", default="tessera", metavar="NAME", help=known)
     _add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")

@@ -84,7 +84,7 @@ def import_function(name: str) -> Any:
     if function is None and attribute.isidentifier() and attribute not in gymnasium.registry:
         raise ParameterError(f"problem {name!r}: the module has no function {attribute!r} and registers no such id")
     if function is not None and not callable(function):
-        raise ParameterError(f"problem {name!r}: expected a function or class, got {function!r:.80}")
+        raise ParameterError(f"problem {name!r}: expected a function or class, got a {type(function).__name__}")
     return function
 
 
