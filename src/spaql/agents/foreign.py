@@ -128,7 +128,7 @@ class ForeignAgent(Agent):
         if np.isfinite(number := float(reward)):
             return number
         what = f"environment {self.problem.name!r} gave {self.cls.__name__} the reward {number}"
-        raise EnvironmentFault(f"{what}; rewards must be finite numbers: mend its step function")
+        raise EnvironmentFault(f"{what}; rewards must be finite numbers")
 
     def _require_training(self) -> None:
         if not self.training_steps:  # it may have learned without finishing an episode

@@ -135,9 +135,7 @@ def _train(options: argparse.Namespace) -> int:
         agent._require_saving("--checkpoint-every")
     if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
         say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would continue it")
-    folder = None
-    if options.out is not None:
-        folder = TrainDir.begin(options.out, run, checkpoint_every=options.checkpoint_every)
+    folder = None if options.out is None else TrainDir.begin(options.out, run, options.checkpoint_every)
     if not options.quiet:
         for diagnosis in agent.diagnose(**_find_length(run)):
             say(f"before training: {diagnosis}")

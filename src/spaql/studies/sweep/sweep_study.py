@@ -276,6 +276,5 @@ def _check_unique(labels: Sequence[str], place: str) -> None:
 def check_baseline(baseline: str | None, labels: Sequence[str]) -> None:
     """Raise a StudyError where a baseline is given that is not one of the labels of algorithms."""
     if baseline is not None and baseline not in labels:
-        more = f" and {len(labels) - 12:,} more" if len(labels) > 12 else ""
-        known = ", ".join(map(repr, labels[:12])) + more
+        known = ", ".join(map(repr, labels[:12])) + (f" and {len(labels) - 12:,} more" if len(labels) > 12 else "")
         raise StudyError(f"baseline: {baseline!r} is not an algorithm; choose from {known}")

@@ -216,8 +216,8 @@ class Tuning(Sweep):
         if (winner := self.result.winner) is None:
             return {}, ""
         groups = {"winner": self.evaluation_groups(winner.values), "default": self.evaluation_groups({})}
-        suffix = "other seeds"  # so that these groups are rows of their own in tables
-        yield Stage([replace(g, algorithm=f"{g.algorithm}: {name}, {suffix}") for name in groups for g in groups[name]])
+        rows = [(f"{group.algorithm}: {name}, other seeds", group) for name in groups for group in groups[name]]
+        yield Stage([replace(group, algorithm=row) for row, group in rows])  # not pooled with the trials in tables
         evaluations = {}
         for name, some in groups.items():
             evaluations[name], error = self._read_scores(some, results)
