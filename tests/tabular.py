@@ -47,6 +47,32 @@ class NoAgent:
         return 0
 
 
+class OtherKeyword(TabularQ):
+    """A class whose `learn` takes its length under another name."""
+
+    def learn(self, steps):
+        super().learn(steps)
+
+
+class BlindPredict(TabularQ):
+    """A class whose `predict` takes no observation."""
+
+    def predict(self):
+        return 0
+
+
+class NaNReward(gymnasium.RewardWrapper):
+    """CartPole with a reward that is NaN."""
+
+    value = float("nan")
+
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def reward(self, reward):
+        return self.value
+
+
 def make_oil(sharpness=1.0):
     """A compiled problem by a function of a module."""
     return spaql.problems.oil(survey="quadratic", sharpness=sharpness)

@@ -98,7 +98,8 @@ def test_options_have_the_types_of_annotations(typed, words, value):
         (["--rate", "inf"], "expected a finite number, got 'inf'"),
         (["--plain", "nan"], "expected a finite number, got 'nan'"),
         (["--pair", "1"], "expected 2 arguments"),
-        (["--count", "x"], "invalid int value: 'x'"),
+        (["--count", "x"], "argument --count: expected a whole number, got 'x'"),
+        (["--rate", "x"], "argument --rate: expected a number, got 'x'"),
     ],
 )
 def test_options_of_other_types_are_refused(typed, capsys, words, sentence):

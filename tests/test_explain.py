@@ -305,6 +305,8 @@ def test_bad_input_is_one_sentence(oil):
         oil.explain([0.5], runners_up=-1)
     with pytest.raises(ParameterError, match="names: expected 1 words"):
         oil.explain([0.5], names=["x", "y"])
+    with pytest.raises(ParameterError, match=r"expected 6 words, such as .*, 'sin\(angle 2\)'\], got \['x', 'y'\]$"):
+        make_labels(spaql.problems.acrobot(), names=["x", "y"])
     with pytest.raises(ParameterError, match="actions: expected 1 words"):
         oil.rules(actions="go")
     with pytest.raises(ParameterError, match=r"^observation: expected 1 numbers \(position\), got 2$"):
@@ -372,7 +374,7 @@ def test_the_command_line(oil, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["explain", path, "half"])
     assert stopped.value.code == 2
-    assert "invalid float value: 'half'" in capsys.readouterr().err
+    assert "expected a number, got 'half'" in capsys.readouterr().err
 
 
 @pytest.mark.compiled_only

@@ -1,9 +1,12 @@
 """docs/format.md reads what the library writes."""
 
+import json
+
 import numpy as np
+import pytest
 
 import spaql
-from docs_for_tests import read_page, run_page
+from docs_for_tests import find_blocks, read_page, run_block, run_page
 from spaql.agents.rollouts import ROW
 
 
@@ -18,8 +21,22 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
     read = namespace["read"](aql.save(tmp_path / "aql.spaql"))
     for step in range(5):
         for state in states[:50]:
-            done = namespace["decide"](*read, state, step, "work-")
+            done = namespace["decide"](*read, state, step)
             np.testing.assert_array_equal(done, aql.predict(state, np.array([step]))[0])
+
+
+def test_the_file_of_tessera_is_read_and_its_policy_is_exported(tmp_path):
+    tessera = spaql.Tessera("ambulance", seed=1).learn(iterations=100)
+    namespace = run_page("format.md")
+    head, arrays = namespace["read"](tessera.save(tmp_path / "tessera.spaql"))
+    assert (head["algorithm"], len(arrays["history"])) == ("tessera", 100)
+    with pytest.raises(KeyError):  # rather than decide by the partition that it learns with
+        namespace["decide"](head, arrays, [0.5])
+    [reader] = [block for block in find_blocks(read_page("export.md")) if "def act(" in block]
+    run_block(reader.split("\n\n\nwith open")[0], "export.md", namespace)
+    policy = json.loads(tessera.export(tmp_path / "policy.json").read_text())
+    for state in np.random.default_rng(0).random((50, 1)):
+        np.testing.assert_array_equal(namespace["act"](policy, state), tessera.predict(state)[0])
 
 
 def test_every_array_is_named_on_the_page(tmp_path):

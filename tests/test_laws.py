@@ -488,7 +488,7 @@ def test_nothing_learned_nothing_answered(name, world):
     for ask in (lambda: agent.predict(observations(agent.problem)), agent.evaluate):
         with pytest.raises(
             NotTrainedError,
-            match=r"^(Tessera|SPAQL|AQL) has not learned yet; call learn\(iterations=\.\.\.\) first$",
+            match=r"^(Tessera|SPAQL|AQL) has not learned yet; call learn\(total_timesteps\) first$",
         ):
             ask()
     assert agent.selection_score is None

@@ -5,7 +5,7 @@ import json
 import gymnasium
 import numpy as np
 import pytest
-from tests.tabular import TabularQ
+from tests.tabular import NaNReward, TabularQ
 
 import spaql
 from spaql.agents import algorithms, register, registry, resolve
@@ -14,7 +14,7 @@ from spaql.agents.foreign import ForeignAgent
 from spaql.agents.inspection import view_policy
 from spaql.agents.registry import name_of
 from spaql.cli import main
-from spaql.errors import NotTrainedError, ParameterError
+from spaql.errors import EnvironmentFault, NotTrainedError, ParameterError
 from spaql.gym.problem import resolve_problem
 
 TABULAR = "tests.tabular:TabularQ"
@@ -60,7 +60,10 @@ def test_colours_are_checked(colour):
     ("name", "said"),
     [
         ("sarsa", "'sarsa' is not one of .*tessera.*module:Class"),
-        ("tests.tabular:Missing", "expected a class with learn"),
+        ("tests.tabular:Missing", "expected a class with learn.*; module 'tests.tabular' has no attribute 'Missing'"),
+        ("tests.tabular:OtherKeyword", r"expected a class with learn\(total_timesteps=\).*; missing .*'steps'"),
+        ("tests.tabular:BlindPredict", r"expected a class with .* predict\(observation\); too many positional"),
+        ("tests.tabular:np", "expected a class with learn.*; issubclass"),
         ("tests.tabular:NoAgent", "expected a class with learn"),
         ("tests.tabular:make_oil", "expected a class with learn"),
         ("no_such_module:Agent", "there is no module 'no_such_module' here"),
@@ -111,6 +114,17 @@ def test_a_foreign_algorithm_meets_the_environment_that_ours_meet():
     ours = spaql.Random("CartPole-v1", seed=5).problem.for_evaluation(11)
     first, _ = ours.env.reset(seed=ours.take_seed())
     assert np.array_equal(seen[0], first)
+
+
+def test_a_reward_that_is_not_finite_names_the_environment_and_the_agent(capsys, monkeypatch):
+    sentence = "environment 'CartPole-v1' gave TabularQ the reward nan; rewards must be finite numbers"
+    assert main(["train", "tests.tabular:NaNReward", "--algorithm", TABULAR, "--timesteps", "50", "--quiet"]) == 2
+    assert capsys.readouterr().err.startswith(f"spaql: {sentence}")
+    with monkeypatch.context() as patch:
+        patch.setattr(NaNReward, "value", 1.0)
+        agent = resolve(TABULAR).make(NaNReward).learn(50)
+    with pytest.raises(EnvironmentFault, match=sentence):
+        agent.evaluate(2)
 
 
 def test_it_learns_something():
@@ -231,6 +245,7 @@ def test_problems_of_the_user_by_module_and_function():
     [
         ("tests.tabular:missing", {}, "has no function 'missing' and registers no such id"),
         ("no_such_module:make", {}, "there is no module 'no_such_module' here"),
+        ("tests.tabular:np", {}, "expected a function or class, got a module"),
         (spaql.problems.oil(), {"sharpness": 1.0}, "has been made already; leave sharpness out"),
         (3, {}, "expected a spaql Problem or the name of one"),
     ],

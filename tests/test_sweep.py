@@ -16,7 +16,7 @@ import pytest
 
 import spaql
 from spaql.cli import main
-from spaql.errors import StudyError
+from spaql.errors import ParameterError, StudyError
 from spaql.runner.execute import execute
 from spaql.runner.store import Store
 from spaql.studies.paper import plan
@@ -322,6 +322,8 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     ranges = {"algorithm": "tessera", "random": {"growth": {"low": 0.1, "high": 0.2}}}
     with pytest.raises(StudyError, match="random of tessera needs draws"):
         spaql.sweep({**base, "problems": [{"problem": "oil"}], "algorithms": [ranges]}, tmp_path / "out")
+    with pytest.raises(ParameterError, match="study: expected the path of a study file, or its contents, got 3"):
+        spaql.sweep(3, tmp_path / "out")
     for heuristic in ("mean", "no-movement"):
         pair = {"problems": [{"problem": "CartPole-v1"}], "algorithms": [{"algorithm": heuristic}]}
         with pytest.raises(StudyError, match=f"'CartPole-v1' with .*'{heuristic}': this heuristic needs the ambulance"):

@@ -20,6 +20,8 @@ from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
 from spaql.runner.record import Record
 from spaql.runner.run_spec import Run
+from spaql.studies.sweep.comparison_table import compare
+from spaql.studies.sweep.group_values import read_values
 from spaql.studies.tune import racing
 from spaql.studies.tune.optuna_study import FILE, OptunaStudy
 from spaql.studies.tune.racing import Objective
@@ -250,6 +252,16 @@ def test_defaults_that_are_best_win(tmp_path, monkeypatch):
     assert [run.seed for many in outcome.study.trial_groups({}) for run in many.runs] == [
         run.seed for group in spaql_groups(study()) for run in group.runs[:8]
     ]
+
+
+def test_evaluations_are_rows_of_their_own_in_the_table(tmp_path, fake):
+    result = spaql.tune(study(), tmp_path)
+    rows = {row.algorithm: row for row in compare(read_values(tmp_path)).rows}
+    winner, default = (rows.pop(f"spaql: {name}, other seeds") for name in ("winner", "default"))
+    assert (winner.n, winner.mean) == (6, result.evaluation.mean)
+    assert (default.n, default.mean) == (6, result.gains[-1].default.mean)
+    assert [row.n for row in rows.values()] == [trial.seeds for trial in result.trials]
+    np.testing.assert_allclose([row.mean for row in rows.values()], [value.mean for value in result.values.values()])
 
 
 def spaql_groups(told):
@@ -563,13 +575,14 @@ def test_stopped_by_hand(tmp_path, file, fake, monkeypatch, capsys):
     folder = tmp_path / "out"
 
     def interrupted(run, check=None):
-        if len(fake.runs) == 45:
+        if len(fake.runs) in (4, 45):  # before the first report, and after it
             os.kill(os.getpid(), signal.SIGINT)
         return fake(run)
 
     monkeypatch.setattr(ENGINE, "execute", interrupted)
-    assert main(["tune", str(file), "--out", str(folder), "--quiet", "--workers", "1"]) == 130
-    assert "run the same command again to resume" in capsys.readouterr().err
+    for _ in range(2):
+        assert main(["tune", str(file), "--out", str(folder), "--quiet", "--workers", "1"]) == 130
+        assert f"kept in {folder}; run the same command again to resume" in capsys.readouterr().err
     assert len(json.loads(said(folder))["trials"]) == 5  # the defaults and the first batch
     monkeypatch.setattr(ENGINE, "execute", fake)
     assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0

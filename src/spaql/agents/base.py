@@ -371,7 +371,7 @@ class Agent:
 
     def _require_training(self) -> None:
         if self.learns and not self.iterations:
-            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(iterations=...) first")
+            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(total_timesteps) first")
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
@@ -529,8 +529,7 @@ class Agent:
         Parameters
         ----------
         path
-            The file; its suffix says what it is: .c or .h (C99), .py (plain Python), .json, or .onnx (needs the extra
-            spaql[onnx]).
+            The file; its suffix, one of `spaql.export.SUFFIXES`, says what it is.
         name
             Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
         names, actions

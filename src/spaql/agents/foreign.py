@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from spaql.agents.base import UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.rollouts import FINISHED, ROW, TRAINING
-from spaql.errors import NotTrainedError, ParameterError
+from spaql.errors import EnvironmentFault, NotTrainedError, ParameterError
 from spaql.gym.environments import open_environment
 from spaql.gym.problem import OPTIONS
 from spaql.partition.rng import Purpose
@@ -81,9 +81,7 @@ class ForeignAgent(Agent):
 
     def set_env(self, env: Any) -> Self:
         """Raise a ParameterError: the foreign class keeps the environment it was made with."""
-        raise ParameterError(
-            f"set_env: {self.cls.__name__} keeps the environment it was made with; make a new agent on the other one"
-        )
+        raise ParameterError(f"set_env: {self.cls.__name__} keeps the environment it was made with; make a new agent")
 
     def _count_planned(self, limit: int, steps: int) -> int:
         return min(limit * self.problem.horizon, steps)
@@ -125,6 +123,13 @@ class ForeignAgent(Agent):
         if self._after_episode is not None:
             self._after_episode()
 
+    def _check_reward(self, reward: Any) -> float:
+        """Return a reward as a number; an EnvironmentFault where it is not finite."""
+        if np.isfinite(number := float(reward)):
+            return number
+        what = f"environment {self.problem.name!r} gave {self.cls.__name__} the reward {number}"
+        raise EnvironmentFault(f"{what}; rewards must be finite numbers")
+
     def _require_training(self) -> None:
         if not self.training_steps:  # it may have learned without finishing an episode
             raise NotTrainedError(f"{self.cls.__name__} has not learned yet; call learn(total_timesteps) first")
@@ -135,11 +140,10 @@ class ForeignAgent(Agent):
         env, first = open_environment(problem, seed, Purpose.EVALUATION_ENVIRONMENT)
         choose, returns, steps = self._chooser(middle), np.zeros(episodes), 0
         for episode in range(episodes):
-            observation, _ = env.reset(seed=None if episode else first)
-            over = False
+            observation, over = env.reset(seed=None if episode else first)[0], False
             while not over:
                 observation, reward, terminated, truncated, _ = env.step(choose(observation))
-                returns[episode] += float(reward)
+                returns[episode] += self._check_reward(reward)
                 steps += 1
                 over = terminated or truncated
         return returns, steps
@@ -147,8 +151,7 @@ class ForeignAgent(Agent):
     def _chooser(self, deterministic: bool) -> Callable[[Any], Any]:
         """Return a function from an observation to the action that the foreign class plays."""
         predict = self.agent.predict
-        takes_choice = "deterministic" in inspect.signature(predict).parameters
-        given = {"deterministic": deterministic} if takes_choice else {}
+        given = {"deterministic": deterministic} if "deterministic" in inspect.signature(predict).parameters else {}
 
         def choose(observation: Any) -> Any:
             action = predict(observation, **given)
@@ -196,7 +199,7 @@ class _Counter(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
-        self._total += float(reward)
+        self._total += self._agent._check_reward(reward)
         self._agent._counts[TRAINING] += 1
         if terminated or truncated:
             self._agent._finish_episode(self._total)

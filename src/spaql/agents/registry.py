@@ -122,10 +122,15 @@ def resolve(name: str) -> Entry:
         raise ParameterError(
             f'algorithm: {name!r} is not one of {", ".join(_ENTRIES)}; a class of yours is written "module:Class"'
         )
-    cls = getattr(import_module(module, f"algorithm {name!r}"), attribute, None)
-    if not isinstance(cls, type) or not all(callable(getattr(cls, method, None)) for method in ("learn", "predict")):
+    source = import_module(module, f"algorithm {name!r}")
+    try:
+        cls = getattr(source, attribute)
+        issubclass(cls, object)  # a TypeError where it is no class
+        inspect.signature(cls.learn).bind(None, total_timesteps=1)
+        inspect.signature(cls.predict).bind(None, None)
+    except (AttributeError, TypeError) as error:
         wanted = "a class with learn(total_timesteps=) and predict(observation)"
-        raise ParameterError(f"algorithm {name!r}: expected {wanted}, got {cls!r:.80}")
+        raise ParameterError(f"algorithm {name!r}: expected {wanted}; {error}") from error
     registered = next((entry for entry in _ENTRIES.values() if entry.cls is cls), None)
     if registered is None:
         return Entry(name, getattr(cls, "label", cls.__name__), cls)
@@ -136,9 +141,7 @@ def name_of(agent: Agent) -> str:
     """Return the registered name of an agent's class, or "module:Class" for others."""
     if isinstance(agent, ForeignAgent):
         return agent.name
-    cls = type(agent)
-    registered = (entry.name for entry in _ENTRIES.values() if entry.cls is cls)
-    return next(registered, _path_of(cls))
+    return next((entry.name for entry in _ENTRIES.values() if entry.cls is type(agent)), _path_of(type(agent)))
 
 
 def _path_of(cls: type[Any]) -> str:

@@ -8,15 +8,23 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports bad usage in one line."""
+    """A parser that reports bad usage in one line; that of a command names the help of this command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse all arguments; argparse would leave those that a command does not know to the parser above it."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        return self.error(f"unrecognized arguments: {' '.join(unknown)}") if unknown else (namespace, unknown)
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2."""
+        for kind, expected in (("int", "a whole number"), ("float", "a number"), ("_read_float", "a number")):
+            message = message.replace(f"invalid {kind} value:", f"expected {expected}, got")
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
@@ -85,13 +93,9 @@ def _resolve_hints(source: Any, parameters: Mapping[str, inspect.Parameter]) -> 
     function = inspect.unwrap(source.__init__ if isinstance(source, type) else source)  # type: ignore[misc]
     hints: dict[str, Any] = {}
     for name, parameter in parameters.items():
-        if parameter.annotation is parameter.empty:
-            continue
         holder = SimpleNamespace(__annotations__={name: parameter.annotation})
-        try:
+        with suppress(Exception):  # whatever evaluating a user's annotation raises
             hints |= get_type_hints(holder, globalns=getattr(function, "__globals__", {}))
-        except Exception:  # whatever evaluating a user's annotation raises
-            continue
     return hints
 
 
@@ -143,10 +147,8 @@ def _find_reader(members: Iterable[Any]) -> tuple[Callable[[str], Any], str]:
 def _read_value(text: str) -> int | float | str:
     """Return a number where the text is one, else the text."""
     for read in (int, _read_float):
-        try:
+        with suppress(ValueError):
             return read(text)
-        except ValueError:
-            continue
     return text
 
 

@@ -82,13 +82,13 @@ def reword(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _perform(function: Any, options: argparse.Namespace, kept: str = "", **more: Any) -> Any:
+def _perform(function: Any, options: argparse.Namespace, **more: Any) -> Any:
     """Call `spaql.sweep` or `spaql.tune`; None after Ctrl-C, which keeps finished runs."""
     settings = {"retry_failed": options.retry_failed, "progress_bar": not options.quiet, **engine_of(options), **more}
     try:
         return function(options.study, options.out, **settings)
     except KeyboardInterrupt:
-        say(f"stopped; finished runs are kept in {options.out}{kept}; run the same command again to resume")
+        say(f"stopped; finished runs are kept in {options.out}; run the same command again to resume")
         return None
 
 
@@ -115,7 +115,7 @@ def _tune(options: argparse.Namespace) -> int:
     from spaql.studies.tune.tuner import tune
     from spaql.studies.tune.tuning_result import FAILED
 
-    result = _perform(tune, options, ", its report.html shows the finished batches", trials=options.trials)
+    result = _perform(tune, options, trials=options.trials)
     if result is None:
         return 130
     if options.json:
@@ -132,17 +132,16 @@ def _say_failed(what: str, folder: str) -> None:
     say(f"{what}; spaql sweep status {folder} shows why, and the same command with --retry-failed performs them again")
 
 
-def _status(options: argparse.Namespace) -> int:
+def _status(options: argparse.Namespace) -> None:
     from spaql.studies.sweep.status import FAILURES, read_status
     from spaql.validation import check_whole
 
     number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
     status = read_status(options.folder, number)
     print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
-    return 0
 
 
-def _read(options: argparse.Namespace) -> int:
+def _read(options: argparse.Namespace) -> None:
     """Perform another command that reads a folder."""
     from spaql.atomic_io import write_file
     from spaql.errors import ParameterError
@@ -177,4 +176,3 @@ def _read(options: argparse.Namespace) -> int:
     if files:
         names = list(map(str, files))
         print(json.dumps({"files": names}) if options.json else "\n".join(f"wrote {name}" for name in names))
-    return 0

@@ -48,7 +48,7 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     make = PROBLEMS.get(name) or import_function(name)  # None for a Gymnasium id
     usual = getattr(make, "iterations", None)
     problems = f"{', '.join(PROBLEMS)}, a Gymnasium id such as CartPole-v1 or package:Name-v0, or module:function"
-    train.add_argument("problem", metavar="problem", help=f"{problems}; it comes first, and its options are shown then")
+    train.add_argument("problem", metavar="problem", help=f"{problems}; its options are known if it comes first")
     known = f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)"
     train.add_argument("--algorithm", default="tessera", metavar="NAME", help=known)
     _add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")
@@ -63,7 +63,7 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
         _add_environment(train)
     choice = Parser(prog=train.prog, add_help=False)
     choice.add_argument("--algorithm", default="tessera")
-    entry = resolve(choice.parse_known_args(words)[0].algorithm)
+    entry = resolve(argparse.ArgumentParser.parse_known_args(choice, words)[0].algorithm)
     add_signature(train, "algorithm", entry.parameters, entry.cls)
     train.set_defaults(run=_train, usual=usual)
 
@@ -135,9 +135,7 @@ def _train(options: argparse.Namespace) -> int:
         agent._require_saving("--checkpoint-every")
     if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
         say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would continue it")
-    folder = None
-    if options.out is not None:
-        folder = TrainDir.begin(options.out, run, checkpoint_every=options.checkpoint_every)
+    folder = None if options.out is None else TrainDir.begin(options.out, run, options.checkpoint_every)
     if not options.quiet:
         for diagnosis in agent.diagnose(**_find_length(run)):
             say(f"before training: {diagnosis}")

@@ -83,6 +83,8 @@ def import_function(name: str) -> Any:
     function = getattr(import_module(module, f"problem {name!r}"), attribute, None)
     if function is None and attribute.isidentifier() and attribute not in gymnasium.registry:
         raise ParameterError(f"problem {name!r}: the module has no function {attribute!r} and registers no such id")
+    if function is not None and not callable(function):
+        raise ParameterError(f"problem {name!r}: expected a function or class, got a {type(function).__name__}")
     return function
 
 
@@ -117,8 +119,7 @@ def get_spaces(env: Any) -> tuple[Any, Any]:
     try:
         return env.observation_space, env.action_space
     except AttributeError as error:
-        name = error.name
-        if name not in ("observation_space", "action_space"):  # a fault of its own code
+        if (name := error.name) not in ("observation_space", "action_space"):  # a fault of its own code
             raise
         raise ParameterError(
             f"environment: {name_env(env)!r} has no {name}; set self.{name} to one of gymnasium.spaces in its __init__"
@@ -135,8 +136,7 @@ def find_limit(env: Any) -> int | None:
     layers = unwrap(env)
     limits = [] if env.spec is None else [env.spec.max_episode_steps]
     limits += [layer._max_episode_steps for layer in layers if isinstance(layer, gymnasium.wrappers.TimeLimit)]
-    inside = getattr(layers[-1], "problem", None)  # of a `ProblemEnvironment`
-    if isinstance(inside, Playable):
+    if isinstance(inside := getattr(layers[-1], "problem", None), Playable):  # of a `ProblemEnvironment`
         limits.append(inside.horizon)
     return min((int(limit) for limit in limits if limit is not None), default=None)
 

@@ -72,5 +72,5 @@ def _check(given: Sequence[str] | None, what: str, usual: list[str]) -> list[str
     if given is None:
         return list(usual)
     if isinstance(given, str) or len(given) != len(usual) or not all(isinstance(name, str) and name for name in given):
-        raise ParameterError(f"{what}: expected {len(usual)} words, such as {usual!r:.80}, got {given!r:.80}")
+        raise ParameterError(f"{what}: expected {len(usual)} words, such as {usual[:4]}, got {given!r:.80}")
     return list(given)

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 
 from spaql.agents import resolve
-from spaql.errors import SpaqlError, StudyError
+from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems.ambulance import HEURISTICS
 from spaql.runner.engines import make_engine
@@ -111,6 +111,8 @@ class Sweep(Study):
         """Make a study from the contents of a study file, or its path; a StudyError names the first mistake."""
         if isinstance(study, Mapping):
             return cls(study)
+        if not isinstance(study, str | os.PathLike):
+            raise ParameterError(f"study: expected the path of a study file, or its contents, got {study!r:.80}")
         data = read_toml(Path(study))
         try:
             return cls(data, Path(study).stem)
@@ -274,6 +276,5 @@ def _check_unique(labels: Sequence[str], place: str) -> None:
 def check_baseline(baseline: str | None, labels: Sequence[str]) -> None:
     """Raise a StudyError where a baseline is given that is not one of the labels of algorithms."""
     if baseline is not None and baseline not in labels:
-        more = f" and {len(labels) - 12:,} more" if len(labels) > 12 else ""
-        known = ", ".join(map(repr, labels[:12])) + more
+        known = ", ".join(map(repr, labels[:12])) + (f" and {len(labels) - 12:,} more" if len(labels) > 12 else "")
         raise StudyError(f"baseline: {baseline!r} is not an algorithm; choose from {known}")

@@ -213,11 +213,11 @@ class Tuning(Sweep):
 
     def _evaluate(self, results: Results) -> Generator[Stage, None, tuple[Mapping[str, Scores], str]]:
         """Evaluate the winner and the defaults on other seeds; return their scores, or what failed."""
-        winner = self.result.winner
-        if winner is None:
+        if (winner := self.result.winner) is None:
             return {}, ""
         groups = {"winner": self.evaluation_groups(winner.values), "default": self.evaluation_groups({})}
-        yield Stage([group for some in groups.values() for group in some])
+        rows = [(f"{group.algorithm}: {name}, other seeds", group) for name in groups for group in groups[name]]
+        yield Stage([replace(group, algorithm=row) for row, group in rows])  # not pooled with the trials in tables
         evaluations = {}
         for name, some in groups.items():
             evaluations[name], error = self._read_scores(some, results)
