@@ -104,8 +104,8 @@ def _sweep(options: argparse.Namespace) -> int:
         print(json.dumps({**asdict(tally), "folder": options.out}))
     else:
         if tally.done:
-            print(compare(read_values(options.out)).format(), end="\n\n")
-        print(f"{tally.done:,} of {tally.total:,} runs finished; see spaql sweep table {options.out}")
+            print(compare(read_values(options.out)).format())
+        print(f"{tally.done:,} of {tally.total:,} runs finished; spaql sweep report {options.out} makes a page of them")
     if tally.failed:
         _say_failed(f"{tally.failed:,} {'runs' if tally.failed > 1 else 'run'} failed", options.out)
     return 0 if tally.complete else 1
