@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 _LEAST_DIGITS, _MOST_DIGITS = 4, 17  # 17 digits identify a double
-_LONG = 50  # letters; a column with a longer cell is text, which a page aligns to the left and wraps
+_LONG = 40  # letters; a column with a longer cell is text, which a page aligns to the left and wraps
 
 
 def numerals(values: Sequence[float]) -> list[str]:

@@ -19,6 +19,9 @@ _READERS = {
 }
 
 
+_FAILURES_READ, _REASONS = 200, 2  # last failures in which reasons are looked for, and reasons that are printed
+
+
 def add(commands: Any) -> None:
     """Add `sweep` and `tune`."""
     text = "run a study of many runs from a study file; its table, figures and page"
@@ -105,7 +108,8 @@ def _sweep(options: argparse.Namespace) -> int:
     else:
         if tally.done:
             print(compare(read_values(options.out)).format())
-        print(f"{tally.done:,} of {tally.total:,} runs finished; spaql sweep report {options.out} makes a page of them")
+        page = f"; spaql sweep report {options.out} makes a page of them" if tally.done else ""
+        print(f"{tally.done:,} of {tally.total:,} runs finished{page}")
     if tally.failed:
         _say_failed(f"{tally.failed:,} {'runs' if tally.failed > 1 else 'run'} failed", options.out)
     return 0 if tally.complete else 1
@@ -129,7 +133,11 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _say_failed(what: str, folder: str) -> None:
-    say(f"{what}; spaql sweep status {folder} shows why, and the same command with --retry-failed performs them again")
+    from spaql.studies.sweep.status import read_status
+
+    reasons = dict.fromkeys(run["message"] for run in read_status(folder, _FAILURES_READ).failures)
+    said = " | ".join(list(reasons)[:_REASONS]) + (f" | and {len(reasons) - _REASONS} more" * (len(reasons) > _REASONS))
+    say(f"{what}: {said}; spaql sweep status {folder} lists them, the same command with --retry-failed repeats them")
 
 
 def _status(options: argparse.Namespace) -> int:
