@@ -17,8 +17,6 @@ _READERS = {
     "watch": "status and table in the terminal while the study runs anywhere",
     "report": "a page with table, charts and failures",
 }
-
-
 _FAILURES_READ, _REASONS = 200, 2  # last failures in which reasons are looked for, and reasons that are printed
 
 
