@@ -26,8 +26,9 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from spaql.viz import figures
-from spaql.viz.charts import Chart, Level, Mosaic, Series, to_plain
+from spaql.viz.charts import Chart, Level, Mosaic, Series, limit_y, looks_of, to_plain
 from spaql.viz.figures import set_ticks
+from spaql.viz.plotly_figure import to_plotly
 
 NAN, INF = math.nan, math.inf
 COLOURS = {"SPAQL": "#009e73", "AQL": "#d55e00", "Random": "#7f7f7f"}
@@ -545,3 +546,25 @@ class TestTicks:
         set_ticks(axes.xaxis, 5)
         at = [value for value in axes.xaxis.get_majorticklocs() if span[0] <= value <= span[1]]
         return axes.xaxis.get_major_formatter().format_ticks(at)
+
+
+def test_a_wide_band_does_not_flatten_the_curves() -> None:
+    wide = series("wide", [1, 2, 3], [0.0, 2.0, 3.0], low=[-90.0, 1.0, 2.5], high=[90.0, 3.0, 3.5])
+    chart = a_chart(wide, series("b", [1, 2, 3], [1.0, 2.0, 4.0]))
+    assert limit_y(chart) == pytest.approx((-1.3, 5.3))  # a quarter of 0 to 4 on each side, and a margin
+    (axes,) = figures.chart(chart).axes
+    assert axes.get_ylim() == pytest.approx((-1.3, 5.3))
+    assert to_plotly(chart, looks_of([chart]))["layout"]["yaxis"]["range"] == pytest.approx([-1.3, 5.3])
+
+
+def test_the_y_axis_shows_bands_of_usual_width_and_all_bars() -> None:
+    flat = spread("flat", [1, 2], [1.0, 1.0])
+    bars = spread("bars", [1, 2], [1.0, 2.0], half=50.0, style="points")
+    for chart in (learning(), a_chart(flat), a_chart(bars), a_chart(series("a", [1], [NAN]))):
+        assert limit_y(chart) is None
+        assert "range" not in to_plotly(chart, looks_of([chart]))["layout"]["yaxis"]
+
+
+def test_integers_along_x_have_ticks_at_integers() -> None:
+    (axes,) = figures.chart(a_chart(series("a", [0, 1, 2], [1.0, 2.0, 3.0]))).axes
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())

@@ -300,6 +300,9 @@ def test_layers_and_slices_are_drawn(open_page: Callable[..., Reader]) -> None:
     assert reader.pixels() == seen[0]
     legend = reader.run("return [...document.querySelectorAll('.legend li')].map((item) => item.textContent)")
     assert legend[:2] == ["push left", "push right"]
+    assert legend[2].startswith(
+        "black outline: the cell that decides at the cross; other colours inside it are smaller"
+    )
     hidden = reader.run("return [...document.querySelectorAll('.slide label')].map((l) => l.textContent)")
     slices = [label for label in hidden if label.endswith("fixed at")]
     assert len(slices) == 2

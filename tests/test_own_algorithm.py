@@ -17,7 +17,7 @@ from spaql.cli import main
 from spaql.runner.execute import execute
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE, Store
-from spaql.runner.summary import summarize
+from spaql.runner.summary import draw_curve, summarize
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.sweep_report import make_sheets
@@ -184,3 +184,9 @@ def test_mistakes_are_one_sentence(tmp_path):
         with pytest.raises(spaql.SpaqlError, match=sentence):
             spaql.sweep({**study, "algorithms": [algorithm]}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_scores_of_training_episodes_are_called_training_returns():
+    for agent, label in ((spaql.AQL("oil", rollouts=0), "training return"), (spaql.SPAQL("oil"), "current policy")):
+        summary = summarize("aql", agent.learn(iterations=3), seconds=None, episodes=2)
+        assert draw_curve(summary).axes[0].get_ylabel().endswith(label)

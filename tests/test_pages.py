@@ -292,6 +292,20 @@ def test_a_figure_has_the_points_of_the_print() -> None:
         assert drawn["customdata"][0] == [0.01, 0.9, 1.1]
 
 
+def ticks_of(x: list[float], scale: Any) -> dict[str, Any]:
+    chart = Chart("", "", "", (Series("a", x, [1.0] * len(x)),), x_scale=scale)
+    axis = to_plotly(chart, looks_of([chart]))["layout"]["xaxis"]
+    return {name: axis[name] for name in ("dtick", "ticktext") if name in axis}
+
+
+def test_ticks_are_powers_of_ten_or_integers_where_x_are() -> None:
+    assert ticks_of([1.0, 50.0, 1e5], "log") == {"dtick": 1}
+    assert ticks_of([0.1, 0.5, 2.0], "log") == {"ticktext": ["0.1", "0.2", "0.5", "1", "2"]}
+    assert ticks_of([0.5, 0.6], "log") == {}
+    assert ticks_of([0.0, 1.0, 2.0], "linear") == {"dtick": 1}
+    assert ticks_of([0.0, 0.5, 2.0], "linear") == ticks_of([0.0, 50.0], "linear") == {}
+
+
 @pytest.mark.parametrize("style", ["points", "line"])
 def test_names_along_x_are_escaped_in_tooltips_and_plain_in_the_table(style: Any) -> None:
     names = ["<b>bold</b>", "a & b"]

@@ -288,8 +288,11 @@ def test_failures_are_told_and_tried_again_where_asked(tmp_path, capsys, monkeyp
     assert main(command) == 1
     said = capsys.readouterr()
     assert "16 of 18 runs finished" in said.out
-    assert "2 runs failed" in said.err
+    assert "2 runs failed: RuntimeError: the pump broke" in said.err
+    assert said.err.count("the pump broke") == 1  # each reason once
     assert "--retry-failed" in said.err
+    assert "\n\n\n" not in said.out
+    assert "spaql sweep table" not in said.out  # the table stands above
     monkeypatch.undo()
     assert main(command) == 1  # not by itself
     assert main([*command, "--retry-failed"]) == 0
@@ -314,11 +317,14 @@ def test_a_wrong_engine_or_folder_is_told_before_anything_is_written(tmp_path, c
 def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     base = {"steps": 100, "algorithms": [{"algorithm": "tessera"}]}
     for problem, sentence in (
-        ("nowhere:Tank-v0", "there is no module 'nowhere'"),
-        ("Nothing-v0", "Gymnasium has no such environment"),
+        ({"problem": "nowhere:Tank-v0"}, "there is no module 'nowhere'"),
+        ({"problem": "Nothing-v0"}, "'Nothing-v0' cannot be made: Environment `Nothing` doesn't exist"),
+        ({"problem": "CartPole-v1", "arguments": {"gravty": 3}}, "unexpected keyword argument 'gravty'"),
+        ({"problem": "CartPole-v1", "bounds": {"speed": [0, 1]}}, "bounds: 'speed' is no observed number"),
+        ({"problem": "oil", "steps": 3}, "steps: 3 are too few for one iteration, which takes 5; give it more"),
     ):
         with pytest.raises(StudyError, match=sentence):
-            spaql.sweep({**base, "problems": [{"problem": problem}]}, tmp_path / "out")
+            spaql.sweep({**base, "problems": [problem]}, tmp_path / "out")
     ranges = {"algorithm": "tessera", "random": {"growth": {"low": 0.1, "high": 0.2}}}
     with pytest.raises(StudyError, match="random of tessera needs draws"):
         spaql.sweep({**base, "problems": [{"problem": "oil"}], "algorithms": [ranges]}, tmp_path / "out")
@@ -339,9 +345,10 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     assert (tmp_path / "other" / "study.json").read_text() == "mine"
 
 
-def test_too_few_steps_are_a_failure(tmp_path):
-    study = {"seeds": 2, "steps": 3, "problems": [{"problem": "oil"}], "algorithms": [{"algorithm": "aql"}]}
-    assert spaql.sweep(study, tmp_path).failed == 2
+def test_too_few_steps_in_an_environment_are_a_failure(tmp_path):
+    """Only its runs know how long one of its episodes may be."""
+    study = {"seeds": 2, "steps": 3, "problems": [{"problem": "CartPole-v1"}], "algorithms": [{"algorithm": "aql"}]}
+    assert spaql.sweep(study, tmp_path, workers=1).failed == 2
     with Store.open_readonly(tmp_path / "runs.sqlite") as store:
         assert {failure.message for _, failure in store.failures().values()} == {
             "steps: 3 are too few for one iteration of aql; give it more"

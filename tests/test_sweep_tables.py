@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from spaql.cli import main
 from spaql.errors import NothingYetError, OutputError, StudyError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE
-from spaql.studies.study import Group, Stage, Study, run_study
+from spaql.studies.study import Group, Report, Stage, Study, run_study
 from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
 from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
@@ -345,6 +346,41 @@ def test_the_report_can_be_read_without_scripts(part):
     assert "&lt;/script&gt;&lt;b&gt;&amp;|" in text
     assert "<b>" not in text
     assert write_report(part).read_text() == text
+
+
+def test_page_and_figures_have_the_same_colours(whole):
+    report = Report("sweep", "a study", figures=make_sheets(read_values(whole)))
+    content = re.search(r'id="data">(.*?)</script>', report.page())[1]
+    shown = {
+        trace["name"]: trace["line"]["color"]
+        for chart in json.loads(content)["charts"]
+        for trace in chart["data"]
+        if trace["showlegend"] and trace["mode"] == "lines"
+    }
+    assert len(set(shown.values())) == 3
+    svg = write_figures(read_values(whole), whole / "a.svg")[0].read_text().lower()
+    assert set(re.findall(r"stroke: (#\w{6}); stroke-width: 1.5; stroke-linecap: square", svg)) >= {
+        colour.lower() for colour in shown.values()
+    }
+
+
+def test_one_heading_for_each_thing(part):
+    text = write_report(part).read_text()
+    assert re.findall(r"<h[12].*?>(.*?)</h", text) == ["a study", "Results", "Scores", "By scaling"]
+    assert re.findall("<caption><span>(.*?)</span>", text) == ["Failed runs: 1 error"]
+
+
+def test_text_is_aligned_to_the_left_and_wrapped(part):
+    text = write_report(part).read_text()
+    assert '<th scope="col" class="text">message</th>' in text
+    assert '<td class="text">ValueError: &lt;/script' in text
+    assert '<th scope="col">regret</th>' in text
+
+
+def test_what_does_not_vary_has_no_p_value(whole):
+    rows = compare(read_values(whole, "training_steps")).rows
+    assert {row.difference for row in rows} == {0.0, None}
+    assert {row.p_value for row in rows} == {row.p_adjusted for row in rows} == {None}
 
 
 def test_a_page_of_sections_needs_plotly_only_for_charts():

@@ -141,6 +141,8 @@ def test_a_length_that_is_not_longer_leaves_the_run_as_it_is(tmp_path, capsys):
         assert train("--resume", str(tmp_path), *words) == 0
         assert (tmp_path / "train.json").read_text() == before
         assert spaql.load(tmp_path).iterations == 60
+    assert main(["train", "--resume", str(tmp_path), "--timesteps", "200"]) == 0
+    assert "nothing is trained: 300 timesteps are done, 200 in all were asked for" in capsys.readouterr().err
     assert train(f"--resume={tmp_path}", "--timesteps", "400") == 0
     assert TrainDir.read(tmp_path).run.budgets == (400,)
     assert spaql.load(tmp_path).num_timesteps == 400

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 _LEAST_DIGITS, _MOST_DIGITS = 4, 17  # 17 digits identify a double
+_LONG = 40  # letters; a column with a longer cell is text, which a page aligns to the left and wraps
 
 
 def numerals(values: Sequence[float]) -> list[str]:
@@ -158,8 +159,11 @@ class Table:
             head, *cells = whole[1:] if self.sections else whole
             texts = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold)} for cell in cells]
             rows.append({"head": str(head), "cells": texts})
-        columns = list(self.header[1:] if self.sections else self.header)
-        return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows}
+        first = int(self.sections)
+        columns = list(self.header[first:])
+        long = {at for row in self.rows for at, cell in enumerate(row) if len(str(cell)) > _LONG}
+        text = sorted(at - first for at in long.union(range(first + 1, self.left)))
+        return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows, "text": text}
 
     def _without_repetition(self) -> list[list[Any]]:
         """Return the rows, with the name of a section in its first row only."""

@@ -17,6 +17,7 @@ _READERS = {
     "watch": "status and table in the terminal while the study runs anywhere",
     "report": "a page with table, charts and failures",
 }
+_FAILURES_READ, _REASONS = 200, 2  # last failures in which reasons are looked for, and reasons that are printed
 
 
 def add(commands: Any) -> None:
@@ -104,8 +105,9 @@ def _sweep(options: argparse.Namespace) -> int:
         print(json.dumps({**asdict(tally), "folder": options.out}))
     else:
         if tally.done:
-            print(compare(read_values(options.out)).format(), end="\n\n")
-        print(f"{tally.done:,} of {tally.total:,} runs finished; see spaql sweep table {options.out}")
+            print(compare(read_values(options.out)).format())
+        page = f"; spaql sweep report {options.out} makes a page of them" if tally.done else ""
+        print(f"{tally.done:,} of {tally.total:,} runs finished{page}")
     if tally.failed:
         _say_failed(f"{tally.failed:,} {'runs' if tally.failed > 1 else 'run'} failed", options.out)
     return 0 if tally.complete else 1
@@ -129,7 +131,11 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _say_failed(what: str, folder: str) -> None:
-    say(f"{what}; spaql sweep status {folder} shows why, and the same command with --retry-failed performs them again")
+    from spaql.studies.sweep.status import read_status
+
+    reasons = dict.fromkeys(run["message"] for run in read_status(folder, _FAILURES_READ).failures)
+    said = " | ".join(list(reasons)[:_REASONS]) + (f" | and {len(reasons) - _REASONS} more" * (len(reasons) > _REASONS))
+    say(f"{what}: {said}; spaql sweep status {folder} lists them, the same command with --retry-failed repeats them")
 
 
 def _status(options: argparse.Namespace) -> None:

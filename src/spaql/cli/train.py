@@ -167,8 +167,9 @@ def _resume(options: argparse.Namespace) -> int:
         return _learn(options, agent, run, {name: total}, folder)
     is_over = total - done < (agent.steps_per_iteration if by_steps else 1)
     if not options.quiet:
-        start = "nothing left to learn, evaluating only: it has done" if is_over else "continues after"
-        say(f"{start} {done:,} of {total:,} {'steps' if by_steps else 'iterations'}")
+        unit = "timesteps" if by_steps else "iterations"
+        over = f"nothing is trained: {done:,} {unit} are done, {total:,} in all were asked for; give a larger --{unit}"
+        say(over if is_over else f"continues after {done:,} of {total:,} {unit}")
     return _learn(options, agent, run, {} if is_over else {name: total - done}, folder)
 
 

@@ -146,12 +146,11 @@ def draw_curve(summary: Summary) -> Figure:
     """Draw the learning curve of a run by the scores that the agent itself saw."""
     agent, known = summary.agent, summary.optimum
     # without rollouts of its own an agent has seen only its training episodes, in which it explores
-    aside = f" ({summary.label}: while exploring)" if agent.selection_score is None else ""
     chart = make_learning_chart(
         {summary.label: (np.arange(1, agent.iterations + 1), agent.history["score"])},
         title=f"{summary.label} on {agent.problem.name}",
         optimum=None if known is None else known.value,
-        y_label=f"return of the current policy{aside}",
+        y_label="training return" if agent.selection_score is None else "return of the current policy",
         colours={summary.label: resolve(summary.name).colour or ""},
     )
     return figures.chart(chart)

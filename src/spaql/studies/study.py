@@ -45,9 +45,10 @@ from spaql.runner.run_spec import Run, problem_of
 from spaql.runner.store import STORE, Store
 from spaql.stats import Estimate
 from spaql.viz import figures
-from spaql.viz.charts import Chart, Mosaic, Series
+from spaql.viz.charts import Chart, Mosaic, Series, looks_of
 from spaql.viz.figures import writers as draw_files
 from spaql.viz.html import Section, render_page
+from spaql.viz.style import Look
 
 STUDY = "study.json"  # the groups of all stages so far, see `describe`
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
@@ -185,11 +186,17 @@ class Report:
         """One HTML file."""
         tables = [table.html() for table in self.tables]
         sections = [Section("Results", self.summary, tables, notes=[self.note] if self.note else [])]
-        for name, figure in self.figures.items():
-            sheet = figure if isinstance(figure, Sheet) else Sheet(figure.title, [figure])
+        for name, sheet in self._sheets.items():
+            title = sheet.title.removeprefix(self.title).removeprefix(": ") or name  # the page has its own above all
             charts = [panel for panel in sheet.panels if isinstance(panel, Chart)]
-            sections.append(Section(sheet.title, charts=charts, notes=[sheet.note] if sheet.note else [], id=name))
+            notes = [sheet.note] if sheet.note else []
+            sections.append(Section(title[:1].upper() + title[1:], charts=charts, notes=notes, id=name))
         return render_page(self.title, sections, self.subtitle)
+
+    @property
+    def _sheets(self) -> dict[str, Sheet]:
+        figures = self.figures.items()
+        return {name: each if isinstance(each, Sheet) else Sheet(each.title, [each]) for name, each in figures}
 
     def contents(self, *, figures: bool = True) -> dict[str, Content]:
         """All files by name; without figures between stages, since drawing takes a while."""
@@ -199,15 +206,17 @@ class Report:
         }
         if "report.html" not in self.files:
             contents["report.html"] = self.page()
+        panels = [panel for sheet in self._sheets.values() for panel in sheet.panels]
+        looks = looks_of(panel for panel in panels if isinstance(panel, Chart))  # all together, as on the page
         for name, figure in self.figures.items() if figures else ():
-            contents |= draw_files(f"{FIGURES}/{name}", partial(_draw, figure))
+            contents |= draw_files(f"{FIGURES}/{name}", partial(_draw, figure, looks))
         return contents | dict(self.files)
 
 
-def _draw(figure: Sheet | Chart) -> Any:
+def _draw(figure: Sheet | Chart, looks: Mapping[str, Look]) -> Any:
     if isinstance(figure, Chart):
-        return figures.chart(figure)
-    return figures.panels(figure.panels, title=figure.title, columns=figure.columns, note=figure.note)
+        return figures.chart(figure, looks=looks)
+    return figures.panels(figure.panels, title=figure.title, columns=figure.columns, note=figure.note, looks=looks)
 
 
 def make_series(

@@ -18,6 +18,8 @@ from spaql.viz.style import INK, Look, make_looks
 # Points at one x stand this share of the axis apart, or of the gap to the next x where that is narrower.
 _DODGE = 0.026
 _CROWDED = 0.6
+_BAND_ROOM = 0.25  # of the range of the curves, above and below them, for their bands
+_PAD = 0.05  # of a y axis, at both ends
 # A learning curve of at least this many points whose ups and downs add up to this many times its range is a scribble.
 _LONG = 200
 _SCRIBBLE = 8
@@ -79,6 +81,11 @@ class Chart:
         """The names along x in the order of their first appearance; none where x is numbers."""
         return tuple(dict.fromkeys(str(x) for s in self.series for x in s.x)) if self.x_scale == "category" else ()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether x are integers, so that a tick between two of them makes no sense."""
+        return self.x_scale == "linear" and all(float(x).is_integer() for series in self.series for x in series.x)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
@@ -109,6 +116,29 @@ def place(chart: Chart) -> list[Trace]:
     if not any(len(series.x) for series in chart.series):
         raise ValueError(f"chart '{chart.title}' is empty; at least one point is needed.")
     return _dodge([_trace(chart, series) for series in chart.series], chart.x_scale)
+
+
+def limit_y(chart: Chart) -> tuple[float, float] | None:
+    """Return the ends of the y axis where bands would flatten the curves between them; None where they do not."""
+
+    def finite(columns: Iterable[Any]) -> Floats:
+        values: Floats = np.concatenate([np.ravel(np.asarray(y, np.float64)) for y in columns if y is not None])
+        return values[np.isfinite(values)]
+
+    bars = [end for part in chart.series if part.style == "points" for end in (part.low, part.high)]
+    curves = finite([part.y for part in chart.parts] + bars)
+    every = finite([curves] + [end for part in chart.parts for end in (part.low, part.high)])
+    room = _BAND_ROOM * float(np.ptp(curves)) if curves.size else 0.0
+    low, high = (max(every.min(), curves.min() - room), min(every.max(), curves.max() + room)) if room else (0, 0)
+    if not room or (low == every.min() and high == every.max()):
+        return None
+    return float(low - _PAD * (high - low)), float(high + _PAD * (high - low))
+
+
+def log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return the multiples of powers of ten that a log axis labels; over two decades or more the powers alone."""
+    decades = math.log10(high / low)
+    return (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 2 else (1.0,)
 
 
 def _trace(chart: Chart, series: Series) -> Trace:

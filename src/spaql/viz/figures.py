@@ -29,7 +29,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from spaql.atomic_io import write_file
 from spaql.partition.spaces import Floats
-from spaql.viz.charts import Chart, Level, Mosaic, Trace, look_key, looks_of, place
+from spaql.viz.charts import Chart, Level, Mosaic, Trace, limit_y, log_ticks, look_key, looks_of, place
 from spaql.viz.style import EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, Look
 
 _COLUMN = 10 / 3  # inches; three columns are what a page holds
@@ -62,19 +62,26 @@ _SINGLE = _Sizes(title=12, note=8.5, label=10, tick=9, line=1.9, marker=5.5, tic
 _PANEL = _Sizes(title=10, note=8, label=8.5, tick=8, line=1.5, marker=3.8, ticks=5)
 
 
-def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4)) -> Figure:
+def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4), looks: Mapping[str, Look] | None = None) -> Figure:
     """Draw one chart of this size in inches, its legend below the axes; a value that is not finite leaves a gap."""
     figure = make_figure(*size)
-    _draw_panel(figure.add_subplot(), chart, looks_of([chart]), _SINGLE, size[0] - 0.9)
+    _draw_panel(figure.add_subplot(), chart, looks or looks_of([chart]), _SINGLE, size[0] - 0.9)
     draw_legend(figure, _SINGLE.note + 1)
     return settle(figure)
 
 
-def panels(items: Sequence[Chart | tuple[str, Mosaic]], *, title: str, columns: int = 3, note: str = "") -> Figure:
+def panels(
+    items: Sequence[Chart | tuple[str, Mosaic]],
+    *,
+    title: str,
+    columns: int = 3,
+    note: str = "",
+    looks: Mapping[str, Look] | None = None,  # None: chosen for these charts alone
+) -> Figure:
     """Draw charts and partitions (a title and the mosaic) in columns, each 10/3 inches wide: three fill a page."""
     columns = min(columns, len(items))
     charts = [item for item in items if isinstance(item, Chart)]
-    looks, width = looks_of(charts), _COLUMN * columns
+    looks, width = looks or looks_of(charts), _COLUMN * columns
     heading = [(wrap(title, width, 1.1 * _HEADING), _HEADING, "bold", INK), (wrap(note, width, 8), 8, "normal", QUIET)]
     heights = [1.3 * size / 72 * (text.count("\n") + 1) if text else 0.0 for text, size, *_ in heading]
     head = 0.1 + sum(heights)
@@ -241,7 +248,9 @@ def _draw_chart(axes: Axes, chart: Chart, looks: Mapping[str, Look], sizes: _Siz
         axes.set_xlim(-0.6, len(names) - 0.4)
         axes.set_xticks(range(len(names)), names, parse_math=False, **_tilt(names, width, sizes.tick))
     else:
-        set_ticks(axes.xaxis, sizes.ticks)
+        set_ticks(axes.xaxis, sizes.ticks, chart.is_whole)
+    if limits := limit_y(chart):
+        axes.set_ylim(limits)
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=GRID, linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
@@ -356,7 +365,7 @@ def _draw_policy(axes: Axes, name: str, edges: Floats, low: Floats, high: Floats
     axes.add_collection(outline, autolim=False)
 
 
-def set_ticks(axis: Any, most: int) -> None:
+def set_ticks(axis: Any, most: int, whole: bool = False) -> None:
     """Choose the ticks of an axis within its limits: at most so many round numbers, with commas from 10,000 on."""
     low, high = sorted(axis.get_view_interval())
     plain = ScalarFormatter(useOffset=False)
@@ -364,12 +373,11 @@ def set_ticks(axis: Any, most: int) -> None:
     commas = FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", "\N{MINUS SIGN}") if abs(x) < 1e7 else f"{x:.0e}")
     axis.set_minor_formatter(NullFormatter())
     if axis.get_scale() != "log" or high < 3 * low:
-        axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=whole))
         axis.set_major_formatter(commas if 1e4 <= max(-low, high) < 1e7 else plain)
         return
-    decades = math.log10(high / low)
-    subs = (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 2 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=subs, numticks=most + 1 if decades >= 2 else 12))
+    subs = log_ticks(low, high)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=most + 1 if len(subs) == 1 else 12))
     axis.set_major_formatter(commas)
 
 

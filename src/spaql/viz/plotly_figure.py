@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from spaql.partition.spaces import Floats
-from spaql.viz.charts import Chart, Level, Trace, look_key, place, to_plain
+from spaql.viz.charts import Chart, Level, Trace, limit_y, log_ticks, look_key, place, to_plain
 from spaql.viz.style import Look
 
 _plain = partial(escape, quote=False)  # plotly reads tags in every text
 _DASHED = "5px,3px"
 _NUMBER = ",.4~r"  # four significant digits, as d3 writes them
 _BAND, _RANGE = "33", "26"  # opacity, behind the colour
+_FEW = 10  # integers along x, each with a tick
 
 
 def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
     for trace in traces:
         first = _plain(trace.series.name) not in [drawn["name"] for drawn in data if drawn["showlegend"]]
         data += _draw_trace(chart, trace, looks[look_key(trace.series)], unified, first)
-    levels = [level for level in chart.levels if np.isfinite(level.y)]
+    levels, limits = [level for level in chart.levels if np.isfinite(level.y)], to_plain(limit_y(chart))
     shapes = [shape for level in levels for shape in _draw_level(level, looks[look_key(level)])]
     return {
         "title": chart.title,
@@ -41,7 +42,7 @@ def to_plotly(chart: Chart, looks: Mapping[str, Look]) -> dict[str, Any]:
         "data": data,
         "layout": {
             "xaxis": _x_axis(chart),
-            "yaxis": {"title": {"text": _plain(chart.y_label)}},
+            "yaxis": {"title": {"text": _plain(chart.y_label)}, **({"range": limits} if limits else {})},
             "shapes": shapes,
             "hovermode": "x unified" if unified else "closest",
         },
@@ -126,7 +127,13 @@ def _x_axis(chart: Chart) -> dict[str, Any]:
         "showgrid": log,
         "hoverformat": ",.6~r",
     }
-    names = chart.categories
+    names, x = chart.categories, [] if chart.categories else [float(x) for series in chart.series for x in series.x]
+    if log and max(x) >= 3 * min(x):
+        steps, powers = log_ticks(min(x), max(x)), range(*np.floor(np.log10([min(x), 10 * max(x)])).astype(int))
+        ticks = [tick for k in powers for m in steps if min(x) <= 1.1 * (tick := m * 10.0**k) <= 1.21 * max(x)]
+        axis |= {"dtick": 1} if len(steps) == 1 else {"tickvals": ticks, "ticktext": [f"{x:,.6g}" for x in ticks]}
+    if chart.is_whole and max(x) - min(x) <= _FEW:
+        axis["dtick"] = 1
     if names:
         axis |= {"tickvals": list(range(len(names))), "ticktext": [_plain(name) for name in names]}
         axis["range"] = [-0.6, len(names) - 0.4]

@@ -201,7 +201,8 @@ def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns
             _fill(columns, some, better, "better", "better_low", "better_high")
             columns["difference"][some] = stats.mean_interval(samples).mean - stats.mean_interval(base.sample).mean
             if min(len(samples), len(base.sample)) > 1:
-                columns["p_value"][some] = stats.welch(samples, base.sample).p_value
+                varies = np.ptp(samples, axis=0) + np.ptp(base.sample) > 0  # no test can judge constants
+                columns["p_value"][some] = np.where(varies, stats.welch(samples, base.sample).p_value, np.nan)
         tested = [place for place in others if math.isfinite(columns["p_value"][place])]
         columns["p_adjusted"][tested] = stats.holm(columns["p_value"][tested])
 

@@ -61,7 +61,7 @@ def write_report(
         total = sum(status.kinds.values())
         note = f"The last {len(rows)} of {total:,}." if total > len(rows) else ""
         caption = f"Failed runs: {status.failure_counts}"
-        tables.append(Table(["run", "seed", "kind", "message"], rows, caption, note))
+        tables.append(Table(["run", "seed", "kind", "message"], rows, caption, note, left=4))
     figures = make_sheets(study, baseline) if any(len(group.sample) for group in study.groups) else {}
     subtitle = f"{status.counts}. spaql {__version__}."
     report = Report("sweep", study.name, subtitle, tables=tables, note=_METHOD, figures=figures)

@@ -1,28 +1,29 @@
 """A study from a study file: every problem with every variant of its algorithms, run on any engine."""
 
-import importlib.util
 import itertools
 import os
 import string
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import gymnasium
 import numpy as np
 
 from spaql.agents import resolve
 from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems.ambulance import HEURISTICS
-from spaql.runner.engines import make_engine
+from spaql.runner.engines import Engine, Processes, Threads, make_engine
 from spaql.runner.execute import make_agent
+from spaql.runner.record import ERROR, Failure
 from spaql.runner.run_many import Tally
 from spaql.runner.run_spec import Run, canonical, seed_at, seeds_at
+from spaql.runner.store import STORE, Store
 from spaql.studies.study import EngineFor, Group, Outcome, Results, Stage, Study, missing_runs, run_study
 from spaql.studies.sweep.study_file import (
     MAX_GROUPS,
@@ -35,6 +36,8 @@ from spaql.studies.sweep.study_file import (
     read_toml,
     validate,
 )
+
+_CHECK_SECONDS = 20.0  # that making environments may take before a study begins
 
 
 def sweep(
@@ -141,25 +144,34 @@ def perform(
 ) -> Outcome:
     """Run a study on the engine of `sweep`; raise what is wrong with engine or problems before anything is run."""
     make: EngineFor = partial(make_engine, engine, timeout=run_timeout, **options)
-    runs = [group.run for group in study.groups]
-    if make(runs).name != "dask":  # its workers may have modules that are missing here
-        _check_problems(runs)
+    name = make([group.run for group in study.groups]).name
+    if name != "dask":  # its workers may have modules that are missing here
+        _check_environments(study.groups, Path(folder) / STORE, Threads(1) if name == "threads" else Processes(1))
     return run_study(study, folder, engine=make, retry_failed=retry_failed, progress_bar=progress_bar)
 
 
-def _check_problems(runs: Iterable[Run]) -> None:
-    """Check problems that are not built in, without importing the user's modules into this process."""
-    for name in {run.problem for run in runs if not run.compiled}:
-        module = name.rpartition(":")[0]
-        try:
-            known = importlib.util.find_spec(module) if module else gymnasium.spec(name)
-        except (ImportError, ValueError):
-            known = None
-        except gymnasium.error.Error as error:
-            raise StudyError(f"problem {name!r}: Gymnasium has no such environment ({error})") from None
-        if known is None:
-            advice = "start in its folder, put that on PYTHONPATH, or install it"
-            raise StudyError(f"problem {name!r}: there is no module {module!r}; {advice}")
+def _check_environments(groups: Iterable[Group], store: Path, engine: Engine) -> None:
+    """Make an agent for each problem that is not built in, with each algorithm, unless a run of theirs is finished.
+
+    That is done where the runs will be: users' modules may hang or exit, and where they do, the runs will say so.
+    """
+    finished: set[str] = set()
+    with suppress(SpaqlError), Store.open_readonly(store) as earlier:
+        finished = earlier.finished()
+    waiting: dict[str, Group] = {}
+    for group in {(group.problem, group.algorithm): group for group in groups if not group.run.compiled}.values():
+        if finished.isdisjoint(group.ids):
+            made = replace(group.run, iterations=0, episodes=0, moments=0, moment_episodes=0, budgets=())
+            waiting[made.id] = replace(group, run=made)
+    end = time.monotonic() + _CHECK_SECONDS
+    with engine if waiting else nullcontext():
+        for group in waiting.values():
+            engine.submit([group.run])
+        while waiting and time.monotonic() < end:
+            for outcome in engine.collect(0.1):
+                group = waiting.pop(outcome.run.id)
+                if isinstance(outcome.result, Failure) and outcome.result.kind == ERROR:
+                    raise StudyError(f"problem {group.problem!r} with {group.label!r}: {outcome.result.message}")
 
 
 def _make_groups(file: StudyFile) -> Iterator[Group]:
@@ -251,9 +263,12 @@ def _try(run: Run, place: str) -> None:
             return
         run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
     try:
-        make_agent(run)
+        agent = make_agent(run)
     except (SpaqlError, TypeError) as error:
         raise StudyError(f"{place}: {error}") from error
+    if agent.learns and run.budgets and run.budgets[-1] < agent.min_timesteps:
+        few = f"{run.budgets[-1]:,} are too few for one iteration, which takes {agent.min_timesteps:,}; give it more"
+        raise StudyError(f"{place}: steps: {few}")
 
 
 def _check_seeding(file: StudyFile) -> None:

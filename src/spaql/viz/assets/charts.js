@@ -117,6 +117,7 @@ function figureRows({ columns, data, levels }) {
 /** A chart in a <figure>: heading, note, plot and numbers. */
 function chartView(figure) {
   const title = make(figure.closest("article, #case-charts") ? "h4" : "h3");
+  const heading = figure.closest("article, section")?.querySelector("h2, h3"); // is not repeated
   const note = make("p", "note");
   const plot = make("div", "plot");
   const details = make("details", "numbers");
@@ -132,6 +133,7 @@ function chartView(figure) {
     view.chart = chart;
     view.revision += 1;
     title.textContent = chart.title;
+    title.hidden = chart.title === heading?.textContent;
     note.textContent = chart.note;
     note.hidden = !chart.note;
     plot.setAttribute("aria-label", `Chart: ${chart.title}. The numbers follow it as a table.`);

@@ -23,19 +23,19 @@ function scrolling(table, label) {
   return box;
 }
 
-function borderText(agent, cell, border, edge) {
+function borderText(agent, cell, border) {
   if (border === null) return "end of the space";
   const same = border.cell === cell || actionText(agent, border.cell) === actionText(agent, cell);
-  return `${number(border.distance, 3)} ${edge}: ${same ? "the same" : actionText(agent, border.cell)}`;
+  return `${same ? "same action" : actionText(agent, border.cell)}, ${number(border.distance, 3)} away`;
 }
 
 function bordersTable(agent, { cell, borders }) {
   const table = make("table");
-  rowOf(table.createTHead(), ["", "here", "cell from", "to", "lower border", "upper border"], true);
+  rowOf(table.createTHead(), ["", "here", "cell from", "to", "action below the cell", "action above the cell"], true);
   const body = table.createTBody();
   borders.forEach(({ here, low, high, below, above }, d) => {
     const ends = [number(here), number(low), number(high)];
-    const beyond = [borderText(agent, cell, below, "below"), borderText(agent, cell, above, "above")];
+    const beyond = [borderText(agent, cell, below), borderText(agent, cell, above)];
     rowOf(body, [agent.states[d].name, ...ends, ...beyond]);
   });
   return scrolling(table, "The cell and its borders");

@@ -237,8 +237,8 @@ function drawEpisode(context, frame, agent, setting) {
     context.fill();
     context.stroke();
   };
-  dot(path[0], 5, "#ffffff");
-  dot(path[Math.min(setting.time, path.length - 1)], 6, "#000000");
+  dot(path[0], 9, "#ffffff"); // seen around the black one where both are at the start
+  dot(path[Math.min(setting.time, path.length - 1)], 5, "#000000");
 }
 
 /** A cross through a point of the plane, and the borders of the cell that decides there. */
@@ -316,9 +316,13 @@ function legendOf(page, agents, agent, setting, theme, hasEmpty) {
     legend.append(bar, ends);
   }
   if (agent.size === 1) list.append(swatch(POLICY_LINE, "outlined: the greedy policy"));
+  if (setting.mode === "slice") {
+    const inside = "cross; other colours inside it are smaller cells, which decide in their own boxes";
+    list.append(swatch("transparent", `black outline: the cell that decides at the ${agent.size > 1 ? inside : "line"}`));
+  }
   if (hasEmpty) list.append(swatch(theme.empty, "never visited"));
   if (setting.episode && agent.episode) {
-    list.append(swatch("#000000", "the episode, from the white dot to the black one"));
+    list.append(swatch("#000000", "the episode: white dot its start, black dot the step shown"));
   }
   legend.append(list);
   return legend;
