@@ -107,6 +107,7 @@ def make_large_agent(cells: int) -> SPAQL:
     policy.reserve(splits)
     choices = actions.count if isinstance(actions, Discrete) else 1
     refine_anywhere(policy.forest, splits, choices, stream(0, 0), np.zeros((1, states)), np.zeros((1, 1)))
+    agent._work = policy.copy()  # the kept policy never is larger than what it was copied from
     return agent
 
 

@@ -466,5 +466,7 @@ def test_outcomes_around_several_errors_are_returned_before_the_first_error_is_r
     for event in ("one", EngineError("first"), EngineError("second"), "two"):
         engine._events.put(event)
     assert engine.collect(0.0) == ["one", "two"]
+    engine._events.put("three")
     with pytest.raises(EngineError, match="first"):
         engine.collect(60.0)
+    assert engine.collect(0.0) == ["three"]  # `run_many` asks once more after an error

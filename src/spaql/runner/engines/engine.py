@@ -91,18 +91,24 @@ class Engine(ABC):
         """Look for what sends no event, such as a run that hangs."""
 
     def collect(self, timeout: float) -> list[Outcome]:
-        """Return outcomes, waiting at most `timeout` seconds; raise an error after what came with it is returned."""
-        events = list(self._wait(0.0 if self._error else timeout))
+        """Return outcomes, waiting at most `timeout` seconds; an error beside some is raised by the next call."""
+        self._raise_pending()
+        events = list(self._wait(timeout))
         calls: list[Callable[[], None]] = [*(partial(self._take, event) for event in events), self._check]
         for call in calls:
             try:
                 call()
             except EngineError as error:
                 self._error = self._error or error
-        if self._error is not None and not self._outcomes:
-            raise self._error
+        if not self._outcomes:
+            self._raise_pending()
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
+
+    def _raise_pending(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _wait(self, timeout: float) -> Iterator[Any]:
         """Yield the events that are there, and wait for the first."""

@@ -175,6 +175,7 @@ class Processes(Engine):
 
     def submit(self, chunk: Sequence[Run]) -> None:
         """Give the chunk to the child that has the fewest."""
+        self._raise_pending()  # there may be no child left
         min(self._children, key=lambda child: len(child.chunks)).give(chunk)
 
     def _take(self, event: tuple[Child, bytes | None]) -> None:
