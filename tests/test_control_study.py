@@ -46,7 +46,7 @@ def package(tmp_path_factory, monkeypatch):
     (folder / "stable_baselines3.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "stable_baselines3", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # then workers set it to 1, which the package asserts
     yield lambda: (folder / "learned").read_text().split()
     sys.modules.pop("stable_baselines3", None)
 
