@@ -24,6 +24,7 @@ from spaql.studies.paper.plan import LONG, SETTINGS
 CONTROL = tuple((task.problem, task.environment, task.budget) for task in TASKS)
 PAPER = tuple((setting.make, setting.iterations) for setting in SETTINGS if setting.id != LONG)
 LOOPS = ("CartPole-v1", "Pendulum-v1")
+AGENTS = 64  # that are trained on two threads
 _ALGORITHMS = (("tessera", Tessera), ("spaql", SPAQL), ("aql", AQL))
 
 
@@ -174,13 +175,13 @@ def predict_per_second(report: Report) -> dict[str, Any]:
 
 
 @part
-def threads(report: Report, agents: int = 64) -> dict[str, Any]:
+def threads(report: Report) -> dict[str, Any]:
     """Time of training agents one after the other over the time on two threads."""
     report("threads")
 
     def train(workers: int) -> None:
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda seed: Tessera(oil(), seed=seed).learn(iterations=5000), range(agents)))
+            list(pool.map(lambda seed: Tessera(oil(), seed=seed).learn(iterations=5000), range(AGENTS)))
 
     train(2)
     return {"threads": median_ratio(*measure_in_turn(*(repeat(partial(train, workers)) for workers in (1, 2))))}

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     """Train on CartPole, and write both pictures."""
-    agent = spaql.Tessera("cartpole", seed=0).learn(total_timesteps=50_000)
+    agent = spaql.Tessera("CartPole-v1", seed=0).learn(10_000)
     print(agent.evaluate(episodes=1000))
     print(f"{len(agent.cells())} cells")
     figures.save(agent.plot(), HERE / "inspect-plot.png")

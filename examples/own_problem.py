@@ -1,7 +1,7 @@
 """Your own problem: a shop that orders every evening, with the forecast of tomorrow's demand before it.
 
-Run it with ``python examples/own_problem.py``; it takes a few seconds, most of them to compile on first use.  A number
-as argument changes the budget, in steps (days) of the simulation.
+Run it with ``python examples/own_problem.py``; it takes some seconds, and longer on first use, when it compiles.  A
+number as argument changes the budget, in steps (days) of the simulation.
 
 The state has two dimensions, the stock in the shop and tomorrow's forecast; the action is how much to order.  What is
 left in the evening costs 1 per piece, a customer sent away costs 3.  What is left can be sold the day after, so the
@@ -11,8 +11,8 @@ exceed what tomorrow needs.  It knows the costs and the error of the forecast; t
 
 All agents have the same number of steps.  AQL keeps a partition for every day of the week and so learns the same thing
 seven times, with many cells.  SPAQL learns the reward of the current step and nothing of later ones, and spends twenty
-of twenty-one steps on selecting between snapshots of itself.  Tessera keeps every day in its replay buffer, and its
-policy is small enough to read.
+of twenty-one steps on selecting between snapshots of itself.  Tessera learns a model of the shop, plans in it, and
+returns a tree that is small enough to read.
 """
 
 import sys

@@ -19,10 +19,10 @@ def cartpole(**parameters):
 
 
 AGENTS = {
-    "SPAQL": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1),
-    # revisions fall due just when the memory is full
-    "SPAQL, forgetful": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1, buffer_size=40),
-    "SPAQL, early ends": lambda: Tessera(box_world()[0], seed=1),
+    "Tessera": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1),
+    # plans fall due while the buffer is full
+    "Tessera, small buffer": lambda: Tessera(oil(survey="laplace", sharpness=10.0), seed=1, buffer_size=40),
+    "Tessera, early ends": lambda: Tessera(box_world()[0], seed=1),
     "published": lambda: SPAQL(oil(), seed=1, rollouts=2),
     "published, early ends": lambda: SPAQL(box_world()[0], seed=1, rollouts=2),
     "SPAQL-TS": lambda: SPAQLTS(oil(), seed=1, rollouts=2, reference=[0.5], radius=0.5),

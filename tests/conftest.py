@@ -1,5 +1,6 @@
 """Shared by all tests: where the tests themselves are importable, Ctrl-C, one browser for all that need one."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +10,37 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 # A shell lets background processes ignore SIGINT, and their children with them; tests send it to both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plan_with_little_effort(request):
+    """Tessera plans with a fraction of its usual effort; see the markers full_planning and tiny_planning."""
+    if request.node.get_closest_marker("full_planning"):
+        yield
+        return
+    from planning_for_tests import small_plans, tiny_plans  # they bring Numba
+
+    with tiny_plans() if request.node.get_closest_marker("tiny_planning") else small_plans():
+        yield
+
+
+@pytest.fixture
+def plan_early(monkeypatch):
+    """Tessera plans with next to no effort, and for the first time after a few episodes."""
+    from planning_for_tests import tiny_plans
+    from spaql.agents.tessera import agent
+
+    monkeypatch.setattr(agent, "_FIRST_PLAN", 60)
+    with tiny_plans():
+        yield
+
+
+@pytest.fixture
+def tiny_plans_of_children(monkeypatch):
+    """Tessera plans with next to no effort in processes that the test starts."""
+    here = Path(__file__).parent
+    before = [path for path in (os.environ.get("PYTHONPATH"),) if path]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here / "children"), str(here), *before]))
 
 
 @pytest.fixture(scope="session")

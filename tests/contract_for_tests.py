@@ -24,7 +24,7 @@ def assert_refused(kind, call, *mentions):
 
 
 MAKERS = {
-    "SPAQL": lambda *given, **more: spaql.Tessera(*given, **more),
+    "Tessera": lambda *given, **more: spaql.Tessera(*given, **more),
     "published": lambda *given, **more: spaql.SPAQL(*given, **more),
     "AQL": spaql.AQL,
     "Random": spaql.Random,

@@ -118,7 +118,7 @@ class Dial(gymnasium.Env):
 # Faults ---------------------------------------------------------------------------------------------------------------
 
 ALL = {
-    "SPAQL": spaql.Tessera,
+    "Tessera": spaql.Tessera,
     "published": lambda problem, **options: spaql.SPAQL(problem, rollouts=2, **options),
     "AQL": lambda problem, **options: spaql.AQL(problem, rollouts=1, **options),
     "Random": spaql.Random,

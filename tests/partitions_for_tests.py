@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from numba.core import config
 
 import textbook
+from spaql.agents.partition_agent import PartitionAgent
+from spaql.agents.rollouts import FINISHED
 from spaql.partition import kernels
 from spaql.partition.kernels import MAX_DEPTH, NONE
 from spaql.partition.partition import Partition
@@ -168,3 +170,84 @@ def grow(twin, draw, operations=OPERATIONS, deepen=False):
 def inside(value, low, high, top):
     """Half-open boxes, closed at the top of the space; a side of no width holds its own point."""
     return ((low <= value) & ((value < high) | ((value == high) & ((high == top) | (low == high))))).all(axis=1)
+
+
+TREE_SPACES = {
+    "1 state, 1 action": (box(1), box(2)),
+    "1 state, 3 finite actions": (Box(0, 1), Discrete(3)),
+    "2 states, 2 actions": (box(1, 8), box(1, 2)),
+    "3 states, 2 finite actions": (box(1, 2, 4), Discrete(2)),
+    "4 states, 1 action": (box(1, 2, 3, 4), Box(0.1, 0.7)),
+}
+
+
+def random_tree(states, actions, leaves, rng, steps=1, near=0.1):
+    """Arrays for `Partition.from_tree`: cuts anywhere, a share next to a border, few actions, chains and bushes."""
+    size, deep = states.dimensions, rng.random() < 0.3
+    boxes, open_nodes = [(np.zeros(size), np.ones(size)) for _ in range(steps)], list(range(steps))
+    dims, cuts, children = [NONE] * steps, [np.nan] * steps, [NONE] * steps
+    for _ in range(leaves - steps):
+        node = open_nodes.pop(-1 if deep else int(rng.integers(len(open_nodes))))
+        (low, high), dim = boxes[node], int(rng.integers(size))
+        places = low[dim] + rng.random() * (high - low)[dim], max(np.nextafter(low[dim], 1), 1e-17), 0.5, 1 / 3
+        cut = rng.choice(places, p=(0.8 - near, near, 0.1, 0.1))
+        if not low[dim] < cut < high[dim]:
+            open_nodes.insert(0, node)
+            continue
+        dims[node], cuts[node], children[node] = dim, cut, len(dims)
+        open_nodes += [len(dims), len(dims) + 1]
+        boxes += [
+            (low, np.where(np.arange(size) == dim, cut, high)),
+            (np.where(np.arange(size) == dim, cut, low), high),
+        ]
+        dims, cuts, children = dims + [NONE] * 2, cuts + [np.nan] * 2, children + [NONE] * 2
+    if isinstance(actions, Discrete):
+        few = np.arange(actions.count, dtype=float)[:, None]
+    else:
+        few = np.vstack([np.repeat([[0.0], [1.0]], actions.dimensions, axis=1), rng.random((3, actions.dimensions))])
+    played = few[rng.integers(len(few), size=len(dims))]
+    learned = {"q": rng.normal(size=len(dims)), "visits": rng.integers(0, 1000, len(dims))}
+    return {"dims": dims, "cuts": cuts, "children": children, "played": played, "steps": steps} | learned
+
+
+def descend(tree, point, step=0):
+    """The leaf of a point, without any of our code."""
+    node = step
+    while tree["children"][node] != NONE:
+        node = tree["children"][node] + (point[tree["dims"][node]] >= tree["cuts"][node])
+    return node
+
+
+def points_at_cuts(tree, states, count, rng):
+    """Points of the unit cube of which many coordinates are at a cut, or the last double below it."""
+    points = rng.random((count, states.dimensions))
+    for d in range(states.dimensions):
+        cuts = [cut for dim, cut in zip(tree["dims"], tree["cuts"], strict=True) if dim == d]
+        edges = np.array([0.0, 1.0, *cuts, *np.nextafter(cuts, -1)])
+        points[:, d] = np.where(rng.random(count) < 0.5, rng.choice(edges, count), points[:, d])
+    return points
+
+
+class Planted(PartitionAgent):
+    """An agent that has learned one iteration, and plays a tree that is given to it."""
+
+    plays_middle = True
+
+    def __init__(self, problem, *, seed=0, **environment):
+        super().__init__(problem, seed=seed, **environment)
+        self._next_rows(1)
+        self._counts[FINISHED] = 1
+
+    def plant(self, **tree):
+        self._planted = Partition.from_tree(self.problem.states, self.problem.actions, **tree)
+        return self
+
+    def _policy(self):
+        return self._planted
+
+
+def plant(problem, leaves, seed=0, near=0.1, **environment):
+    """An agent with a random tree."""
+    agent = Planted(problem, **environment)
+    spaces = agent.problem.states, agent.problem.actions
+    return agent.plant(**random_tree(*spaces, leaves, np.random.default_rng(seed), near=near))

@@ -15,6 +15,7 @@ from spaql.partition.rng import stream
 from spaql.problems import PROBLEMS, oil
 from spaql.problems.control import GYMNASIUM
 
+pytestmark = [pytest.mark.tiny_planning, pytest.mark.usefixtures("tiny_plans_of_children")]
 KEYS = {"ratio_to_simulation", "ratio_to_gymnasium", "compiled_to_gymnasium", "ratio_to_textbook", "growth"}
 KEYS |= {"growth_local", "growth_dense", "bytes_per_cell", "predict_per_second", "threads", "memory", "export", "show"}
 KEYS |= {"files", "cluster", "tables", "start", "sweeps"}
@@ -165,13 +166,13 @@ def test_memory_is_that_of_the_process_itself(monkeypatch):
     """Not of this one, from which Linux would let it begin."""
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(processes, "LARGE", ("pendulum",))
-    monkeypatch.setattr(processes, "_LARGE_STEPS", 10_000)
+    monkeypatch.setattr(processes, "_LARGE_STEPS", 1000)
     ballast = np.ones(6_250_000)
     ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # more than it needs, even without ballast
     figures = processes.memory(print)["memory"]
     assert ballast.nbytes == 50_000_000
     assert 50 < figures["one_iteration"] < figures["megabytes"]["pendulum"] < ours
-    assert figures["steps"] == 10_000
+    assert figures["steps"] == 1000
 
 
 @pytest.mark.compiled_only
@@ -196,6 +197,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(stores, "_ADDED", 200)
     monkeypatch.setattr(stores, "SHAPES", (4, 8))
     monkeypatch.setattr(outputs, "SAVED", (100, 3, 2000))
+    monkeypatch.setattr(training, "AGENTS", 4)
     monkeypatch.setattr(partitions, "CELLS", (100, 1000))
     monkeypatch.setattr(partitions, "DENSE", (2, 3))
     monkeypatch.setattr(partitions, "_LEARNING_STEPS", 1000)

@@ -1,5 +1,6 @@
 """The command line: what it prints and writes, and one sentence with exit code 2 for each kind of bad input."""
 
+import argparse
 import csv
 import dataclasses
 import inspect
@@ -17,11 +18,13 @@ from numba.core import config
 import spaql
 from spaql.agents import algorithms, files, resolve
 from spaql.cli import main
+from spaql.cli.options import add_signature, read_signature
 from spaql.problems import PROBLEMS
 from spaql.runner import summary
 
 QUICK = ["--iterations", "20", "--episodes", "50", "--quiet"]
 needs_jit = pytest.mark.compiled_only
+pytestmark = pytest.mark.tiny_planning
 
 
 def run(capsys, *words):
@@ -191,6 +194,13 @@ def test_options_of_algorithms_are_those_of_their_signatures(capsys, name):
         assert f"--{parameter.replace('_', '-')} " in shown
 
 
+@pytest.mark.parametrize(("text", "value"), [("false", False), ("True", True), ("auto", "auto")])
+def test_an_option_may_be_a_word_or_a_flag(text, value):
+    parser = argparse.ArgumentParser()
+    add_signature(parser, "tessera", algorithms()["tessera"].parameters, spaql.Tessera)
+    assert read_signature(parser.parse_args(["--time-aware", text]), "tessera") == {"time_aware": value}
+
+
 OWN = """
 import spaql
 
@@ -323,9 +333,9 @@ def test_version_and_help_do_not_load_the_compiler():
 @needs_jit
 def test_progress_goes_to_stderr_and_results_to_stdout():
     words = [sys.executable, "-m", "spaql", "train", "oil", "--horizon", "50", "--json", "--episodes", "50"]
-    words += ["--iterations", "200000"]
+    words += ["--algorithm", "aql", "--rollouts", "0", "--iterations", "500000"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["iterations"] == 200000
+    assert json.loads(done.stdout)["iterations"] == 500000
     assert "it/s" in done.stderr
 
 
@@ -456,7 +466,7 @@ def test_names_without_a_version_are_ids_too(capsys):
 @pytest.mark.compiled_only
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
 def test_output_that_cannot_be_written_is_one_sentence():
-    words = [sys.executable, "-m", "spaql", "train", "oil", "--json", *QUICK]
+    words = [sys.executable, "-m", "spaql", "train", "oil", "--algorithm", "random", "--json", *QUICK]
     with open("/dev/full", "w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
@@ -469,14 +479,15 @@ def test_output_that_cannot_be_written_is_one_sentence():
 def test_a_recording_has_the_physics_that_were_learned(tmp_path):
     from spaql.viz import recording
 
-    agent = spaql.Tessera(spaql.problems.pendulum(gravity=1.0, horizon=400), seed=1).learn(iterations=1)
-    env = recording._make_environment(agent.problem)
+    env = recording._make_environment(spaql.problems.pendulum(gravity=1.0, horizon=400))
     assert env.unwrapped.g == 1.0
     assert env.spec.max_episode_steps == 400
     assert recording._make_environment(spaql.problems.cartpole()).spec.id == "CartPole-v1"
     for problem in (spaql.problems.oil(), dataclasses.replace(spaql.problems.pendulum(), parameters=[1.0, 2.0])):
         with pytest.raises(spaql.errors.ParameterError, match="no environment that can render it"):
             recording._make_environment(problem)
+    with pytest.raises(spaql.errors.ParameterError, match="has the argument noise, which the environment"):
+        recording._make_environment(spaql.problems.pendulum(noise=0.5))
 
 
 def test_all_algorithms_are_called_by_their_names():

@@ -247,6 +247,38 @@ def test_gravity_is_gymnasium_s_g():
     assert reward == pytest.approx(expected, abs=1e-12)
 
 
+EFFECTS = {"cartpole": 0.3, "mountaincar": 0.001, "mountaincar-continuous": 0.001, "acrobot": 1.0, "pendulum": 0.3}
+DRIVEN = {"cartpole": 3, "mountaincar": 1, "mountaincar-continuous": 1, "acrobot": 3, "pendulum": 1}
+
+
+@every_twin
+def test_noise_is_added_to_the_speed_that_the_action_drives(name):
+    problem, at = PROBLEMS[name](noise=0.5), DRIVEN[name]
+    random, action = stream(12, Purpose.TRAINING_ENVIRONMENT), np.array([1.0])
+    state = np.array([-0.5, 0.0, 0.1, 0.0])[: problem.hidden]
+    clean = np.empty_like(state)
+    reward, ended = ours(name).step(state, action, np.array(ours(name).parameters), random, clean)
+    rows = np.empty((DRAWS, len(state)))
+    for row in rows:
+        assert problem.step(state, action, np.array(problem.parameters), random, row) == (reward, ended)
+    noise = rows[:, at] - clean[at]
+    if name == "acrobot":  # the effect of a torque of 1, which is nearly linear
+        other = np.empty_like(state)
+        ours(name).step(state, action + 1.0, np.array(ours(name).parameters), random, other)
+        noise /= other[at] - clean[at]
+    else:
+        np.testing.assert_array_equal(np.delete(rows, at, axis=1), np.tile(np.delete(clean, at), (DRAWS, 1)))
+    deviation = 0.5 * EFFECTS[name]
+    assert abs(noise.mean()) < 5.0 * deviation / math.sqrt(DRAWS)
+    assert noise.std() == pytest.approx(deviation, rel=5.0 / math.sqrt(2 * DRAWS))
+    assert problem.arguments["noise"] == 0.5
+
+
+@every_twin
+def test_much_noise_leaves_no_space(name):
+    assert spaql.Random(PROBLEMS[name](noise=100.0, horizon=50), seed=1).evaluate(3 if SLOW else 100).steps > 0
+
+
 # Spaces, starts, ends -------------------------------------------------------------------------------------------------
 
 
@@ -416,6 +448,8 @@ def test_velocities_beyond_the_range_are_its_border_or_a_fault(name):
         (cartpole, {"velocities": (3.0, 3.0, 3.0)}, "velocities: expected two numbers"),
         (pendulum, {"gravity": -1.0}, "gravity: expected a finite number of at least 0"),
         (pendulum, {"gravity": "much"}, "gravity: expected a finite number"),
+        (acrobot, {"noise": -0.5}, "noise: expected a finite number of at least 0"),
+        (cartpole, {"noise": math.nan}, "noise: expected a finite number of at least 0"),
         (mountaincar, {"horizon": 0}, "horizon: expected a whole number of at least 1"),
         (acrobot, {"horizon": 2.5}, "horizon: expected a whole number of at least 1"),
     ],

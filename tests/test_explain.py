@@ -9,6 +9,7 @@ import pytest
 
 import spaql
 from docs_for_tests import run_page
+from partitions_for_tests import Planted, plant
 from problems_for_tests import box_world, finite_world
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
@@ -58,7 +59,7 @@ class Plane(gymnasium.Env):
 
 
 AGENTS = {
-    "spaql on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
+    "tessera on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
     "published on ambulance": lambda: spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=200),
     "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=200),
     "published on a box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=200),
@@ -66,14 +67,22 @@ AGENTS = {
     "spaql-ts on a cart": lambda: spaql.SPAQLTS("cartpole", reference=[0] * 4, radius=0.5, rollouts=1).learn(
         iterations=20
     ),
-    "spaql on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=200),
+    "tessera on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=200),
     "published on an angle": lambda: spaql.SPAQL(Weather, seed=1, periodic=["angle"], rollouts=1).learn(iterations=40),
     "published on days": lambda: spaql.SPAQL(Week, seed=1, periodic=[0], rollouts=1).learn(iterations=60),
-    "spaql on a plane": lambda: spaql.Tessera(Plane, seed=1, horizon=10).learn(iterations=100),
+    "tessera on a plane": lambda: spaql.Tessera(Plane, seed=1, horizon=10).learn(iterations=100),
+    "a tree on oil": lambda: plant("oil", 30),
+    "a tree on an angle": lambda: plant(Weather, 60, periodic=["angle"], horizon=10),
+    "a tree on days": lambda: plant(Week, 20, periodic=[0], horizon=10),
 }
 
 
-@pytest.fixture(scope="module", params=AGENTS)
+SLOW = ("tessera on an angle", "tessera on a plane")  # with the JIT off
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.compiled_only] * (name in SLOW)) for name in AGENTS]
+)
 def agent(request):
     return AGENTS[request.param]()
 
@@ -123,6 +132,13 @@ def test_the_cell_and_its_rivals_are_those_of_the_partition(agent):
             np.random.default_rng(5).random((20, agent.problem.states.dimensions))
         ):
             told = agent.explain(agent.problem.unflatten(row), step=step, runners_up=10**6)
+            point = agent.problem.states.project(row[None], agent.tree().periodic)[0]
+            given = agent._alternatives(point, step)
+            if given is not None:
+                assert {one.q for one in told.runners_up} <= set(given[1].tolist())
+                assert all(not np.array_equal(one.action, told.action) for one in told.runners_up)
+                assert len(told.runners_up) == told.relevant - 1
+                continue
             here = np.flatnonzero(((cells.state_low <= row) & (row < cells.state_high)).all(axis=1))
             assert len(here) == told.relevant == len(told.runners_up) + 1
             assert told.cell.q == cells.q[here].max()
@@ -205,7 +221,7 @@ def test_the_bonus_is_that_of_the_last_visit(agent):
     told = agent.explain(
         agent.problem.unflatten(agent.problem.states.from_unit(np.full(agent.problem.states.dimensions, 0.3)))
     )
-    if isinstance(agent, spaql.Tessera):
+    if isinstance(agent, spaql.Tessera | Planted):
         assert told.bonus is None
     else:
         assert told.bonus == agent.scaling / np.sqrt(told.cell.visits or 1)
@@ -332,7 +348,7 @@ def test_actions_are_called_as_the_environment_takes_them():
 
 
 def test_the_users_own_words_are_used(oil):
-    assert "x < " in str(oil.rules(names=["x"])) or "x >= " in str(oil.rules(names=["x"]))
+    assert "x < " in str(plant("oil", 5).rules(names=["x"]))
     told = oil.explain([0.5], names=["x"], actions=["go to"])
     assert told.observation[0].name == "x"
     assert told.label.startswith("go to ")

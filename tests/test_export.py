@@ -18,6 +18,7 @@ import pytest
 from numba.core import config
 
 import spaql
+from partitions_for_tests import plant
 from problems_for_tests import box_world, finite_world
 from spaql import export as exporting
 from spaql.cli import main
@@ -68,6 +69,8 @@ AGENTS = {
     "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float64), seed=1, horizon=3, rollouts=0).learn(
         iterations=60
     ),
+    "a tree over a periodic Dict": lambda: plant(Weather, 60, periodic=["angle"], horizon=10),
+    "a tree of float32": lambda: plant(lambda: Reach(np.float32), 60, horizon=5),
     "a single leaf": lambda: spaql.Tessera("oil", seed=1).learn(iterations=1),
 }
 
@@ -331,8 +334,8 @@ KINDS = {
 
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
-def test_c_holds_every_number_of_every_type(small, kind):
-    policy = small.to_policy()
+def test_c_holds_every_number_of_every_type(kind):
+    policy = plant("ambulance", 8).to_policy()
     actions = np.resize(np.array(KINDS[kind], kind), len(policy.tree.actions))
     changed = dataclasses.replace(policy, tree=dataclasses.replace(policy.tree, actions=actions))
     points = np.linspace(0.0, 1.0, 1001)[:, None]
@@ -356,7 +359,7 @@ def test_json_keeps_to_its_schema(case):
     schema = json.loads((DOCS / "policy.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     document = json.loads(to_json.make_document(policy))
-    assert document["algorithm"] in ("tessera", "spaql", "aql")
+    assert document["algorithm"] in ("tessera", "spaql", "aql", "partitions_for_tests:Planted")
     assert document == json.loads(json.dumps(to_json.to_dict(policy)))
     jsonschema.validate(document, schema)
     for name in document.keys() & set(schema["required"]):
@@ -421,7 +424,9 @@ def test_the_comment_tells_what_goes_in_and_out(tmp_path):
     text = trained("a periodic Dict").export(tmp_path / "policy.c").read_text()
     assert "[0] angle: from -3 to 3, periodic" in text
     assert "void policy_act(const double observation[4], int action[2])" in text
-    assert "0, 1: action (0, 1)" in text
+    listed = re.findall(r"(\d), (\d): action \((\d), (\d)\)", text)
+    assert listed
+    assert all(numbers[:2] == numbers[2:] for numbers in listed)
     text = trained("time steps").export(tmp_path / "policy.c").read_text()
     assert "double policy_act(const double observation[1], int step)" in text
     assert "The time step is from 0 to 4" in text

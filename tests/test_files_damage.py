@@ -11,6 +11,8 @@ import pytest
 
 import spaql
 from files_for_tests import MAKERS, changed
+from spaql.agents.tessera.agent import LabelledTree
+from spaql.agents.tessera.policy_tree import LEAF, PolicyTree
 from spaql.errors import AgentFileError, SpaqlError
 
 # Damage ------------------------------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ ASTRAY = {
 }
 
 
-@pytest.mark.parametrize("kind", ["tessera", "published", "aql"])
+@pytest.mark.parametrize("kind", ["published", "aql"])
 @pytest.mark.parametrize("how", ASTRAY)
 def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
     path = MAKERS[kind]("oil").learn(iterations=60).save(tmp_path / "agent.spaql")
@@ -250,3 +252,68 @@ def test_a_kept_partition_larger_than_the_trained_one_is_refused(tmp_path):
     path = small.save(tmp_path / "agent.spaql")
     with pytest.raises(AgentFileError, match="kept partition that is larger"):
         spaql.load(path)
+
+
+def put_at(value, *at):
+    def edit(array):
+        array[at or ...] = value
+
+    return edit
+
+
+INVALID = {
+    "a state that is not there": ("returned-dims", put_at(7, 0)),
+    "a loop": ("returned-children", put_at(0, 0)),
+    "a time step of a tree to learn by": ("policy-dims", put_at(1, 0)),
+    "a cut outside the unit cube": ("returned-cuts", put_at(7.0, 0)),
+    "a cut that is not a number": ("returned-cuts", put_at(np.nan, 0)),
+    "an action outside its space": ("returned-actions", put_at(1.5, -1)),
+    "a value that is not a number": ("returned-q", put_at(np.nan, 0)),
+    "negative visits": ("returned-visits", put_at(-1, 0)),
+    "a root without children": ("policy-dims", put_at(0, -1)),
+    "an action that is not a number": ("novelty-actions", put_at(np.nan, 0)),
+    "a state outside the unit cube": ("replay-points", put_at(5.0, 3)),
+    "a next state that is not a number": ("replay-following", put_at(np.nan, 3)),
+    "a recorded action outside its space": ("replay-actions", put_at(-0.1, 3)),
+    "an infinite reward": ("replay-rewards", put_at(np.inf, 3)),
+    "an end that is neither": ("replay-ended", put_at(2, 3)),
+    "a time before the start": ("replay-times", put_at(-1, 3)),
+    "a time after the horizon": ("replay-times", put_at(5, 3)),
+    "more transitions than there are": ("replay-counts", put_at(10**6, 0)),
+    "a plan that is never due": ("replay-counts", put_at(0, 1)),
+    "a kind of plan that is not there": ("replay-counts", put_at(3, 2)),
+}
+
+
+@pytest.fixture(scope="module")
+def ambulance_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "agent.spaql"
+    agent = spaql.Tessera("ambulance", seed=3).learn(iterations=60)
+    tree = PolicyTree(
+        np.array([0, LEAF, LEAF], np.int32),
+        np.array([0.5, 0.0, 0.0]),
+        np.array([1, 0, 0], np.int32),
+        np.array([[0.0], [0.25], [0.75]]),
+        np.zeros(3, np.int32),
+    )
+    agent._tree, agent._returned = tree, LabelledTree(tree, np.zeros(3), np.array([0, 150, 150]))
+    return agent.save(path)
+
+
+@pytest.mark.parametrize("how", INVALID)
+def test_invalid_trees_and_transitions_are_refused(tmp_path, ambulance_file, how):
+    path = tmp_path / "agent.spaql"
+    path.write_bytes(ambulance_file.read_bytes())
+    assert spaql.load(path).iterations == 60
+    with pytest.raises(AgentFileError, match=r"agent\.spaql: ") as error:
+        spaql.load(edited(path, *INVALID[how]))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["replay-points", "replay-times", "policy-cuts", "returned-q", "elites"])
+@pytest.mark.parametrize("how", MISSHAPEN)
+def test_arrays_of_tessera_of_another_shape_or_type_are_refused(tmp_path, ambulance_file, name, how):
+    path = tmp_path / "agent.spaql"
+    path.write_bytes(ambulance_file.read_bytes())
+    with pytest.raises(AgentFileError, match=r"agent\.spaql: "):
+        spaql.load(replaced(path, name, MISSHAPEN[how]))

@@ -25,18 +25,20 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
             np.testing.assert_array_equal(done, aql.predict(state, np.array([step]))[0])
 
 
-def test_the_file_of_tessera_is_read_and_its_policy_is_exported(tmp_path):
+def test_the_file_of_tessera_has_its_policy(tmp_path):
     tessera = spaql.Tessera("ambulance", seed=1).learn(iterations=100)
     namespace = run_page("format.md")
     head, arrays = namespace["read"](tessera.save(tmp_path / "tessera.spaql"))
     assert (head["algorithm"], len(arrays["history"])) == ("tessera", 100)
-    with pytest.raises(KeyError):  # rather than decide by the partition that it learns with
+    with pytest.raises(KeyError):  # it has no partition
         namespace["decide"](head, arrays, [0.5])
     [reader] = [block for block in find_blocks(read_page("export.md")) if "def act(" in block]
     run_block(reader.split("\n\n\nwith open")[0], "export.md", namespace)
     policy = json.loads(tessera.export(tmp_path / "policy.json").read_text())
     for state in np.random.default_rng(0).random((50, 1)):
-        np.testing.assert_array_equal(namespace["act"](policy, state), tessera.predict(state)[0])
+        action = tessera.predict(state)[0]
+        np.testing.assert_array_equal(namespace["decide_by_tree"](head, arrays, state), action)
+        np.testing.assert_array_equal(namespace["act"](policy, state), action)
 
 
 def test_every_array_is_named_on_the_page(tmp_path):
@@ -45,7 +47,8 @@ def test_every_array_is_named_on_the_page(tmp_path):
         head, arrays = read(agent.learn(iterations=5).save(tmp_path / "agent.spaql"))
         for name in arrays:
             family, _, last = name.partition("-")
-            assert f"`{name}`" in text or f"`{family}-*`" in text or (f"`{family}-`" in text and f"`{last}`" in text)
+            known = f"`{family}-*`" in text or f"`{family}-`" in text
+            assert f"`{name}`" in text or (known and f"`{last}`" in text), name
         for name in (*head, *head["problem"]):
             assert f"`{name}`" in text or f'"{name}"' in text, name
         for kind in ("nodes", "links", "cells"):

@@ -2,6 +2,8 @@
 
 import sys
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 import spaql
@@ -16,6 +18,17 @@ def test_guide_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "harbour.spaql").exists()
     assert namespace["evaluation"].mean > namespace["random_evaluation"].mean
     assert capsys.readouterr().out
+
+
+@pytest.mark.compiled_only
+def test_page_on_inspection_runs(capsys):
+    matplotlib.use("Agg")
+    namespace = {"agent": spaql.Tessera("cartpole", seed=0).learn(2_000)}
+    for block in find_blocks(read_page("inspect.md")):
+        run_block(block, "inspect.md", namespace)
+    assert namespace["observation"].shape == (4,)
+    assert "angular velocity" in capsys.readouterr().out
+    plt.close("all")
 
 
 @pytest.mark.compiled_only
@@ -43,7 +56,10 @@ def test_page_on_problems_runs(capsys):
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["paper.md", "tessera.md"])
+SHORT = ["paper.md", *(pytest.param(name, marks=pytest.mark.compiled_only) for name in ("tessera.md", "control.md"))]
+
+
+@pytest.mark.parametrize("name", SHORT)
 def test_short_blocks_run(name, capsys):
     run_page(name)
     assert capsys.readouterr().out

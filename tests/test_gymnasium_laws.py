@@ -125,7 +125,7 @@ def test_different_seeds_are_different_agents(name):
 @pytest.mark.parametrize("world", ["CartPole-v1", "Pendulum-v1", "chase"])
 def test_a_compiled_agent_plays_the_environment_it_learned_on(world):
     """The loop that every tutorial has, from outside."""
-    agent, env = taught("SPAQL", world)
+    agent, env = taught("Tessera", world)
     env = copy.deepcopy(env)
     observation, _ = env.reset(seed=0)
     for _ in range(30):
@@ -139,18 +139,21 @@ def test_a_compiled_agent_plays_the_environment_it_learned_on(world):
 def test_all_of_it_works_without_the_compiler():
     code = """
 import spaql
-for make in (spaql.Tessera, lambda *a, **o: spaql.SPAQL(*a, rollouts=1, **o),
-             lambda *a, **o: spaql.AQL(*a, rollouts=1, **o), spaql.Random):
-    for env, options in (("CartPole-v1", {"warm_up": 10}), ("Pendulum-v1", {"bounds": {2: (-1, 1)}, "periodic": [2]})):
-        agent = make(env, seed=0, horizon=5, **options).learn(iterations=3)
-        print(agent.training_steps, *agent.history["score"].tolist(), *agent.evaluate(2).returns.tolist())
-        print(*agent.predict(agent.problem.env.observation_space.sample() * 0)[0].reshape(-1) * 0.0)
+from planning_for_tests import tiny_plans
+with tiny_plans():
+    for make in (spaql.Tessera, lambda *a, **o: spaql.SPAQL(*a, rollouts=1, **o),
+                 lambda *a, **o: spaql.AQL(*a, rollouts=1, **o), spaql.Random):
+        for env, options in (("CartPole-v1", {"warm_up": 10}),
+                             ("Pendulum-v1", {"bounds": {2: (-1, 1)}, "periodic": [2]})):
+            agent = make(env, seed=0, horizon=5, **options).learn(iterations=3)
+            print(agent.training_steps, *agent.history["score"].tolist(), *agent.evaluate(2).returns.tolist())
+            print(*agent.predict(agent.problem.env.observation_space.sample() * 0)[0].reshape(-1) * 0.0)
 """
     said = []
     for off in ("1", "0"):
         run = subprocess.run(
             [sys.executable, "-W", "error", "-W", "ignore:overflow encountered in scalar:RuntimeWarning", "-c", code],
-            env=os.environ | {"NUMBA_DISABLE_JIT": off},
+            env=os.environ | {"NUMBA_DISABLE_JIT": off, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
             check=False,

@@ -24,6 +24,7 @@ from environments_for_tests import (
     breaks,
     every_learner,
 )
+from planning_for_tests import usual_plans
 from spaql.errors import ParameterError
 from spaql.gym.problem import GymnasiumProblem
 from test_laws import assert_same_cells
@@ -31,34 +32,41 @@ from test_laws import assert_same_cells
 pytestmark = pytest.mark.compiled_only  # but for the process of its own at the end
 
 
-def values(agent):
-    """Q of the cells that hold the two states."""
-    cells = agent.cells()
-    return [float(cells.q[((cells.state_low <= x) & (x <= cells.state_high)).all(axis=1)].max()) for x in (0.0, 1.0)]
-
-
-# V(1) = 1 + V(0) / 2 and V(0) = V(1) / 2, where V(0) after the end is 0 if terminated.
-ENDED, GOES_ON = [0.5, 1.0], [2.0 / 3.0, 4.0 / 3.0]
+@pytest.mark.parametrize("scale", [1.0, -1.0, 1e-6, 1e6])
+@pytest.mark.parametrize(
+    ("end", "horizon", "ended"),
+    [
+        ("terminated", 10, True),
+        ("truncated", 10, False),
+        ("terminated and truncated", 10, True),
+        ("by the horizon", 2, False),
+        ("by the horizon", 7, False),
+        ("terminated", 2, True),
+    ],
+)
+def test_terminated_stops_the_bootstrap_and_truncated_does_not(end, horizon, ended, scale):
+    """V(1) = 1 + discount V(0) and V(0) = discount V(1), where V(0) after the end is 0 if terminated."""
+    agent = spaql.Tessera(Pair(end, scale), horizon=horizon, disable=["induction"]).learn(iterations=100)
+    discount = 1.0 - 1.0 / horizon
+    last = scale * (1.0 if ended else 1.0 / (1.0 - discount**2))
+    values = agent._evaluate(agent.problem.encode(np.arange(2))[0], np.zeros(2), np.zeros((1, 1)))[:, 0]
+    np.testing.assert_allclose(values, [discount * last, last], rtol=0.1)
+    lengths = np.diff(agent.history["training_steps"], prepend=0)
+    assert set(lengths) == {2 if "t" in end[:1] else horizon}
 
 
 @pytest.mark.parametrize("scale", [1.0, -1.0, 1e-6, 1e6])
-@pytest.mark.parametrize(
-    ("end", "horizon", "expected"),
-    [
-        ("terminated", 10, ENDED),
-        ("truncated", 10, GOES_ON),
-        ("terminated and truncated", 10, ENDED),
-        ("by the horizon", 2, GOES_ON),
-        ("by the horizon", 7, GOES_ON),
-        ("terminated", 2, ENDED),
-    ],
-)
-def test_terminated_stops_the_bootstrap_and_truncated_does_not(end, horizon, expected, scale):
-    agent = spaql.Tessera(Pair(end, scale), discount=0.5, horizon=horizon, disable=["slopes", "merging"])
-    agent.learn(iterations=400)
-    np.testing.assert_allclose(values(agent), scale * np.array(expected), rtol=0.02)
-    lengths = np.diff(agent.history["training_steps"], prepend=0)
-    assert set(lengths) == {2 if "t" in end[:1] else horizon}
+@pytest.mark.parametrize(("end", "horizon"), [("terminated", 10), ("by the horizon", 10), ("by the horizon", 7)])
+def test_values_of_a_short_horizon_are_those_of_the_steps_left(end, horizon, scale):
+    """V_h(1) = 1 + V_h+1(0) and V_h(0) = V_h+1(1), 0 after the last step and where the episode terminated."""
+    agent = spaql.Tessera(Pair(end, scale), horizon=horizon).learn(iterations=100)
+    points, action = agent.problem.encode(np.arange(2))[0], np.zeros((1, 1))
+    for step in range(horizon):
+        left = horizon - step
+        last = 1 if end == "terminated" else (left + 1) // 2
+        values = agent._evaluate(points, np.full(2, step), action)[:, 0]
+        before = (min(last, 1) if left > 1 else 0) if end == "terminated" else left // 2
+        np.testing.assert_allclose(values, [scale * before, scale * last], rtol=0.1, atol=0.05 * abs(scale))
 
 
 def test_the_discount_of_a_long_horizon_sees_past_a_truncation():
@@ -110,8 +118,8 @@ def test_rewards_of_every_scale(name, scale):
         assert np.isfinite(agent.cells().q).all()
 
 
-@pytest.mark.parametrize("scale", [1e-40, 1e40])
-def test_the_unit_of_rewards_changes_nothing_for_spaql(scale):
+@pytest.mark.parametrize("scale", [1e-9, 1e40])
+def test_the_unit_of_rewards_changes_nothing_for_tessera(scale):
     """Powers of two scale without rounding, so that everything else stays bit for bit."""
     factor = 2.0 ** round(math.log2(scale))
     agents = []
@@ -123,8 +131,10 @@ def test_the_unit_of_rewards_changes_nothing_for_spaql(scale):
     np.testing.assert_array_equal(agents[0].cells().q * factor, agents[1].cells().q)
 
 
-def test_spaql_does_much_better_than_random():
-    agent = spaql.Tessera(Chase, seed=0, horizon=20).learn(total_timesteps=8000)
+def test_tessera_does_much_better_than_random():
+    with usual_plans():
+        agent = spaql.Tessera(Chase, seed=0, horizon=20).learn(total_timesteps=8000)
+        agent.cells()
     assert agent.problem.names == ["body.at", "lamp"]
     assert agent.problem.warm_up_steps == 1000
     learned = agent.evaluate(100)

@@ -148,7 +148,7 @@ def test_the_horizon_is_that_of_the_wrappers_and_of_a_problem_inside():
     assert GymnasiumProblem(gymnasium.make("spaql/Ambulance-v0", horizon=9)).horizon == 9
     assert GymnasiumProblem(gymnasium.make("spaql/Oil-v0", horizon=9, max_episode_steps=4)).horizon == 4
     agent = spaql.Tessera("spaql/Oil-v0").learn(total_timesteps=50)
-    assert (agent.iterations, agent.discount) == (10, spaql.Tessera("oil").discount)
+    assert (agent.iterations, agent.steps_per_iteration) == (10, 5)
 
 
 def drifting(env, outcome):
@@ -272,8 +272,9 @@ def test_what_is_outside_is_counted_and_is_the_border():
     clipped = agent.problem.clipped
     assert clipped.shape == (1,)
     assert 0.4 < clipped[0] / agent.training_steps < 0.6
-    facts = agent._buffer.transitions[: agent.training_steps]
-    assert np.mean(facts[:, -1] == 1.0) == pytest.approx(clipped[0] / agent.training_steps)
+    following = agent._past().following
+    assert len(following) == agent.training_steps
+    assert np.mean(following[:, 0] == 1.0) == pytest.approx(clipped[0] / agent.training_steps)
     before = agent.problem.clipped[0]
     agent.evaluate(5)
     agent.predict([[99.0], [-99.0]])

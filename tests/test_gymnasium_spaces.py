@@ -119,7 +119,8 @@ def test_agents_see_what_the_environment_shows(kind):
     low, high = np.array(SEEN[kind][2], float), np.array(SEEN[kind][3], float)
     expected = (np.array([flat(space, each) for each in seen]) - low) / (high - low)
     np.testing.assert_allclose(points, expected, rtol=0.0, atol=1e-12)
-    remembered = agent._buffer.transitions[: agent.training_steps, : len(low)]
+    remembered = agent._past().points
+    assert remembered.shape == (agent.training_steps, len(low))
     assert ((remembered >= 0.0) & (remembered <= 1.0)).all()
     many, _ = agent.predict(stacked(space, seen))
     assert many.tolist() == [agent.predict(each)[0] for each in seen]
@@ -373,7 +374,6 @@ def test_no_action_rounds_past_its_bound():
         (spaces.Dict({"a": spaces.Discrete(2)}), "actions: Dict spaces are not supported"),
         (spaces.Tuple([spaces.Discrete(2)]), "actions: Tuple spaces are not supported"),
         (spaces.Text(3), "actions: Text spaces are not supported"),
-        (spaces.Box(0, 1, (20,), F64), "partition: 1 state and 20 action dimensions mean"),
         (spaces.Box(np.array([0.0, 1.0]), np.array([1.0, 1.0]), dtype=F64), "actions: bounds must be finite"),
         (spaces.Box(0, 1, (0,), F64), "actions: bounds must be one number per dimension"),
         (spaces.Box(np.zeros((3, 3)), np.array([[1, 2, np.inf]] * 3), dtype=F64), "actions: .* has no bounds on some"),
@@ -388,3 +388,12 @@ def test_actions_that_cannot_be_played_are_refused(space, says):
     with pytest.raises(ParameterError, match=rf"^{says}") as caught:
         spaql.Tessera(Toy(played=space))
     assert_one_sentence(caught)
+
+
+def test_partitions_of_many_action_dimensions_are_refused():
+    toy = Toy(played=spaces.Box(0, 1, (20,), F64))
+    with pytest.raises(ParameterError, match=r"^partition: 1 state and 20 action dimensions mean") as caught:
+        spaql.SPAQL(toy)
+    assert_one_sentence(caught)
+    agent = spaql.Tessera(toy, horizon=4).learn(iterations=5)  # which has none
+    assert_member(toy.action_space, agent.predict(toy.observation_space.sample())[0])

@@ -17,6 +17,7 @@ from selenium.webdriver.common.keys import Keys
 
 import browsers
 import spaql
+from partitions_for_tests import plant
 from problems_for_tests import box_world
 from spaql.agents import Agent
 from spaql.agents.inspection import make_page
@@ -66,6 +67,8 @@ def agents() -> dict[str, Agent]:
         "aql": spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=150),
         "box": spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=150),
         "weather": spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=60),
+        "tree": plant(Weather, 40, periodic=["angle"], horizon=10),
+        "steps": plant("oil", 10, near=0.0),
     }
 
 
@@ -77,6 +80,8 @@ def pages(agents: dict[str, Agent], tmp_path_factory: pytest.TempPathFactory) ->
         "cartpole": make_page([agents["cartpole"]]),
         "pair": make_page([agents["oil"], agents["aql"]]),
         "box": make_page([agents["box"]]),
+        "tree": make_page([agents["tree"]]),
+        "steps": make_page([agents["steps"]]),
         "mixed": make_page([agents["cartpole"], agents["oil"]]),
         "weather": make_page([agents["weather"]], names=[NASTY, "count", "wind"], actions=[NASTY, *"bcdef"]),
     }
@@ -125,6 +130,16 @@ def test_words_can_be_read_without_scripts(pages: dict[str, Path], agents: dict[
     assert f"{score['mean']:.5g} (95% interval {score['low']:.5g} to {score['high']:.5g}, 10 episodes)" in text
     for found in agents["oil"].diagnose():
         assert str(found) in Outline(pages["mixed"].read_text("utf-8")).text
+
+
+def test_accuracy_of_the_learned_model(pages: dict[str, Path], agents: dict[str, Agent]) -> None:
+    text = Outline(pages["cartpole"].read_text("utf-8")).text
+    model = agents["cartpole"].model
+    assert model is not None
+    table = model.table()
+    for words in ("The learned model", table.caption, table.note, *(str(cell) for row in table.rows for cell in row)):
+        assert words in text
+    assert "The learned model" not in Outline(pages["pair"].read_text("utf-8")).text  # of agents without one
 
 
 def test_hostile_names_stay_in_their_place(pages: dict[str, Path]) -> None:
@@ -287,6 +302,7 @@ def open_page(driver: webdriver.Chrome, pages: dict[str, Path]) -> Iterator[Call
         assert {url.split(":")[0] for url in reader.requests()} <= {"file", "data"}
 
 
+@pytest.mark.compiled_only  # with next to no effort for planning the tree has one leaf
 def test_layers_and_slices_are_drawn(open_page: Callable[..., Reader]) -> None:
     reader = open_page("cartpole")
     seen = [reader.pixels()]
@@ -300,9 +316,7 @@ def test_layers_and_slices_are_drawn(open_page: Callable[..., Reader]) -> None:
     assert reader.pixels() == seen[0]
     legend = reader.run("return [...document.querySelectorAll('.legend li')].map((item) => item.textContent)")
     assert legend[:2] == ["push left", "push right"]
-    assert legend[2].startswith(
-        "black outline: the cell that decides at the cross; other colours inside it are smaller"
-    )
+    assert legend[2] == "black outline: the cell that decides at the cross"
     hidden = reader.run("return [...document.querySelectorAll('.slide label')].map((l) => l.textContent)")
     slices = [label for label in hidden if label.endswith("fixed at")]
     assert len(slices) == 2
@@ -364,7 +378,23 @@ def test_explanations_agree_with_python(open_page: Callable[..., Reader], agents
     for values in points_of(agent, 25):
         reader.ask(values)
         compare(reader, agent, values)
-    assert "Runners-up" in reader.text(".explanation")
+    assert ("Runners-up" in reader.text(".explanation")) == (name == "box")
+
+
+@pytest.mark.parametrize("name", ["tree", "steps"])
+def test_a_tree_with_one_action_per_leaf(open_page: Callable[..., Reader], agents: dict[str, Agent], name: str) -> None:
+    reader, agent = open_page(name), agents[name]
+    assert len(agent.cells()) > 5
+    for values in points_of(agent, 25):
+        reader.ask(values)
+        compare(reader, agent, values)
+        text = reader.text(".explanation")
+        assert "The middle of" not in text
+        assert "No other cell is relevant here." in text
+    if name == "steps":
+        assert reader.run("return document.querySelector('canvas').dataset.tiles") == str(len(agent.cells()))
+        spans = reader.run("return [...document.querySelectorAll('.legend li')].map((item) => item.textContent)")
+        assert spans[1] == "black outline: the cell that decides at the line"
 
 
 def test_beyond_a_border_is_what_is_done_there(open_page: Callable[..., Reader], agents: dict[str, Agent]) -> None:

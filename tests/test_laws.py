@@ -15,6 +15,8 @@ from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.rng import uniform
 from spaql.problems import Box, Discrete, Problem, ambulance, oil
 
+pytestmark = pytest.mark.tiny_planning
+
 SLOW = config.DISABLE_JIT
 SHORT, LONG = (3, 7) if SLOW else (30, 70)
 EPISODES = 20 if SLOW else 200
@@ -54,9 +56,7 @@ PROBLEMS = {
 }
 LEARNERS = {
     "Tessera": lambda problem, seed: Tessera(problem, seed=seed),
-    "Tessera, small buffer": lambda problem, seed: Tessera(
-        problem, seed=seed, buffer_size=70, z_threshold=1.0, exploration=0.9
-    ),
+    "Tessera, small buffer": lambda problem, seed: Tessera(problem, seed=seed, buffer_size=70, exploration=0.9),
     "SPAQL": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=4),
     "SPAQL, impatient": lambda problem, seed: SPAQL(problem, seed=seed, rollouts=1, splits_before_reset=1, heat=5.0),
     "AQL": lambda problem, seed: AQL(problem, seed=seed, rollouts=3),
@@ -81,7 +81,13 @@ def applies(agent, problem):
 
 def crossed(agents, problems=PROBLEMS):
     pairs = [(agent, problem) for agent in agents for problem in problems if applies(agent, problem)]
-    return pytest.mark.parametrize(("name", "world"), pairs)
+    return pytest.mark.parametrize(("name", "world"), [pytest.param(*pair, marks=marks_of(*pair)) for pair in pairs])
+
+
+def marks_of(agent, problem):
+    """With the JIT off, Tessera plans on the quickest problems only."""
+    slow = agent.startswith("Tessera") and problem not in ("oil quadratic", "ambulance uniform")
+    return [pytest.mark.compiled_only] if slow else []
 
 
 every_agent = crossed(AGENTS)
@@ -142,8 +148,9 @@ def test_same_seed_same_result(name, world):
 def test_different_seed_different_result(name, world):
     a, b = taught(name, world, seed=0), taught(name, world, seed=1)
     assert not np.array_equal(a.history["score"], b.history["score"])
-    drawn = [agent.evaluate(EPISODES, deterministic=False).returns for agent in (a, b)]
-    assert not np.array_equal(*drawn)
+    if not isinstance(a, Tessera):  # both of which may have found the best policy
+        drawn = [agent.evaluate(EPISODES, deterministic=False).returns for agent in (a, b)]
+        assert not np.array_equal(*drawn)
 
 
 @every_learner
@@ -264,6 +271,21 @@ def test_a_deterministic_action_is_the_middle_of_a_greedy_cell(name, world):
             assert ((low <= draw) & (draw <= high)).all(axis=1).any()
 
 
+@crossed(["Tessera", "Tessera, small buffer"])
+def test_cells_of_tessera_share_out_the_states(name, world):
+    """One cell for every state, with one action."""
+    agent = taught(name, world)
+    cells, rows, top = agent.cells(), observations(agent.problem, 50), agent.problem.states.high
+    assert len(cells) <= agent.leaves
+    np.testing.assert_array_equal(cells.action_low, cells.action_high)
+    for x, action in zip(rows, agent.predict(rows, deterministic=False)[0], strict=True):
+        upper = (x < cells.state_high) | ((x == cells.state_high) & (x == top))
+        (here,) = np.flatnonzero(((cells.state_low <= x) & upper).all(axis=1))
+        np.testing.assert_allclose(np.ravel(action), cells.action_low[here], rtol=0.0, atol=1e-12)
+    share = np.prod((cells.state_high - cells.state_low) / (top - agent.problem.states.low), axis=1)
+    assert share.sum() == pytest.approx(1.0)
+
+
 def test_a_baseline_needs_no_length_to_learn():
     agent = Random("oil", seed=0)
     assert agent.learn() is agent
@@ -367,18 +389,15 @@ def test_history_is_consistent(name, world):
     assert (rows["value_low"] <= rows["value_high"]).all()
     assert np.isin(rows["resets"], (0, 1)).all()
     if isinstance(agent, Tessera):
-        np.testing.assert_array_equal(rows["cells"], whole_arms(problem) + np.cumsum(rows["splits"]))
+        assert ((rows["cells"] >= 1) & (rows["cells"] <= agent.leaves)).all()
+        assert (rows["splits"] == 0).all()
+        np.testing.assert_array_equal(rows["best"], rows["score"])
         assert agent.selection_score is None
     else:
         assert rows["cells"][-1] == len(agent.cells())
         assert (rows["value_high"] <= problem.horizon).all()
         assert ((rows["splits"] >= 0) & (rows["splits"] <= problem.horizon)).all()
         assert agent.selection_score == (rows["best"][-1] if agent.rollouts else None)
-
-
-def whole_arms(problem):
-    """Cells at the start: one, or one per finite action."""
-    return problem.actions.count if isinstance(problem.actions, Discrete) else 1
 
 
 @crossed(["SPAQL", "SPAQL, impatient"])

@@ -46,7 +46,7 @@ def test_a_log_has_every_row_once(name):
 
 @pytest.mark.parametrize("start", [0, 3, 4])
 def test_a_log_can_leave_rows_out(start):
-    agent, log = AGENTS["SPAQL"](), Kept()
+    agent, log = AGENTS["Tessera"](), Kept()
     if start:
         agent.learn(iterations=start)
     agent.learn(iterations=15, callback=[Log(log, every=4), Recorder(every=15)])
@@ -126,7 +126,7 @@ def test_what_is_not_finite_is_written_so_that_it_can_be_read(kind, tmp_path):
 def test_a_file_with_other_columns_is_left_alone(kind, text, words, tmp_path):
     path = tmp_path / "log"
     path.write_bytes(text)
-    agent = AGENTS["SPAQL"]()
+    agent = AGENTS["Tessera"]()
     kept = Kept()
     with pytest.raises(OutputError) as error:
         agent.learn(iterations=5, callback=Log(kept, FILES[kind][0](path)))
@@ -140,10 +140,10 @@ def test_a_file_with_other_columns_is_left_alone(kind, text, words, tmp_path):
 def test_a_file_that_ends_within_a_line_is_left_alone(kind, tmp_path):
     path = tmp_path / "log"
     make = FILES[kind][0]
-    AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(path)))
+    AGENTS["Tessera"]().learn(iterations=2, callback=Log(make(path)))
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(OutputError) as error:
-        AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(path)))
+        AGENTS["Tessera"]().learn(iterations=2, callback=Log(make(path)))
     told(error, "ends within a line")
 
 
@@ -151,7 +151,7 @@ def test_a_file_that_ends_within_a_line_is_left_alone(kind, tmp_path):
 def test_an_empty_file_is_as_good_as_none(kind, tmp_path):
     make, read = FILES[kind]
     (tmp_path / "log").touch()
-    AGENTS["SPAQL"]().learn(iterations=2, callback=Log(make(tmp_path / "log")))
+    AGENTS["Tessera"]().learn(iterations=2, callback=Log(make(tmp_path / "log")))
     assert len(read(tmp_path / "log")) == 2
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_opened_is_told(kind, tmp_path):
     for path in (tmp_path, tmp_path / "file" / "log"):
         (tmp_path / "file").touch()
         with pytest.raises(OutputError) as error:
-            AGENTS["SPAQL"]().learn(iterations=2, callback=Log(FILES[kind][0](path)))
+            AGENTS["Tessera"]().learn(iterations=2, callback=Log(FILES[kind][0](path)))
         told(error, "cannot be written")
 
 
@@ -208,7 +208,7 @@ def test_tensorboard_where_the_folder_cannot_be_made(tmp_path):
     pytest.importorskip("tensorboardX")
     (tmp_path / "file").touch()
     with pytest.raises(OutputError) as error:
-        AGENTS["SPAQL"]().learn(iterations=2, callback=Log(TensorBoardLogger(tmp_path / "file")))
+        AGENTS["Tessera"]().learn(iterations=2, callback=Log(TensorBoardLogger(tmp_path / "file")))
     told(error, "cannot be written")
 
 

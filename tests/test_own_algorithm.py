@@ -139,7 +139,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
             {"algorithm": "tabular"},
             {"algorithm": "tests.tabular:TabularQ", "parameters": {"bins": 4}},
             {"algorithm": "aql", "label": "mine"},
-            {"algorithm": "tessera", "grid": {"min_samples": [3, 4]}},
+            {"algorithm": "tessera", "grid": {"leaves": [3, 4]}},
             {"algorithm": "random", "colour": "#123456"},
         ],
     }
@@ -152,7 +152,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
         ("tabular", "tests.tabular:TabularQ", "#AABBCC"),
         ("Table", "tests.tabular:TabularQ", "#AABBCC"),
         ("mine", "aql", algorithms()["aql"].colour),
-        *((f"tessera, min_samples={count}", "tessera", algorithms()["tessera"].colour) for count in (3, 4)),
+        *((f"tessera, leaves={count}", "tessera", algorithms()["tessera"].colour) for count in (3, 4)),
         ("random", "random", "#123456"),
     ]
     assert [(group.label, group.run.algorithm, group.colour) for group in study.groups] == expected
@@ -165,7 +165,7 @@ def test_label_and_colour_are_stored_for_readers(tmp_path, monkeypatch):
     chart = make_sheets(values)["scores"].panels[0]
     colours = {part.name or part.x[0]: part.colour for part in (*chart.series, *chart.levels)}
     assert (colours["mine"], colours["random"]) == (expected[2][2], "#123456")
-    assert {colours[name] for name in ("tabular", "Table", "tessera, min_samples=3", "tessera, min_samples=4")} == {""}
+    assert {colours[name] for name in ("tabular", "Table", "tessera, leaves=3", "tessera, leaves=4")} == {""}
 
 
 def test_colours_of_a_study_are_checked():

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from selenium.webdriver.support.select import Select
 
 import browsers
 from spaql.viz import style
+from spaql.viz.charts import Mosaic
+from spaql.viz.html import Case, Growth, Section, render_page
 from test_pages import CASES, FRAMES, NASTY, PAGE
 
 FRAMES_OF_FIRST = CASES[0].growth[0].frames
@@ -248,6 +251,33 @@ def test_arrow_keys_move_from_cell_to_cell(reader: Reader) -> None:
             touching = after[side] == before[side + 1] if forward else after[side + 1] == before[side]
             assert touching or after == before
         assert where()[side + 1 if forward else side] == (1.0 if forward else 0.0)
+
+
+def test_cells_of_a_single_action_can_be_walked_through(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    low, high = np.array([[0.0, 0.4], [0.3, 1.0], [0.7, 0.1]]), np.array([[0.3, 0.4], [0.7, 1.0], [1.0, 0.1]])
+    policy = np.array([0.0, 0.3, 0.7, 1.0]), np.arange(3)
+    frame = Mosaic(low, high, np.arange(3.0), np.ones(3, int), np.array([1, 2, 2]), policy, (0.0, 1.0))
+    steps = Case("steps", "steps", "", CASES[2].charts, [Growth("Steps", "", [1], [frame])])
+    (tmp_path / "steps.html").write_text(render_page("Steps", [Section("Cases", cases=[steps])]), "utf-8")
+    reader = Reader(driver, (tmp_path / "steps.html").as_uri())
+    reader.open()
+    cells = ["state 0 to 0.3, action 0.4,", "state 0.3 to 0.7, action 1,", "state 0.7 to 1, action 0.1,"]
+    reader.hover(0.5, 0.5)  # between the cells
+    for key, cell in (
+        (Keys.ARROW_LEFT, 1),  # to the middle of the states
+        (Keys.ARROW_LEFT, 0),
+        (Keys.ARROW_LEFT, 0),
+        (Keys.ARROW_UP, 0),
+        (Keys.ARROW_RIGHT, 1),
+        (Keys.ARROW_RIGHT, 2),
+        (Keys.ARROW_LEFT, 1),
+    ):
+        reader.find("#picture").send_keys(key)
+        assert reader.text("#cell").startswith(cells[cell])
+    heights = reader.run("return document.getElementById('picture').data[0].y")
+    assert heights == pytest.approx([0.09, 0.11, 0.39, 0.41, 0.98, 1.0])
+    assert reader.layout("#picture", "yaxis.range") == pytest.approx([0.0, 1.0])
+    assert reader.complaints() == []
 
 
 def test_the_slider_replays_the_growth(reader: Reader) -> None:

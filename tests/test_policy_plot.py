@@ -5,6 +5,7 @@ import pytest
 from matplotlib.collections import PolyCollection
 
 import spaql
+from partitions_for_tests import Planted, plant
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.spaces import Discrete
@@ -16,6 +17,7 @@ AGENTS = {
     "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2000),
     "box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=150),
     "finite": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(iterations=150),
+    "tree": lambda: plant(box_world()[0], 40, near=0.0),
 }
 
 
@@ -50,7 +52,7 @@ def test_slices_show_what_is_done(agent):
     for step in range(view.partition.steps):
         at = np.where(random.random(size) < 0.3, 0.5, random.random(size))  # 0.5 is a border
         tiles, cells = view.slice((1, 0), at, "policy", step=step)
-        assert np.prod(tiles.high - tiles.low, axis=1).sum() == 1.0
+        assert np.prod(tiles.high - tiles.low, axis=1).sum() == pytest.approx(1.0, abs=1e-12)
         points = np.tile(at, (len(cells), 1))
         points[:, [1, 0]] = tiles.low
         np.testing.assert_array_equal(view.partition.greedy(points, np.full(len(points), step)), cells)
@@ -175,3 +177,17 @@ def test_who_has_nothing_to_show_says_so():
         spaql.Random("oil").plot()
     with pytest.raises(NotTrainedError):
         spaql.Tessera("oil").plot()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_single_actions_are_drawn_as_narrow_bands(layer):
+    problem = spaql.problems.oil()
+    tree = {"dims": [0, -1, -1], "cuts": [0.3, 0, 0], "children": [1, -1, -1], "q": [0, 1, 2], "visits": [0, 3, 7]}
+    axes = Planted(problem).plant(played=[[0], [0.4], [1]], **tree).plot(layer=layer).axes[0]
+    tiles, outline = (found for found in axes.collections if isinstance(found, PolyCollection))
+    for drawn in (tiles, outline):
+        boxes = sorted([*path.vertices.min(axis=0), *path.vertices.max(axis=0)] for path in drawn.get_paths())
+        np.testing.assert_allclose(boxes, [[0.0, 0.39, 0.3, 0.41], [0.3, 0.98, 1.0, 1.0]])
+    assert axes.get_ylim() == (0.0, 1.0)
+    if layer == "visits":
+        np.testing.assert_allclose(sorted(tiles.get_array()), [1.0, 1.0])

@@ -72,16 +72,16 @@ def test_arguments_are_remembered():
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
     [
-        ("SPAQL", "discount", -0.1),
-        ("SPAQL", "discount", 1.5),
-        ("SPAQL", "exploration", 0.0),
-        ("SPAQL", "exploration", 1.1),
-        ("SPAQL", "z_threshold", math.nan),
-        ("SPAQL", "tolerance", -1.0),
-        ("SPAQL", "min_samples", 1),
-        ("SPAQL", "growth", 0.0),
-        ("SPAQL", "buffer_size", 9),
-        ("SPAQL", "seed", -1),
+        ("Tessera", "exploration", 0.0),
+        ("Tessera", "exploration", 1.1),
+        ("Tessera", "exploration", math.nan),
+        ("Tessera", "leaves", 0),
+        ("Tessera", "leaves", 1025),
+        ("Tessera", "leaves", 2.5),
+        ("Tessera", "buffer_size", 9),
+        ("Tessera", "disable", "everything"),
+        ("Tessera", "disable", 3),
+        ("Tessera", "seed", -1),
         ("published", "scaling", -0.1),
         ("published", "scaling", math.nan),
         ("published", "scaling", math.inf),
@@ -120,7 +120,7 @@ def test_a_problem_has_a_name_and_a_maker(problem):
     assert resolve("median").make(problem).problem.name == ambulance().name
 
 
-@pytest.mark.parametrize("kind", ["SPAQL", "published", "AQL"])
+@pytest.mark.parametrize("kind", ["Tessera", "published", "AQL"])
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -141,7 +141,7 @@ def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
     assert agent.iterations == agent.training_steps == agent.selection_steps == 0
 
 
-@pytest.mark.parametrize("kind", ["SPAQL", "published", "AQL", "Random", "Median"])
+@pytest.mark.parametrize("kind", ["Tessera", "published", "AQL", "Random", "Median"])
 @pytest.mark.parametrize(
     "observation",
     [[1.5], [-1e-9], [math.nan], [math.inf], [0.5, 0.5], [], [[[0.5]]], "here", None, [[0.5], [2.0]], [[0.5, 0.5]]],

@@ -1,6 +1,7 @@
 """The contract of compiled problems, and what breaks it."""
 
 import functools
+import importlib
 import math
 import subprocess
 import sys
@@ -173,7 +174,7 @@ faults = pytest.mark.parametrize(
 )
 
 LEARNERS = {
-    "SPAQL": lambda p: spaql.Tessera(p, seed=1),
+    "Tessera": lambda p: spaql.Tessera(p, seed=1),
     "published": lambda p: spaql.SPAQL(p, rollouts=1, seed=1),
     "AQL": lambda p: spaql.AQL(p, rollouts=0, seed=1),
 }
@@ -371,25 +372,25 @@ def test_only_plain_functions_are_steps(step):
     assert_refused(ProblemError, lambda: make(step=step), "plain function")
 
 
-@pytest.mark.parametrize(("kind", "copying"), [("SPAQL", "copy_forest"), ("published", "walk")])
-def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, copying):
-    from spaql.partition import kernels
-
-    copy, calls_left = getattr(kernels, copying), [1 if kind == "published" else 2]
+@pytest.mark.parametrize(
+    ("kind", "module", "copying"),
+    [("Tessera", "spaql.agents.tessera.agent", "grow_buffer"), ("published", "spaql.partition.kernels", "walk")],
+)
+def test_an_interrupt_while_arrays_grow_leaves_the_agent_whole(monkeypatch, kind, module, copying):
+    copy, calls_left = getattr(importlib.import_module(module), copying), [1 if kind == "published" else 2]
     more = {"rollouts": 2} if kind == "published" else {}
 
-    def interrupted(*forests):
+    def interrupted(*arguments):
         calls_left[0] -= 1
         if calls_left[0] == 0:
             raise KeyboardInterrupt
-        copy(*forests)
+        return copy(*arguments)
 
-    monkeypatch.setattr("spaql.agents.tessera.agent._FIRST_ROOM", 2)
     agent = MAKERS[kind](oil(), **more)
-    monkeypatch.setattr(kernels, copying, interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        agent.learn(iterations=50)
-    monkeypatch.setattr(kernels, copying, copy)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module}.{copying}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.learn(iterations=50)
     agent.learn(iterations=50 - agent.iterations)
     other = MAKERS[kind](oil(), **more).learn(iterations=50)
     np.testing.assert_array_equal(agent.history["score"], other.history["score"])
@@ -413,7 +414,7 @@ def test_shapes_beyond_floating_point_are_refused(shape):
 
 def test_numbers_in_quotes_are_refused():
     assert_refused(ParameterError, lambda: oil(sharpness="10"), "sharpness: expected")
-    assert_refused(ParameterError, lambda: spaql.Tessera(oil(), tolerance="0.5"), "tolerance: expected")
+    assert_refused(ParameterError, lambda: spaql.Tessera(oil(), exploration="0.5"), "exploration: expected")
 
 
 @pytest.mark.parametrize("state", [[0.7], [float("nan")], ["now"]])

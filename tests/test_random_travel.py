@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import spaql
+from planning_for_tests import usual_plans
 from spaql.agents import resolve
 from spaql.errors import ParameterError
 from spaql.problems import random_travel, random_travel_optimum, random_travel_share
@@ -68,10 +69,10 @@ def test_no_grid_of_places_is_better_than_the_optimum_of_deposits(number):
 @pytest.mark.parametrize("number", [n for n in NUMBERS if KINDS[n % 4].startswith("arrivals")])
 def test_no_policy_passes_the_optimum_of_arrivals(number):
     recipe, problem = draw(6, number), random_travel(family=6, number=number)
-    agents = [
-        resolve("no-movement").make(problem, seed=1),
-        spaql.Tessera(problem, seed=1).learn(total_timesteps=20_000),
-    ]
+    with usual_plans():
+        learned = spaql.Tessera(problem, seed=1).learn(total_timesteps=20_000)
+        learned.cells()
+    agents = [resolve("no-movement").make(problem, seed=1), learned]
     for agent in agents:
         fresh = agent.evaluate(4000)
         low, high = (random_travel_share(bound, family=6, number=number) for bound in fresh.interval)

@@ -1,151 +1,275 @@
-"""Replay buffer: transitions are linked to their cells, counted, dropped evenly, and never lost."""
+"""The replay buffer, and the episodes that fill it."""
 
+import gymnasium
 import numpy as np
 import pytest
+from numba.core import config
 
+from problems_for_tests import box_world, finite_world
 from spaql.agents import Tessera
-from spaql.agents.tessera import agent as learning
-from spaql.agents.tessera import replay
+from spaql.agents.rollouts import TRAINING
+from spaql.agents.tessera.policy_tree import PolicyTree, single_leaf
 from spaql.agents.tessera.replay import (
-    CELL,
-    CODE,
     DUE,
-    NEXT,
-    NEXT_NODE,
-    NODE,
+    FLAT,
+    PLANNED,
+    POLICY,
+    UNPLANNED,
     USED,
+    Exploration,
+    draw_exploratory_action,
+    drop_half,
+    grow_buffer,
+    make_buffer,
+    number_episodes,
+    restore_buffer,
 )
-from spaql.partition import kernels
-from spaql.partition.partition import Partition
+from spaql.partition.rng import stream
+from spaql.partition.spaces import Box, Discrete
 from spaql.problems import oil
-from tessera_for_tests import EPISODES, PROBLEMS, columns, every_problem, taught, wide_world
+
+EPISODES = 10 if config.DISABLE_JIT else 80
 
 
-@every_problem
-@pytest.mark.parametrize("room", [1_000_000, 64])
-def test_every_transition_is_linked_to_the_cell_that_holds_it(name, room):
-    agent = taught(name, buffer_size=room)
-    states, actions, _, following = (np.ascontiguousarray(column) for column in columns(agent))
-    links, forest = agent._buffer.links, agent._work.forest
-    assert 0 < len(states) <= room
-    low, high = agent._work.node_boxes()
-    for i in range(len(states)):
-        assert kernels.find_cell(forest, 0, states, i, actions) == links[i, CELL]
-        for points, column in ((states, NODE), (following, NEXT_NODE)):
-            node = links[i, column]
-            if node >= 0:
-                assert ((low[node] <= points[i]) & ((points[i] < high[node]) | (high[node] == 1.0))).all()
+class Logged(gymnasium.Env):
+    """Keeps all that it returned, and ends in one of three ways."""
 
+    observation_space = gymnasium.spaces.Box(-3.0, 5.0, (2,), np.float64)
 
-@pytest.mark.parametrize("parameters", [{"growth": 1.5}, {"min_samples": 50}, {}])
-def test_a_full_buffer_is_still_updated(parameters):
-    """Nothing is forgotten that no update has seen, however late one would fall due."""
-    agent = Tessera(oil(), seed=0, buffer_size=100, **parameters)
-    for _ in range(6):
-        agent.learn(iterations=20)
-        before = agent.cells().q.tolist()
-        agent.learn(iterations=20)
-        assert agent.cells().q.tolist() != before
-        values = agent.history["value_high"][-20:]
-        assert len(set(values)) > 1
+    def __init__(self, discrete=False):
+        self.action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float64)
+        if discrete:
+            self.action_space = gymnasium.spaces.Discrete(4, start=-1)
+        self.rows = []
 
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.seen, self.time, self.left = self.np_random.uniform(-1.0, 1.0, 2), 0, self.np_random.integers(1, 12)
+        return self.seen, {}
 
-def test_sixteen_sides_have_a_code():
-    agent = Tessera(wide_world(), seed=0).learn(iterations=20)
-    links, used = agent._buffer.links, int(agent._buffer.counts[USED])
-    transitions = np.ascontiguousarray(agent._buffer.transitions[:used, :16])
-    if len(agent._work) == 1:
-        quarters = np.minimum((transitions * 4).astype(np.int64), 3)
-        codes = (quarters << (2 * np.arange(16))).sum(axis=1)
-        np.testing.assert_array_equal(links[:used, CODE].astype(np.int64) & 0xFFFFFFFF, codes)
-
-
-@every_problem
-@pytest.mark.parametrize("room", [1_000_000, 64])
-def test_the_transitions_of_a_cell_are_linked_in_order(name, room):
-    agent = taught(name, buffer_size=room)
-    links, ends = agent._buffer.links, agent._stats.ends
-    for cell in range(len(agent._work)):
-        chain, i = [], int(ends[cell, 0])
-        while i >= 0:
-            chain.append(i)
-            i = int(links[i, NEXT])
-        assert chain == np.flatnonzero(links[: agent._buffer.counts[USED], CELL] == cell).tolist()
-        assert len(chain) == agent._work.forest.cells["visits"][cell]
-        if chain:
-            assert ends[cell, 1] == chain[-1]
-
-
-@every_problem
-def test_the_tally_counts_quarters_and_quadrants(name):
-    agent = taught(name)
-    hyper, tally = agent._hyper, agent._stats.tally
-    codes = agent._buffer.links[: agent._buffer.counts[USED], [CELL, CODE]]
-    for cell in range(len(agent._work)):
-        own = codes[codes[:, 0] == cell, 1]
-        quarters = np.array([(own >> (2 * d)) & 3 for d in range(hyper.sides)]).reshape(hyper.sides, -1)
-        expected = [(quarters[d] == k).sum() for d in range(hyper.sides) for k in range(4)]
-        for s in range(hyper.states):
-            for d in range(hyper.states, hyper.sides):
-                corner = 2 * (quarters[s] // 2) + quarters[d] // 2
-                expected += [(corner == k).sum() for k in range(4)]
-        assert tally[cell, : replay.count_bins(hyper)].tolist() == expected
-
-
-def test_dropping_half_keeps_the_younger_of_each_two():
-    agent = taught("oil")
-    transitions, used = agent._buffer.transitions.copy(), int(agent._buffer.counts[USED])
-    replay.drop_half(agent._work.forest, agent._buffer, agent._stats, agent._hyper)
-    kept = used // 2
-    assert agent._buffer.counts[USED] == kept
-    np.testing.assert_array_equal(agent._buffer.transitions[:kept], transitions[1:used:2][:kept])
-    assert agent._buffer.counts[DUE] == kept + max(16, int(0.25 * kept))
-    assert agent._work.forest.cells["visits"].sum() == kept
-
-
-@every_problem
-@pytest.mark.parametrize("room", [20, 64])
-def test_how_often_learning_is_interrupted_changes_nothing(name, room):
-    """Even where the buffer is full just as an update falls due: the update comes first, dropping after it."""
-    episodes = EPISODES // 4 + 20
-    whole = Tessera(PROBLEMS[name](), seed=1, buffer_size=room, z_threshold=1.5).learn(iterations=episodes)
-    cut = Tessera(PROBLEMS[name](), seed=1, buffer_size=room, z_threshold=1.5)
-    for _ in range(episodes):
-        cut.learn(iterations=1)
-    np.testing.assert_array_equal(whole.history, cut.history)
-    np.testing.assert_array_equal(whole.cells().q, cut.cells().q)
+    def step(self, action):
+        before, self.seen = self.seen, self.np_random.uniform(-3.0, 5.0, 2)
+        reward, over = float(self.np_random.normal()), self.time + 1 == self.left
+        terminated = over and self.left % 2 == 0
+        self.rows.append((before, float(np.ravel(action)[0]), reward, self.seen, terminated, self.time))
+        self.time += 1
+        return self.seen, reward, terminated, over and not terminated, {}
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_how_often_room_runs_out_changes_nothing(name, monkeypatch):
-    ample = Tessera(PROBLEMS[name](), seed=0).learn(iterations=EPISODES)
-    monkeypatch.setattr("spaql.agents.tessera.agent._FIRST_ROOM", 4)
-    tight = Tessera(PROBLEMS[name](), seed=0).learn(iterations=EPISODES)
-    np.testing.assert_array_equal(ample.history, tight.history)
-    np.testing.assert_array_equal(ample.cells().q, tight.cells().q)
+@pytest.mark.parametrize("discrete", [False, True])
+def test_transitions_are_those_that_were_played(discrete):
+    env = Logged(discrete)
+    agent = Tessera(env, horizon=8, seed=2).learn(iterations=EPISODES)
+    past, states = agent._past(), agent.problem.states
+    before, actions, rewards, following, ended, times = map(np.array, zip(*env.rows, strict=True))
+    assert len(past.rewards) == len(rewards) == agent.training_steps
+    np.testing.assert_allclose(states.from_unit(past.points), before, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(states.from_unit(past.following), following, rtol=0, atol=1e-12)
+    own = past.actions[:, 0] - 1.0 if discrete else -2.0 + 4.0 * past.actions[:, 0]
+    np.testing.assert_allclose(own, actions, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(past.rewards, rewards)
+    np.testing.assert_array_equal(past.ended, ended)
+    np.testing.assert_array_equal(past.times, times)
+    assert set(times) == set(range(8))
+    assert 0 < ended.sum() < (times == 0).sum()
+
+
+def test_episodes_are_recorded_one_after_the_other():
+    for problem in (oil(), box_world()[0], finite_world()[0]):
+        agent = Tessera(problem, seed=1).learn(iterations=EPISODES)
+        past = agent._past()
+        assert len(past.rewards) == agent.training_steps == agent._buffer.counts[USED]
+        starts = np.flatnonzero(past.times == 0)
+        assert len(starts) == EPISODES
+        np.testing.assert_array_equal(np.add.reduceat(past.rewards, starts).round(9), agent.history["score"].round(9))
+        inside = past.times[1:] > 0
+        np.testing.assert_array_equal(past.times[1:][inside], past.times[:-1][inside] + 1)
+        np.testing.assert_array_equal(past.points[1:][inside], past.following[:-1][inside])
+        assert not past.ended[:-1][inside].any()
+        lengths, last = np.diff(starts, append=len(past.rewards)), np.append(starts[1:], len(past.rewards)) - 1
+        assert past.ended[last[lengths < problem.horizon]].all()
+
+
+def filled(used=7, room=8):
+    buffer = make_buffer(2, 1, room)
+    for array in buffer[:-1]:
+        array[:used] = np.arange(used).reshape(-1, *[1] * (array.ndim - 1))
+    buffer.counts[:] = used, 500, POLICY
+    return buffer
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [([7], range(7)), ([1, 1, 1, 1, 1], [0, 2, 4]), ([2, 2, 2], [0, 1, 4, 5]), ([1, 3, 2], [0, 4, 5])],
+)
+def test_every_second_episode_is_dropped(lengths, kept):
+    buffer, kept = filled(sum(lengths)), list(kept)
+    times = np.concatenate([np.arange(length) for length in lengths])
+    buffer.times[: len(times)] = times
+    drop_half(buffer)
+    assert buffer.times[: len(kept)].tolist() == times[kept].tolist()
+    buffer.times[: len(kept)] = kept
+    assert buffer.counts.tolist() == [len(kept), 500, POLICY]
+    for array in buffer[:-1]:
+        assert array[: len(kept)].reshape(len(kept), -1)[:, 0].tolist() == kept
+
+
+def test_a_buffer_grows_with_all_it_holds():
+    small = filled()
+    large = grow_buffer(small, 20)
+    assert len(large.points) == 20
+    for before, after in zip(small[:-1], large[:-1], strict=True):
+        np.testing.assert_array_equal(after[:8], before)
+        assert not after[8:].any()
+    assert large.counts.tolist() == small.counts.tolist()
+
+
+def test_a_full_buffer_keeps_whole_transitions():
+    agent, whole = (Tessera(oil(), seed=1, buffer_size=size) for size in (40, 10_000))
+    agent.learn(iterations=30)
+    assert agent.training_steps == 150
+    assert agent._buffer.counts[USED] <= len(agent._buffer.points) <= 40
+    whole.learn(iterations=30)
+    rows = {tuple(row) for row in zip(*(c.ravel() for c in whole._past()), strict=True)}
+    assert {tuple(row) for row in zip(*(c.ravel() for c in agent._past()), strict=True)} <= rows
+
+
+def restore(buffer, actions=None, **changes):
+    used = int(buffer.counts[USED])
+    arrays = {name: array if name == "counts" else array[:used] for name, array in buffer._asdict().items()}
+    return restore_buffer(arrays | changes, 2, actions or Box(0, 1), 10)
+
+
+def valid():
+    buffer = filled()
+    for array in (buffer.points, buffer.actions, buffer.rewards, buffer.following):
+        array /= 8.0
+    buffer.ended[:] = buffer.ended > 5
+    return buffer
+
+
+def test_a_buffer_is_restored():
+    buffer = valid()
+    again = restore(buffer)
+    assert len(again.points) == 20  # room for two episodes
+    for before, after in zip(buffer[:-1], again[:-1], strict=True):
+        np.testing.assert_array_equal(after[:7], before[:7])
+    assert again.counts.tolist() == [7, 500, POLICY]
+    outside = valid()
+    outside.following[6] = 2.0, -1.0  # a last state may lie outside
+    assert restore(outside).following[6].tolist() == [2.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("points", 1.5),
+        ("points", np.nan),
+        ("following", 2.5),
+        ("following", np.nan),
+        ("actions", 1.5),
+        ("rewards", np.nan),
+        ("ended", 2),
+        ("times", -1),
+        ("times", 10),
+    ],
+)
+def test_invalid_transitions_are_refused(name, value):
+    buffer = valid()
+    getattr(buffer, name)[3] = value
+    with pytest.raises(ValueError, match=r"."):
+        restore(buffer)
+
+
+@pytest.mark.parametrize("counts", [[6, 500, 0], [8, 500, 0], [7, 0, 0], [7, 500, -1], [7, 500, 3]])
+def test_invalid_counts_are_refused(counts):
+    with pytest.raises(ValueError, match="invalid transitions"):
+        restore(valid(), counts=np.array(counts))
+
+
+def test_invalid_discrete_actions_are_refused():
+    buffer = valid()
+    buffer.actions[:] = 2.0
+    restore(buffer, Discrete(3))
+    with pytest.raises(ValueError, match="actions outside their space"):
+        restore(buffer, Discrete(2))
+
+
+# Exploration ----------------------------------------------------------------------------------------------------------
+
+
+def settings(**more):
+    given = {"horizon": 5, "exploration": 0.5, "explored": 0, "greedy": 0.5, "novelty": 0.5, "repeats": True}
+    return Exploration(**given | more)
+
+
+def test_exploratory_actions_stay_in_their_space():
+    random, action, drawn = stream(0, 0), np.zeros(2), []
+    for elites in (np.zeros((0, 2)), np.array([[0.0, 0.5], [1.0, 0.5]])):
+        for _ in range(200):
+            draw_exploratory_action(settings(choices=0), elites, np.array([0.25, 0.25]), random, action)
+            drawn.append(action.copy())
+    drawn = np.array(drawn)
+    assert ((drawn >= 0.0) & (drawn <= 1.0)).all()
+    assert (np.isin(drawn, (0.0, 1.0)).all(axis=1)).mean() > 0.08  # ends of the range
+    assert (np.abs(drawn - 0.25).max(axis=1) < 0.05).mean() > 0.1  # near the policy
+    one = np.zeros(1)
+    counts = np.zeros(3)
+    for _ in range(300):
+        draw_exploratory_action(settings(choices=3), np.zeros((0, 1)), np.zeros(1), random, one)
+        counts[int(one[0])] += 1
+    assert counts.min() > 60
+
+
+def planned(kind, **more):
+    """An agent that was given policies: 0 or 1 by the state, and 2 for novelty."""
+    agent = Tessera(finite_world()[0], seed=1)
+    dims, children = np.array([0, -1, -1], np.int32), np.array([1, 0, 0], np.int32)
+    actions, born = np.array([[0.0], [0.0], [1.0]]), np.ones(3, np.int32)
+    agent._tree = PolicyTree(dims, np.array([0.4, 0.0, 0.0]), children, actions, born)
+    agent._novelty = single_leaf(np.array([2.0]))
+    agent._buffer.counts[PLANNED], agent._buffer.counts[DUE] = kind, 10**6
+    agent._settings = agent._settings._replace(**{"explored": 0} | more)
+    return agent.learn(iterations=EPISODES)._past()
+
+
+def test_every_episode_follows_a_policy():
+    past = planned(POLICY, greedy=1.0)
+    np.testing.assert_array_equal(past.actions[:, 0], past.points[:, 0] >= 0.4)
+    past = planned(POLICY, greedy=0.0, novelty=1.0, exploration=1e-12)
+    assert (past.actions == 2.0).all()
+    past = planned(POLICY, greedy=0.0, novelty=0.0, exploration=1e-12)
+    np.testing.assert_array_equal(past.actions[:, 0], past.points[:, 0] >= 0.4)
+    past = planned(FLAT, greedy=1.0, exploration=1e-12)
+    assert (past.actions == 2.0).all()
+    past = planned(POLICY, explored=5, greedy=1.0, novelty=1.0, exploration=1e-12)
+    first = number_episodes(past.times) < 5
+    assert (past.actions[first] == 2.0).all()
+    np.testing.assert_array_equal(past.actions[~first, 0], past.points[~first, 0] >= 0.4)
+    past = planned(UNPLANNED, greedy=1.0)
+    assert (np.bincount(past.actions[:, 0].astype(int)) > len(past.rewards) / 9).all()
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("where", [(learning, "grow_stats"), (Partition, "ensure_room")], ids=["statistics", "forest"])
-def test_an_interrupt_while_room_is_made_leaves_a_whole_agent(where, monkeypatch):
-    """Whichever of the two arrays had grown: what was learned can be asked for, and learning goes on."""
-    monkeypatch.setattr("spaql.agents.tessera.agent._FIRST_ROOM", 4)
-    problem = PROBLEMS["oil, sharp"]()
-    agent, whole = Tessera(problem, seed=0), Tessera(problem, seed=0).learn(iterations=EPISODES)
-    owner, name = where
-    plain, calls = getattr(owner, name), []
+def test_half_of_the_episodes_explore():
+    past = planned(POLICY, novelty=0.0, exploration=1.0)
+    greedy = past.actions[:, 0] == (past.points[:, 0] >= 0.4)
+    episodes = greedy.reshape(-1, 5).all(axis=1)
+    assert abs(episodes.mean() - 0.5) < 0.2
 
-    def interrupted(*arguments):
-        calls.append(1)
-        result = plain(*arguments)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return result
 
-    monkeypatch.setattr(owner, name, interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        agent.learn(iterations=EPISODES)
-    assert len(agent.cells()) > 0
-    agent.learn(iterations=EPISODES - agent.iterations)
-    np.testing.assert_array_equal(agent.cells().q, whole.cells().q)
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("disable", [(), ("repeats",)])
+def test_exploratory_actions_are_repeated(disable):
+    """At least twice in a row with probability 1/2."""
+    past = Tessera(oil(), seed=4, disable=disable).learn(iterations=95)._past()
+    assert len(past.rewards) == 475  # before the first plan
+    actions = past.actions[:, 0].reshape(-1, 5)
+    again = (actions[:, 1] == actions[:, 0]).mean()
+    assert abs(again - 0.5) < 0.17 if not disable else again < 0.2
+
+
+def test_a_budget_ends_between_episodes():
+    agent = Tessera(oil(), seed=1).learn(total_timesteps=23)
+    assert agent._counts[TRAINING] == agent._buffer.counts[USED] == 20

@@ -24,6 +24,8 @@ from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 from spaql.studies.study import Group, Stage, Study, run_study
 
+pytestmark = pytest.mark.full_planning  # workers do not know of any other
+
 OIL = {"survey": "laplace", "sharpness": 10}
 
 

@@ -13,6 +13,7 @@ from docs_for_tests import ROOT, find_blocks, find_commands, read_page, run_bloc
 from spaql.cli import main
 from test_export import read, states, trained
 
+pytestmark = pytest.mark.full_planning
 SHIP = read_page("export.md")
 
 

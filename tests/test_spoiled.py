@@ -18,6 +18,7 @@ import faulthandler, hashlib, io, json, random, sys, time, zipfile
 from pathlib import Path
 import gymnasium, numpy as np
 import spaql
+from planning_for_tests import small_plans
 from spaql.errors import AgentFileError, SpaqlError
 
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
@@ -191,6 +192,8 @@ class Sky(gymnasium.Env):
         return self.reset()[0], float(action[0]), False, False, {}
 
 
+plans = small_plans()
+plans.__enter__()
 AGENTS = {
     "tessera": (spaql.Tessera("oil", seed=1).learn(iterations=60), np.array([0.4])),
     "published": (spaql.SPAQL("ambulance", seed=1, rollouts=1).learn(iterations=60), np.array([0.4])),
@@ -235,7 +238,7 @@ for number in range(count):
                 action = np.asarray(again.predict(AGENTS[name][1])[0], float)
                 assert np.isfinite(action).all() and (action >= 0).all() and (action <= 3).all(), action
                 if how is array and name != "sky":
-                    again.learn(iterations=30)  # through a revision
+                    again.learn(iterations=30)  # through a plan
                     again.evaluate(2)
         except SpaqlError as error:  # such as an observation of another shape, which the file may ask for
             assert how is head, error
@@ -251,6 +254,7 @@ assert refused > 0.5 * count
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="memory cannot be measured here")
 def test_spoiled_files_are_refused_or_whole(tmp_path):
     call = [sys.executable, "-W", "error", "-c", SPOIL, str(tmp_path), str(FILES)]
-    told = subprocess.run(call, capture_output=True, text=True)
+    path = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(call, capture_output=True, text=True, env=path)
     assert told.returncode == 0, told.stderr[-3000:]
     print(told.stdout)

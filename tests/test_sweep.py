@@ -102,23 +102,23 @@ def test_draws_are_within_their_ranges_and_more_of_them_change_none():
     head = SMALL.partition("[[algorithms]]")[0]
     drawn = """
         [[algorithms]]
-        algorithm = "tessera"
-        list = [{ tolerance = 0.1 }, { tolerance = 0.2 }]
+        algorithm = "spaql"
+        list = [{ scaling = 0.1 }, { scaling = 0.2 }]
         draws = NUMBER
         [algorithms.random]
-        exploration = { low = 0.01, high = 1.0, log = true }
-        z_threshold = { low = 1, high = 6 }
-        min_samples = { low = 2, high = 4, whole = true }
-        growth = { choices = [0.125, 0.25] }
+        temperature_min = { low = 0.01, high = 1.0, log = true }
+        heat = { low = 2, high = 6 }
+        rollouts = { low = 2, high = 4, whole = true }
+        heat_decay = { choices = [0.125, 0.25] }
     """
     few, many = (parse(head + drawn.replace("NUMBER", str(number))) for number in (4, 40))
     assert {run.id for run in few.runs} < {run.id for run in many.runs}
     assert len(many.groups) == 2 * 2 * 40
     values = [group.varied for group in many.groups]
-    assert all(0.01 <= value["exploration"] <= 1 and 1 <= value["z_threshold"] <= 6 for value in values)
-    assert {value["min_samples"] for value in values} == {2, 3, 4}
-    assert {value["growth"] for value in values} == {0.125, 0.25}
-    assert sum(value["exploration"] < 0.1 for value in values) in range(40, 121)  # by equal factors
+    assert all(0.01 <= value["temperature_min"] <= 1 and 2 <= value["heat"] <= 6 for value in values)
+    assert {value["rollouts"] for value in values} == {2, 3, 4}
+    assert {value["heat_decay"] for value in values} == {0.125, 0.25}
+    assert sum(value["temperature_min"] < 0.1 for value in values) in range(40, 121)  # by equal factors
 
 
 def test_steps_and_points():
@@ -325,7 +325,7 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     ):
         with pytest.raises(StudyError, match=sentence):
             spaql.sweep({**base, "problems": [problem]}, tmp_path / "out")
-    ranges = {"algorithm": "tessera", "random": {"growth": {"low": 0.1, "high": 0.2}}}
+    ranges = {"algorithm": "tessera", "random": {"exploration": {"low": 0.1, "high": 0.2}}}
     with pytest.raises(StudyError, match="random of tessera needs draws"):
         spaql.sweep({**base, "problems": [{"problem": "oil"}], "algorithms": [ranges]}, tmp_path / "out")
     with pytest.raises(ParameterError, match="study: expected the path of a study file, or its contents, got 3"):

@@ -1,18 +1,12 @@
-"""The compiled agents equal the textbook: history, partition, every Q and every visit.
-
-Those of the paper bit for bit.  SPAQL past the paper sums up in another order than the textbook, so its Q and planes
-are equal but for rounding; what it decides, every box, visit and return, is the same.
-"""
+"""The agents of the paper equal the textbook bit for bit: history, partition, every Q and every visit."""
 
 import numpy as np
 import pytest
 from numba.core import config
 
 import textbook
-import textbook_tessera
 from problems_for_tests import box_world, finite_world
-from spaql.agents import AQL, SPAQL, Tessera
-from spaql.agents.tessera.agent import MECHANISMS
+from spaql.agents import AQL, SPAQL
 from spaql.problems import ambulance, oil
 from spaql.problems.oil import DEPOSIT
 
@@ -78,53 +72,6 @@ def test_spaql_equals_the_textbook(name, seed, scaling):
     for column, expected in columns(history, history[0]).items():
         np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
     assert cells(agent.cells(), problem) == boxes(best.balls)
-
-
-def same_agent(name, seed, iterations, **rules):
-    """Let both learn, compare all they did and know, and return the library's."""
-    problem, plain, choices = PAIRS[name]()
-    learner, history = textbook_tessera.tessera(plain, iterations=iterations, seed=seed, choices=choices, **rules)
-    agent = Tessera(problem, seed=seed, **rules).learn(iterations=iterations)
-    for column, expected in columns(history, history[0]).items():
-        np.testing.assert_array_equal(agent.history[column], expected, err_msg=column)
-    rows, numbers = [], []
-    for c in learner.cells:
-        choice = () if c.choice is None else (float(c.choice),)
-        rows.append((*c.low, *choice, *c.high, *choice, len(c.transitions), c.depth))
-        numbers.append((c.q, *c.mean, *c.slope, c.lowest, c.highest))
-    ours = np.array(cells(agent._work.view(), problem))  # sorted by box
-    order = sorted(range(len(rows)), key=rows.__getitem__)
-    np.testing.assert_array_equal(np.delete(ours, -3, axis=1), np.array(rows)[order])
-    numbers = np.array(numbers)
-    known = np.column_stack([agent._work.forest.cells["q"], agent._stats.planes])[: len(rows)]
-    np.testing.assert_allclose(known, numbers, rtol=1e-9, atol=1e-9 * np.abs(numbers[:, 0]).max())
-    return agent
-
-
-EAGER = {"exploration": 0.7, "z_threshold": 1.0, "tolerance": 1e-3, "min_samples": 3, "growth": 0.2}
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize(("seed", "rules"), [(0, {}), (5, EAGER)], ids=["default", "eager"])
-def test_tessera_equals_the_textbook(name, seed, rules):
-    same_agent(name, seed, ITERATIONS, **rules)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_tessera_with_a_small_buffer_equals_the_textbook(name):
-    agent = same_agent(name, 1, ITERATIONS, buffer_size=64, **EAGER)
-    if agent.training_steps > 64:
-        assert agent._work.forest.cells["visits"].sum() <= 64
-
-
-@pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name not in {"merging", "middle"}])
-@pytest.mark.parametrize(
-    "name", ["laplace 10", "two states, two actions, early end", "two states, three finite actions"]
-)
-def test_tessera_without_a_mechanism_equals_the_textbook(name, mechanism):
-    """The two that are left out here change only the policy that is returned."""
-    agent = same_agent(name, 2, ITERATIONS, disable=[mechanism], **EAGER)
-    assert config.DISABLE_JIT or len(agent.cells()) > 5
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -23,8 +23,11 @@ KILLS = 60 if SOAK else 5
 KILLING = """
 import os, random, shutil, signal, sys, time
 from pathlib import Path
+from planning_for_tests import tiny_plans
 from spaql.cli import main
 
+plans = tiny_plans()
+plans.__enter__()
 folder, kills, words = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 
 
@@ -70,22 +73,23 @@ assert resumed
 """
 
 STUDIES = {
-    "spaql on oil": ["oil", "--iterations", "2000", "--checkpoint-every", "500"],
+    "tessera on oil": ["oil", "--iterations", "2000", "--checkpoint-every", "500"],
     "published on ambulance": [
         *("ambulance", "--algorithm", "spaql", "--iterations", "300", "--rollouts", "5"),
         *("--checkpoint-every", "2000"),
     ],
     "aql on oil": ["oil", "--algorithm", "aql", "--iterations", "2000", "--rollouts", "2", "--checkpoint-every", "800"],
-    "spaql on CartPole-v1": ["CartPole-v1", "--timesteps", "8000", "--checkpoint-every", "700", "--episodes", "3"],
+    "tessera on CartPole-v1": ["CartPole-v1", "--timesteps", "8000", "--checkpoint-every", "700", "--episodes", "3"],
 }
 
 
 @pytest.mark.compiled_only
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
-@pytest.mark.parametrize("study", STUDIES if SOAK else ["published on ambulance", "spaql on CartPole-v1"])
+@pytest.mark.parametrize("study", STUDIES if SOAK else ["published on ambulance", "tessera on CartPole-v1"])
 def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bytes(tmp_path, study):
     call = [sys.executable, "-W", "ignore", "-c", KILLING, str(tmp_path), str(KILLS), *STUDIES[study]]
-    process = subprocess.run(call, capture_output=True, text=True)
+    path = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run(call, capture_output=True, text=True, env=path)
     assert process.returncode == 0, process.stderr[-2000:]
     print(process.stdout)
 
@@ -121,6 +125,7 @@ def test_a_new_run_does_not_go_on_with_the_agent_of_an_old_one(tmp_path):
     assert spaql.load(tmp_path).problem.name == "oil laplace 10"  # which stays until there is another
 
 
+@pytest.mark.compiled_only
 def test_steps_are_counted_from_the_beginning(tmp_path, capsys):
     words = ["cartpole", "--timesteps", "3000", "--episodes", "2"]
     assert train(*words, "--out", str(tmp_path / "whole")) == 0
@@ -165,6 +170,7 @@ OWN = {
 }
 
 
+@pytest.mark.compiled_only
 @pytest.mark.parametrize("kind", OWN)
 def test_a_run_on_a_problem_of_one_s_own_goes_on(tmp_path, capsys, monkeypatch, kind):
     (tmp_path / "own_problems.py").write_text(OWN_PROBLEMS)

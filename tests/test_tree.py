@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import spaql
+from partitions_for_tests import plant
 from problems_for_tests import box_world, finite_world
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.tree import _find_least
@@ -43,12 +44,14 @@ class Weather(gymnasium.Env):
 
 
 AGENTS = {
-    "spaql on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
+    "tessera on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
     "published on ambulance": lambda: spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=200),
     "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=300),
-    "spaql on a box": lambda: spaql.Tessera(box_world()[0], seed=1).learn(iterations=200),
+    "tessera on a box": lambda: spaql.Tessera(box_world()[0], seed=1).learn(iterations=200),
     "published with finite actions": lambda: spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200),
-    "spaql on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=300),
+    "tessera on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=300),
+    "a tree on an angle": lambda: plant(Weather, 40, periodic=["angle"], horizon=10),
+    "a tree on a box": lambda: plant(box_world()[0], 40),
 }
 
 
@@ -83,7 +86,7 @@ def test_leaves_fill_the_space_without_overlap(agent):
     tree = agent.tree()
     for step in range(len(tree.roots)):
         low, high, choices = tree.leaves(step)
-        assert np.prod(high - low, axis=1).sum() == 1.0  # dyadic, so exact
+        assert np.prod(high - low, axis=1).sum() == pytest.approx(1.0, abs=1e-12)
         middles = 0.5 * (low + high)
         np.testing.assert_array_equal(tree.decide(middles, np.full(len(low), step)), choices)
 
@@ -115,11 +118,12 @@ def test_who_has_not_learned_and_who_has_no_partition_say_so():
         spaql.Random("oil").tree()
 
 
+@pytest.mark.compiled_only
 def test_words_are_those_of_the_documentation_or_the_users_own():
     assert make_labels(spaql.Tessera("cartpole").problem).states[2] == "angle"
     assert make_labels(spaql.Tessera("CartPole-v1").problem).actions == ["push left", "push right"]
     assert make_labels(box_world()[0]).states[0] == "observation[0]"
-    assert make_labels(AGENTS["spaql on an angle"]().problem).states == ["angle", "count", "wind[0]", "wind[1]"]
+    assert make_labels(AGENTS["tessera on an angle"]().problem).states == ["angle", "count", "wind[0]", "wind[1]"]
     assert make_labels(spaql.Tessera("oil").problem, names=["x"]).states == ["x"]
     with pytest.raises(ParameterError, match="names: expected 1 words"):
         make_labels(spaql.Tessera("oil").problem, names=["x", "y"])

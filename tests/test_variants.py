@@ -1,6 +1,7 @@
 """Ablation and families: budgets are kept, numbers are those of the agents, and words follow the numbers."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from spaql.runner.execute import execute, make_agent
 from spaql.runner.run_spec import Run, seed_at
 from spaql.runner.store import STORE, Store
 from spaql.stats import mean_interval, welch
-from spaql.studies import ablation, families
+from spaql.studies import ablation, control, families, variants
 from spaql.studies.study import Results, run_study
 from spaql.studies.variants import (
     AQL,
@@ -26,13 +27,14 @@ from spaql.studies.variants import (
     VariantStudy,
     paper_columns,
     random_columns,
-    shares_of,
     standing,
+    widen,
 )
 
-pytestmark = pytest.mark.compiled_only
+pytestmark = [pytest.mark.compiled_only, pytest.mark.tiny_planning]
 
-SMALL = Size(8, 2, 20, (0.5, 1.0), oil=2, ambulance=2)
+DISABLED = ablation.DISABLED
+SMALL = Size(5, 2, 20, (0.5, 1.0), paper=2, control=2, robustness=3, part=0.1)
 
 
 def score_of(*shares, seeds=""):
@@ -45,7 +47,7 @@ def runs_of(comparison, variant, columns, part=1.0):
 
 
 def size(agents=2, episodes=20, scalings=(0.5,), problems=4):
-    return Size(problems, agents, episodes, scalings, agents, agents)
+    return Size(problems, agents, episodes, scalings, paper=agents)
 
 
 def paper(agents=2):
@@ -113,7 +115,7 @@ def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
 
 
 def test_the_best_scaling_counts(tmp_path):
-    column = paper(3)[6]
+    column = paper_columns(size(3, 50))[6]
     comparison = VariantStudy(0, size(3, 50, (0.01, 0.5, 5.0)), [(AQL, [column], 0.1)])
     run_study(comparison, tmp_path, threads=2, progress_bar=False)
     with Store.open_readonly(tmp_path / STORE) as store:
@@ -156,7 +158,53 @@ def test_what_nine_of_ten_reach():
 def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
     problem, recipe = {"family": 1, "number": 5}, draw(1, 5)
     means = np.array([random_travel_optimum(**problem) * recipe.unit + recipe.horizon * recipe.zero])
-    assert shares_of(Run("random-travel", problem, "random", {}, 0, 0, 20), means) == pytest.approx([1.0])
+    column = random_columns(1, size(problems=8))[1]
+    assert column.shares(Run("random-travel", problem, "random", {}, 0, 0, 20), means) == pytest.approx([1.0])
+    wide = Run("spaql.studies.variants:widen", {"name": "random-travel", **problem}, "random", {}, 0, 0, 20)
+    assert column.widened().shares(wide, means) == pytest.approx([1.0])
+
+
+def test_shares_of_control_are_those_of_the_way_from_random_to_the_goal():
+    (column, *_) = control.control_columns(SMALL, 0.1)
+    (group,) = VariantStudy(0, SMALL).groups(TESSERA, [column])
+    assert (group.run.budgets, group.run.episodes, len(group.seeds)) == ((500,), 20, 2)
+    assert column.shares(group.run, np.array([22.4, 475.0, 500.0])) == pytest.approx([0.0, 1.0, 477.6 / 452.6])
+    (noisy, *_) = control.control_columns(SMALL, 0.1, 0.5)
+    (other,) = VariantStudy(0, SMALL).groups(TESSERA, [noisy])
+    assert other.run.arguments == {"noise": 0.5}
+    assert not set(group.seeds) & set(other.seeds)
+
+
+@pytest.mark.parametrize("task", control.TASKS, ids=lambda task: task.problem)
+def test_what_random_earns_is_what_the_tasks_say(task):
+    evaluation = spaql.Random(task.problem, seed=1).evaluate(2000)
+    assert abs(evaluation.mean - task.random) < 0.03 * (task.goal - task.random)
+
+
+def test_a_wide_box_changes_what_is_declared_and_nothing_else():
+    for name, arguments in (
+        ("oil", {"sharpness": 10.0}),
+        ("pendulum", {"noise": 0.5}),
+        ("random-travel", {"number": 2}),
+    ):
+        plain, wide = spaql.problems.PROBLEMS[name](**arguments), widen(name, **arguments)
+        width = plain.states.high - plain.states.low
+        np.testing.assert_allclose(wide.states.high - wide.states.low, 10.0 * width)
+        assert (wide.states.low < plain.states.low).all()
+        assert (wide.states.high > plain.states.high).all()
+        assert (wide.states.low + wide.states.high != plain.states.low + plain.states.high).all()
+        assert spaql.Random(wide, seed=3).evaluate(20).mean == spaql.Random(plain, seed=3).evaluate(20).mean
+    (column, *_) = paper()
+    (run,) = {group.run.specification for group in VariantStudy(0, size()).groups(TESSERA, [column])}
+    (group,) = VariantStudy(0, size()).groups(TESSERA, [column.widened()])
+    assert group.run.arguments == {"name": "oil", **column.arguments[0]}
+    assert group.run.specification != run
+    assert group.seeds == VariantStudy(0, size()).groups(TESSERA, [column])[0].seeds  # compared in pairs
+
+
+def test_agents_near_the_median():
+    assert score_of([0.9, 0.91, 0.93, 0.95, 0.2]).near_median == 4
+    assert score_of([0.9, 0.9, 0.2]).near_median == 2
 
 
 # The studies -------------------------------------------------------------------------------------------------------
@@ -164,35 +212,43 @@ def test_shares_of_random_problems_do_not_depend_on_unit_and_zero():
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ablation")
-    study = ablation.Ablation(0, SMALL)
-    return folder, study, run_study(study, folder, progress_bar=False)
+    """The study with fewer problems and mechanisms."""
+    with pytest.MonkeyPatch.context() as patch:
+        settings = [setting for setting in variants.SETTINGS if setting.id in ("oil-laplace-10", "ambulance-beta-0.25")]
+        patch.setattr(variants, "SETTINGS", settings)
+        patch.setattr(control, "TASKS", [task for task in control.TASKS if task.problem in ("cartpole", "pendulum")])
+        patch.setattr(ablation, "DISABLED", DISABLED[:2])
+        folder = tmp_path_factory.mktemp("ablation")
+        study = ablation.Ablation(0, SMALL)
+        yield folder, study, run_study(study, folder, progress_bar=False)
 
 
 def test_the_ablation_has_every_row_and_column(small):
     folder, study, outcome = small
     rows = outcome.report.data["rows"]
     keys = {(row["agent"], row["problem"], row["budget"]) for row in rows}
-    problems = [column.name for column in (*study.paper, *study.random)]
-    assert len(problems) == 16
-    for agent in ["tessera", *(f"without-{name}" for name in MECHANISMS)]:
+    problems = [column.name for column in study.columns]
+    assert len(problems) == 2 + 4 + 2 * 2
+    for agent in ["tessera", *(variant.name for variant in DISABLED[:2])]:
         assert {(agent, problem, 1.0) for problem in problems} <= keys
+    wide = {(agent, problem) for agent, problem, _ in keys if problem.endswith("-wide")}
+    assert len(wide) == len(problems)
+    assert {agent for agent, _ in wide} == {"tessera"}
     for agent in ("tessera", "aql", "spaql"):
-        assert {(agent, problem, part) for problem in problems[:12] for part in (0.1, 0.25, 1.0)} <= keys
+        assert {(agent, problem, part) for problem in problems[:2] for part in (0.1, 0.25, 1.0)} <= keys
     assert len(keys) == len(rows)
     for row in rows:
         assert row["share_low"] <= row["share"] <= row["share_high"]
         assert row["cells"] > 0
         if row["agent"] != "spaql-longer":
-            assert row["steps"] <= row["budget"] * 25_000
+            assert row["steps"] <= row["budget"] * 25_000 * SMALL.part
     json.dumps(rows, allow_nan=False)
     names = {path.relative_to(folder).as_posix() for path in outcome.files}
     assert names == {
         "ablation.md",
         "ablation.json",
         "report.html",
-        "figures/ablation.png",
-        "figures/ablation.svg",
+        *(f"figures/ablation{which}.{kind}" for which in ("", "-control") for kind in ("png", "svg")),
     }
 
 
@@ -202,8 +258,8 @@ def test_the_targets_are_what_the_rows_say(small):
     rows = {(row["agent"], row["problem"], row["budget"]): row for row in report.data["rows"]}
     paper = [column.name for column in study.paper]
     targets = report.data["targets"]
-    shares = {name: rows["tessera", name, 1.0]["share"] for name in paper}
-    assert targets["lowest_share"] == min(shares.values()) == shares[targets["lowest_share_on"]]
+    shares = {name: row["share"] for (agent, name, part), row in rows.items() if (agent, part) == ("tessera", 1.0)}
+    assert targets["lowest_share"] == min(shares[name] for name in paper) == shares[targets["lowest_share_on"]]
     ahead = behind = 0
     for name in paper:
         for part in (0.1, 0.25, 1.0):
@@ -211,14 +267,27 @@ def test_the_targets_are_what_the_rows_say(small):
                 row = rows[agent, name, part]
                 ahead += row["minus_tessera_high"] < 0.0
                 behind += row["minus_tessera_low"] > 0.0
-    assert (targets["ahead"], targets["behind"], targets["comparisons"]) == (ahead, behind, 72)
+    assert (targets["ahead"], targets["behind"], targets["comparisons"]) == (ahead, behind, 12)
     text = report.markdown()
-    assert len(report.summary) == 3
+    losses = {
+        name: shares[name.removesuffix("-wide")] - share
+        for name, share in ((name, row["share"]) for (agent, name, _), row in rows.items() if agent == "tessera")
+        if name.endswith("-wide") and not name.startswith(("cartpole", "pendulum"))
+    }
+    assert targets["wide_loss"] == pytest.approx(max(losses.values()))
+    assert 1 <= targets["near_median"] <= SMALL.robustness
+    assert len(report.summary) == 5
     for sentence in report.summary:
         assert sentence in text
     assert f"{100 * targets['lowest_share']:.2f}%" in text
-    for name in MECHANISMS:
-        assert f"| without {name} |" in text
+    for variant in DISABLED[:2]:
+        assert f"| {variant.label} |" in text
+
+
+def test_every_mechanism_can_be_disabled():
+    assert [variant.parameters for variant in DISABLED] == [{"disable": [name]} for name in MECHANISMS]
+    for variant in DISABLED:
+        spaql.Tessera("oil", **variant.parameters)
 
 
 def test_a_second_call_does_nothing_again(small):
@@ -227,33 +296,25 @@ def test_a_second_call_does_nothing_again(small):
     again = run_study(ablation.Ablation(0, SMALL), folder, threads=1, progress_bar=False)
     assert again.cost.runs == 0
     assert (folder / "ablation.json").read_bytes() == before
-    assert outcome.cost.runs > 500
+    assert outcome.cost.runs > 100
 
 
-@pytest.mark.parametrize(("options", "name"), [([], "families"), (["--constants"], "constants")])
-def test_families_on_the_command_line(options, name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(families, "QUICK", SMALL)
-    command = ["families", "--quick", "--quiet", "--out", str(tmp_path), *options]
+def test_families_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(families, "QUICK", replace(SMALL, part=0.04))
+    command = ["families", "--quick", "--quiet", "--out", str(tmp_path)]
     assert cli.main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["family"] == (1 if options else 2)
+    assert told["family"] == 2
     rows = {(row["agent"], row["problems"]): row for row in told["rows"]}
     assert {problems for _, problems in rows} >= {"all"}
-    assert len({agent for agent, _ in rows}) == (11 if options else 4)
+    assert len({agent for agent, _ in rows}) == 4
     for row in rows.values():
         assert row["worst"] <= row["worst_decile"]
-    assert json.loads((tmp_path / f"{name}.json").read_text()) == told
+    assert json.loads((tmp_path / "families.json").read_text()) == told
     assert cli.main(command) == 0
     shown = capsys.readouterr().out
     assert f"{100 * rows['tessera', 'all']['share']:.1f} ± " in shown
     assert "all runs were finished before" in shown
-
-
-def test_the_table_of_constants_says_the_defaults():
-    signature = spaql.Tessera(spaql.problems.oil()).get_params()
-    for name, (lower, default, higher) in families.CHANGES.items():
-        assert signature[name] == default
-        assert lower < default < higher
 
 
 @pytest.mark.parametrize("command", ["ablation", "families"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,8 @@ from tqdm import tqdm
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
+from spaql.agents.parameters import Parameterised
+from spaql.agents.progress import announce_phase
 from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, play_episodes
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
@@ -32,6 +34,7 @@ from spaql.validation import check_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from spaql.agents.tessera.learned_model import LearnedModel
     from spaql.explain.explanation import Explanation
     from spaql.explain.rules import Rules
     from spaql.export.policy import Policy
@@ -43,7 +46,7 @@ MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
-class Agent:
+class Agent(Parameterised):
     """Base of all agents.
 
     Different agents may learn in different threads at once; one agent belongs to one thread at a time.
@@ -60,7 +63,7 @@ class Agent:
     """
 
     learns: ClassVar[bool] = True  #: whether there is anything to learn
-    time_variant: ClassVar[bool] = False  #: whether the policy changes with the time step
+    time_variant: bool = False  #: whether the policy changes with the time step
     plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
     needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
@@ -79,33 +82,13 @@ class Agent:
         self._rows = make_records(0, self._row)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
+        self._bar: ref[tqdm[Any]] | None = None  # of the `learn` under way; weak, as a copy must not share it for long
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
 
     # Parameters -----------------------------------------------------------------------------------------------
-
-    @classmethod
-    def keywords(cls) -> dict[str, inspect.Parameter]:
-        """Return the keywords of the constructor, with those that it passes on to its base classes."""
-        keywords: dict[str, inspect.Parameter] = {}
-        for base in cls.__mro__:
-            given = inspect.signature(base.__init__).parameters  # type: ignore[misc]
-            own = {name: each for name, each in given.items() if each.kind is each.KEYWORD_ONLY}
-            keywords |= {name: each for name, each in own.items() if name not in keywords}
-            if not any(each.kind is each.VAR_KEYWORD for each in given.values()):
-                break
-        return keywords
-
-    @classmethod
-    def accepts(cls, name: str) -> bool:
-        """Return whether the constructor takes a keyword."""
-        return name in cls.keywords()
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference."""
-        return {name: getattr(self, name) for name in self.keywords()}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of an agent that has not learned yet; it is made anew, on the problem it was given.
@@ -167,6 +150,22 @@ class Agent:
         shown, title = is_progress_shown(progress_bar), f"{type(self).__name__} on {self.problem.name}"
         return tqdm(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
 
+    @contextmanager
+    def _show_bar(self, total: int, unit: str, progress_bar: bool | None) -> Iterator[tqdm[Any]]:
+        """Show the progress bar, on which phases of learning can be announced (`spaql.agents.progress`)."""
+        with self._make_bar(total, unit, progress_bar) as bar:
+            self._bar = ref(bar)
+            try:
+                yield bar
+            finally:
+                self._bar = None
+
+    @contextmanager
+    def _phase(self, name: str, progress_bar: bool | None) -> Iterator[None]:
+        """Announce a phase of learning on the progress bar, or without one as `progress_bar` says."""
+        with announce_phase(name, None if self._bar is None else self._bar(), progress_bar):
+            yield
+
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
         return self
@@ -227,6 +226,17 @@ class Agent:
     @property
     def steps_to_split(self) -> int | None:
         """Steps of learning before cells can be a quarter of the space, or None for agents without cells."""
+        return None
+
+    steps_to_split_for: ClassVar[str] = "before cells can be a quarter wide"  #: what `steps_to_split` are needed for
+
+    def _is_indifferent(self) -> bool:
+        """Whether the policy plays the same everywhere because no part of the space was found to be better."""
+        return len(self.cells()) <= getattr(self.problem.actions, "count", 1)
+
+    @property
+    def model(self) -> LearnedModel | None:
+        """The learned model of the environment, or None for agents that learn none."""
         return None
 
     def diagnose(self, total_timesteps: int | None = None, *, iterations: int | None = None) -> list[Diagnosis]:
@@ -319,7 +329,7 @@ class Agent:
             Play the centre of each chosen cell, or a uniform draw inside it; None does as the algorithm does: the
             centre for Tessera, the draw for the published agents.
         progress_bar
-            Whether to report that a kernel is being compiled; None does so on a terminal.
+            Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal.
         """
         episodes = check_whole(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
@@ -335,6 +345,7 @@ class Agent:
         """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
         agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
         returns, steps = np.empty(episodes), 0
+        self._extract_policy(progress_bar)
         policy, frame, horizon = self._played(), problem.frame(min(episodes, _BATCH)), problem.horizon
         kernel = "evaluation" if self.learns else "evaluation of baselines"
         for first in range(0, episodes, _BATCH):
@@ -360,6 +371,9 @@ class Agent:
     def recorded_evaluation(self) -> dict[str, Any] | None:
         """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
         return None if self._evaluation is None else dict(self._evaluation)
+
+    def _extract_policy(self, progress_bar: bool | None) -> None:
+        """Compute the policy to play, where that takes long; `progress_bar` is that of `evaluate`."""
 
     def _played(self) -> tuple[Forest | None, tuple[bool, int, float, float] | None]:
         """Return the forest or the baseline that evaluations play; see `spaql.agents.rollouts.play_episodes`."""
@@ -504,7 +518,24 @@ class Agent:
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
         policy, scaling = self._policy(), self.get_params().get("scaling")
         most = check_whole(runners_up, "runners_up", 0)
-        return explain(self.problem, policy, tree, labels, observation, step=at, scaling=scaling, runners_up=most)
+        settings: dict[str, Any] = {"step": at, "scaling": scaling, "runners_up": most}
+        return explain(
+            self.problem,
+            policy,
+            tree,
+            labels,
+            observation,
+            **settings,
+            alternatives=lambda point: self._alternatives(point, at or 0),
+        )
+
+    def _alternatives(self, point: Floats, step: int) -> tuple[Floats, Floats] | None:
+        """Return actions that `explain` compares at a point of the unit cube `[states]`, and their Q `[k]`.
+
+        Actions `[k, actions]` are in the unit cube, or numbers of discrete actions; the one played may be among them.
+        None compares the cells of the policy.
+        """
+        return None
 
     def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
         """Return the policy as a short list of rules, of which the first that fits decides.

@@ -1,8 +1,9 @@
 """Checks for common mistakes in an agent and its problem: the observation, its effect, and what to change.
 
-`Agent.diagnose` runs the checks below.  They use the history, the partition, the parameters, and a *probe*: a few
-episodes of random actions, and of the policy where there is one, on random numbers of their own.  The probe teaches the
-agent nothing, changes none of its streams and counts towards no budget.
+`Agent.diagnose` runs the checks below, and those of `spaql.agents.model_diagnosis` for agents that learned a model.
+They use the history, the partition, the parameters, and a *probe*: a few episodes of random actions, and of the policy
+where there is one, on random numbers of their own.  The probe teaches the agent nothing, changes none of its streams
+and counts towards no budget.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from spaql.problems.base import RAN, SOME_ENDED
 
 if TYPE_CHECKING:
     from spaql.agents.base import Agent
+    from spaql.partition.partition import Partition
 
 _PROBE_STEPS = 1000  # of each kind
 _MANY = 0.05  # share of states or steps above which a check reports
 _FEW_VISITS = 4
+_ROUNDING = 1e-6  # of the range; observations in single precision round past a border
 _NOISE_EPISODES = 200
 _SEEDS = 2**31  # as in training: some environments take no larger ones
 
@@ -48,50 +51,87 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, eq=False)
+class Steps:
+    """Steps of a part of the probe."""
+
+    points: Floats  # [n, states] of the unit cube
+    actions: Floats  # [n, actions]
+    rewards: Floats  # [n]
+    following: Floats  # [n, states]
+    outside: Floats  # [n, states] how far the next observation was outside its range before it was clipped, in widths
+    ended: NDArray[np.bool_]  # [n] terminated
+    last: NDArray[np.bool_]  # [n] whether it was the last of its episode
+    visits: NDArray[np.int64]  # [n] of the cell that was played; 0 for random actions
+    times: NDArray[np.int64]  # [n] step of the episode, from 0
+
+
+@dataclass(frozen=True, eq=False)
 class Case:
     """Input of a check: the agent, what is planned, and data of the probe."""
 
     agent: Agent
     planned: int | None  # environment steps still to come, None if unknown
-    rewards: Floats  # [steps]
-    ends: int  # episodes that the problem ended
-    following: Floats  # [n, states] points of the unit cube that a step led to and that another step began in
-    visits: NDArray[np.int64]  # [steps of the policy] of the cell that was played; empty where there is no policy
+    random: Steps  # of random actions
+    policy: Steps | None  # of the policy
+
+    @property
+    def parts(self) -> list[Steps]:
+        """Both parts of the probe."""
+        return [self.random] if self.policy is None else [self.random, self.policy]
+
+    @property
+    def rewards(self) -> Floats:
+        """All rewards of the probe."""
+        return np.concatenate([part.rewards for part in self.parts])
 
 
 def _play_probe(agent: Agent, planned: int | None) -> Case:
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
-    rewards, following, visits, ends = [], [], [], 0
-    for policy in (None, agent._policy()) if agent.iterations and agent.steps_to_split is not None else (None,):
-        seed = int(random.integers(_SEEDS))
-        with closing(agent.problem.for_evaluation(seed)) as problem, problem.defer_interrupts():
-            world_random, frame, step = stream(seed, Purpose.TRAINING_ENVIRONMENT), problem.frame(1), 0
-            for _ in range(_PROBE_STEPS):
-                if step == 0:
-                    problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
-                if policy is None and isinstance(problem.actions, Discrete):
-                    frame.actions[0] = random.integers(problem.actions.count)
-                elif policy is None:
-                    frame.actions[0] = random.random(problem.actions.dimensions)
-                else:
-                    cell = policy.greedy(frame.points, np.array([step if agent.time_variant else 0]))[0]
-                    visits.append(policy.forest.cells["visits"][cell])
-                    frame.actions[0] = policy.forest.boxes[cell].mean(axis=0)
-                status = advance_all(problem.world, frame, 1, world_random)
-                problem.check(status, "while it was diagnosed")
-                rewards.append(frame.outcomes[0, 0])
-                ends += bool(status & SOME_ENDED)
-                step = step + 1 if status == RAN and step + 1 < problem.horizon else 0
-                if step:
-                    following.append(frame.points[0].copy())
-    seen = np.array(following).reshape(-1, agent.problem.states.dimensions)
-    return Case(agent, planned, np.array(rewards), ends, seen, np.array(visits, np.int64))
+    first = _play_steps(agent, None, random)
+    has_policy = agent.iterations and agent.steps_to_split is not None
+    return Case(agent, planned, first, _play_steps(agent, agent._policy(), random) if has_policy else None)
+
+
+def _play_steps(agent: Agent, policy: Partition | None, random: np.random.Generator) -> Steps:
+    """Play random actions, or a policy."""
+    seed, rows, step = int(random.integers(_SEEDS)), [], 0
+    low, width = agent.problem.states.low, agent.problem.states.high - agent.problem.states.low
+    rounds = np.isin(np.arange(len(low)), list(getattr(agent.problem, "periodic", ())))
+    with closing(agent.problem.for_evaluation(seed)) as problem, problem.defer_interrupts():
+        world_random, frame = stream(seed, Purpose.TRAINING_ENVIRONMENT), problem.frame(1)
+        for _ in range(_PROBE_STEPS):
+            if step == 0:
+                problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
+            visits = 0
+            if policy is None and isinstance(problem.actions, Discrete):
+                frame.actions[0] = random.integers(problem.actions.count)
+            elif policy is None:
+                frame.actions[0] = random.random(problem.actions.dimensions)
+            else:
+                cell = policy.greedy(frame.points, np.array([step if agent.time_variant else 0]))[0]
+                visits = policy.forest.cells["visits"][cell]
+                frame.actions[0] = policy.forest.boxes[cell].mean(axis=0)
+            before, time = (frame.points[0].copy(), frame.actions[0].copy()), step
+            status = advance_all(problem.world, frame, 1, world_random)
+            problem.check(status, "while it was diagnosed")
+            step = step + 1 if status == RAN and step + 1 < problem.horizon else 0
+            ended = bool(status & SOME_ENDED)
+            place = np.zeros(len(low)) if ended else (problem.read_observation(frame) - low) / width
+            outside = np.where(rounds, 0.0, np.maximum(place - 1.0, 0.0) + np.minimum(place, 0.0))
+            reward = frame.outcomes[0, 0]
+            rows.append((*before, reward, frame.points[0].copy(), outside, ended, step == 0, visits, time))
+    return Steps(*map(np.array, zip(*rows, strict=True)))
 
 
 def run_checks(agent: Agent, planned: int | None) -> list[Diagnosis]:
     """Return what all checks find; `planned` is the number of environment steps still to come, None if unknown."""
     case = _play_probe(agent, planned)
-    return [diagnosis for check in _CHECKS for diagnosis in check(case)]
+    diagnoses = [diagnosis for check in _CHECKS for diagnosis in check(case)]
+    if agent.iterations and agent.model is not None:
+        from spaql.agents.model_diagnosis import run_model_checks  # here: it imports this module
+
+        diagnoses += run_model_checks(case)
+    return diagnoses
 
 
 def _rewards(case: Case) -> Iterator[Diagnosis]:
@@ -118,18 +158,19 @@ def _rewards(case: Case) -> Iterator[Diagnosis]:
 def _clipped(case: Case) -> Iterator[Diagnosis]:
     problem = case.agent.problem
     states, names = problem.states, getattr(problem, "names", None)
+    outside = np.concatenate([part.outside for part in case.parts])
     for d in range(states.dimensions):
         called = f"state {d}" if names is None else f"observed number {names[d]!r}"
         widen = "`states`" if names is None else f"its range, by bounds={{{names[d]!r}: (low, high)}}"
-        points = case.following[:, d]
-        for edge, at, reached in (("lower", states.low[d], points <= 0.0), ("upper", states.high[d], points >= 1.0)):
-            share = float(np.mean(reached)) if len(points) else 0.0
+        for edge, at, far in (("below", states.low[d], -outside[:, d]), ("above", states.high[d], outside[:, d])):
+            share = float(np.mean(far > _ROUNDING))
             if share > _MANY:
                 yield Diagnosis(
                     "states-clipped",
-                    f"{100 * share:.0f}% of the states met lie exactly on the {edge} border of {called}, at {at:g}",
-                    "if they were cut off there, situations that differ look alike, and the agent learns their mean",
-                    f"Widen {widen}, unless the border is a real wall",
+                    f"{100 * share:.0f}% of the observations were {edge} the range of {called}, {at:g}, and were moved "
+                    "to its border",
+                    "situations that differ look alike, and the agent learns their mean",
+                    f"Widen {widen}",
                 )
 
 
@@ -141,7 +182,7 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
     advice = "Use Tessera, which learns the value of the next state, unless a myopic policy is good enough"
     effect = "the value of the next state carries no information, and the agent uses immediate rewards only"
     if not agent.iterations:
-        if case.rewards.min() >= 0.0 and not case.ends:  # an end is worth 0, which brings V down
+        if case.rewards.min() >= 0.0 and not case.random.ended.any():  # an end is worth 0, which brings V down
             what = f"no reward below 0 was met, so V, which starts at its cap {horizon}, will stay there"
             yield Diagnosis("value-saturated", what, effect, advice)
     elif float(agent.history["value_low"].min()) >= horizon:
@@ -150,14 +191,15 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
 
 
 def _starved(case: Case) -> Iterator[Diagnosis]:
-    if not len(case.visits):
+    if case.policy is None:
         return
-    share = float(np.mean(case.visits < _FEW_VISITS))
+    share = float(np.mean(case.policy.visits < _FEW_VISITS))
     if share > _MANY:
+        basis = "a guess" if case.agent.model is None else "what the learned model expects, which was not observed"
         yield Diagnosis(
             "cells-starved",
             f"in {100 * share:.0f}% of its steps the policy plays a cell with fewer than {_FEW_VISITS} visits",
-            "what it does there is a guess",
+            f"what it does there is {basis}",
             "Train longer",
         )
 
@@ -171,15 +213,15 @@ def _budget(case: Case) -> Iterator[Diagnosis]:
     if (agent.iterations or case.planned is not None) and steps < needed:
         yield Diagnosis(
             "budget-too-small",
-            f"{steps:,} steps of learning are fewer than the {needed:,} before cells can be a quarter wide",
+            f"{steps:,} steps of learning are fewer than the {needed:,} {agent.steps_to_split_for}",
             "the policy can distinguish hardly any states and actions",
             "Train longer",
         )
-    elif agent.iterations and len(agent.cells()) <= getattr(agent.problem.actions, "count", 1):
+    elif agent.iterations and agent._is_indifferent():
         yield Diagnosis(
             "nothing-split",
-            f"after {steps:,} steps of learning the policy distinguishes no states, and no actions inside a box",
-            "it plays the same everywhere, for no part of the space was found to be better than another",
+            f"after {steps:,} steps of learning no state and no action was found to be better than another",
+            "the policy plays the same everywhere, and its action is arbitrary",
             "Train longer, or look whether the actions matter at all",
         )
 
@@ -193,7 +235,7 @@ def _dropped(case: Case) -> Iterator[Diagnosis]:
             f"{steps:,} environment steps are more than the {size:,} transitions that the replay buffer holds",
             "every second transition is dropped whenever the buffer is full",
             "Nothing, if the score is good; else give more `buffer_size`, of about "
-            f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 36} bytes "
+            f"{8 * (2 * case.agent.problem.states.dimensions + case.agent.problem.actions.dimensions + 1) + 5} bytes "
             "for each transition",
         )
 

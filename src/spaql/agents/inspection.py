@@ -87,6 +87,7 @@ def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
         warnings=warnings,
         episode=episode,
         note=note,
+        model=None if agent.model is None else agent.model.table(names),
     )
 
 

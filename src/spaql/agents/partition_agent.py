@@ -100,7 +100,7 @@ class PartitionAgent(Agent):
         by_iteration = limit < UNLIMITED
         total, unit = (limit, "it") if by_iteration else (budget - self.num_timesteps, "steps")
         chunk, done = 1, 0
-        with self._make_bar(total, unit, progress_bar) as bar, watch.running():
+        with self._show_bar(total, unit, progress_bar) as bar, watch.running():
             while done < limit:
                 self._make_room(min((limit - done) * self.steps_per_iteration, budget - self.num_timesteps))
                 rows = self._next_rows(int(min(chunk, limit - done)))
@@ -119,6 +119,10 @@ class PartitionAgent(Agent):
     def cells(self) -> Cells:
         """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
         return self._policy().view()
+
+    def count_cells(self) -> int:
+        """Return the number of cells of the policy."""
+        return len(self.cells())
 
     def _played(self) -> tuple[Forest, None]:
         return self._policy().forest, None
@@ -181,4 +185,4 @@ def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, 
 
 def count_cells(agent: Agent) -> int | None:
     """Return the number of cells of an agent's policy; None for an agent without a partition."""
-    return len(agent.cells()) if isinstance(agent, PartitionAgent) else None
+    return agent.count_cells() if isinstance(agent, PartitionAgent) else None

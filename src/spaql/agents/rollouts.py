@@ -26,9 +26,9 @@ ROW = np.dtype(
         ("best", np.float64),
         ("temperature", np.float64),  # tau during the iteration
         ("heat", np.float64),  # u during the iteration
-        ("value_low", np.float64),  # smallest and largest V(x') used in an update; for Tessera, of the last one
+        ("value_low", np.float64),  # smallest and largest V(x') used in an update; of SPAQL and AQL
         ("value_high", np.float64),
-        # cells of the policy that would be returned now; for Tessera, of the partition it learns with
+        # cells of the policy that would be returned now; for Tessera, of the one it learns with
         ("cells", np.int64),
         ("splits", np.int64),  # cells split in the iteration
         ("resets", np.int64),  # 1 where the agent went back to its best

@@ -138,6 +138,9 @@ def _is_sequence(hint: Any) -> bool:
 
 def _find_reader(members: Iterable[Any]) -> tuple[Callable[[str], Any], str]:
     """Return the function that reads one value of these types, and its name in the help."""
+    members = list(members)
+    if bool in members:
+        return lambda text: {"true": True, "false": False}.get(text.lower(), text), "VALUE"
     known = {member for member in members if member in (int, float, str)}
     if known == {str} or known == {int}:
         return (str, "STR") if str in known else (int, "INT")

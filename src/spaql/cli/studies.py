@@ -27,10 +27,9 @@ def add(commands: Any) -> None:
     paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
     add_engine(paper)
     _add_study(commands, "ablation", _ablation, "Tessera without each of its mechanisms, beside SPAQL and AQL")
-    families = _add_study(commands, "families", _families, "Tessera on random problems that it was not tuned on")
-    text = "instead, on the first family: each constant made smaller and larger"
-    families.add_argument("--constants", action="store_true", help=text)
+    _add_study(commands, "families", _families, "Tessera on random problems that it was not tuned on")
     control = _add_study(commands, "control", _control, "Tessera, SPAQL, SPAQL-TS and AQL on classic control")
+    control.add_argument("--agents", type=int, metavar="N", help="agents of each algorithm on each problem (20)")
     text = "run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
     control.add_argument("--with-sb3", action="store_true", help=text)
     control.add_argument("--sb3-seeds", type=int, default=3, metavar="N", help="agents of each of these (%(default)s)")
@@ -90,9 +89,8 @@ def _ablation(options: argparse.Namespace) -> int:
 def _families(options: argparse.Namespace) -> int:
     from spaql.studies import families
 
-    name, make = ("constants", families.vary_constants) if options.constants else ("families", families.evaluate_family)
-    size = [families.QUICK] if options.quick else []  # each has its own full size
-    return _perform(options, name, lambda: make(options.seed, *size))
+    size = families.QUICK if options.quick else families.FULL
+    return _perform(options, "families", lambda: families.Families(options.seed, size))
 
 
 def _control(options: argparse.Namespace) -> int:
@@ -100,12 +98,15 @@ def _control(options: argparse.Namespace) -> int:
     from spaql.validation import check_whole
 
     size: dict[str, Any] = dict(control.QUICK) if options.quick else {}
+    if options.agents is not None:
+        size["agents"] = check_whole(options.agents, "--agents", 2, 10_000)
     check_whole(options.sb3_seeds, "--sb3-seeds", 2, 10_000)
     if options.with_sb3:
         if importlib.util.find_spec("stable_baselines3") is None:
             raise ParameterError("--with-sb3: Stable-Baselines3 is missing; install it with: pip install 'spaql[sb3]'")
         size |= {"sb3_agents": options.sb3_seeds}
-    return _perform(options, "control", lambda: control.Control(options.seed, **size))
+    part = options.agents is not None
+    return _perform(options, "control", lambda: control.Control(options.seed, **size), part=part)
 
 
 def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], *, part: bool = False) -> int:

@@ -6,7 +6,9 @@ leaves start with one choice, and each new box overwrites the choice of the leav
 that it sets right, less a penalty for each that it sets wrong.  It starts as one wrong leaf, and its sides move
 outwards as long as that makes it worth more.  The shortest of several such lists wins.
 
-Everything is in the unit cube.  A box may wrap around along a periodic dimension: its high is then above 1.
+Lists are in the unit cube.  A box may wrap around along a periodic dimension: its low is then above its high.  Only
+the order of borders matters, so the search replaces each by its rank: cuts may be anywhere, and adding a period, where
+a box wraps around, does not round.
 """
 
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from spaql.partition.tree import Tree
 
 MOST = 1_000  # leaves that are searched together; larger trees are cut into subtrees
 _SORTED = 3_000  # boxes up to which they are sorted by weight
+_RANKS = 2.0**32  # more than there are borders
 # Effort for trees of up to so many leaves: wrong leaves tried for each box, number of defaults tried, and penalties.
 _EFFORTS: tuple[tuple[float, int, int, tuple[float, ...]], ...] = (
     (500, 32, 3, (1.0, 2.0)),
@@ -36,7 +39,7 @@ class DecisionList(NamedTuple):
     """Boxes of which the first that contains a state decides, and the choice where none does."""
 
     low: Floats  # [boxes, states]
-    high: Floats  # [boxes, states] above 1 where a box wraps around
+    high: Floats  # [boxes, states] below low where a box wraps around; in the search, above 1 there
     choices: NDArray[np.int64]  # [boxes]
     default: int
 
@@ -73,6 +76,8 @@ def make_decision_list(tree: Tree, step: int, whole: NDArray[np.bool_]) -> Decis
     for d in np.flatnonzero(whole):
         first, after = (tree.to_integers(int(d), side[:, d]) for side in (low, high))
         kept &= (first < after) | (low[:, d] == 0.0) | (high[:, d] == 1.0)
+    edges = [np.append(np.unique(side), 1.0) for side in low.T]
+    low, high = (np.stack([_rank(*pair) for pair in zip(edges, side.T, strict=True)], axis=1) for side in (low, high))
     lists: list[DecisionList] = []
     for part in _cut_into_parts(tree, step):
         first, last, here = low[part].min(axis=0), high[part].max(axis=0), kept[part]
@@ -83,7 +88,19 @@ def make_decision_list(tree: Tree, step: int, whole: NDArray[np.bool_]) -> Decis
             found = _find_shortest(Leaves(*corners, choices, first, last, wraps, *scratch), len(target))
             lists += [found, DecisionList(first[None], last[None], np.array([found.default]), found.default)]
     low, high, choices = (np.concatenate(column) for column in list(zip(*lists[:-1], strict=True))[:3])
+    high = np.where(high > 1.0, high - 1.0, high)
+    low, high = (np.stack([_unrank(*pair) for pair in zip(edges, side.T, strict=True)], axis=1) for side in (low, high))
     return DecisionList(low, high, choices, lists[-1].default)
+
+
+def _rank(edges: Floats, values: Floats) -> Floats:
+    """Return small binary fractions in the order of values, all of which are edges; 0 and 1 stay."""
+    return np.where(values == 1.0, 1.0, np.searchsorted(edges, values) / _RANKS)
+
+
+def _unrank(edges: Floats, ranks: Floats) -> Floats:
+    """Return the values that have these ranks."""
+    return edges[np.where(ranks == 1.0, len(edges) - 1, ranks * _RANKS).astype(np.int64)]
 
 
 def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
@@ -95,10 +112,11 @@ def sort_by_weight(boxes: DecisionList, weights: Floats) -> DecisionList:
     if count > _SORTED:
         return boxes
     before = np.zeros((count, count), np.bool_)  # [first, second] whether this order must stay
+    wraps = (boxes.low > boxes.high).astype(int)
     for rule in range(count):
-        low, high = boxes.low[rule], boxes.high[rule]
-        overlap = (boxes.low < high) & (boxes.high > low)
-        overlap |= (boxes.low + 1.0 < high) | (boxes.high - 1.0 > low)
+        # Two intervals overlap where each begins before the other ends; where one wraps around, either suffices.
+        ends = np.stack([boxes.low < boxes.high[rule], boxes.high > boxes.low[rule]]).sum(axis=0)
+        overlap = ends + wraps + wraps[rule] >= 2
         before[rule, rule + 1 :] = (overlap.all(axis=1) & (boxes.choices != boxes.choices[rule]))[rule + 1 :]
     urgency = weights.copy()
     for rule in range(count - 1, -1, -1):

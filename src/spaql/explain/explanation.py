@@ -4,10 +4,13 @@ At a state x the relevant cells share out all actions among them, and the one of
 (`spaql.partition.kernels`).  Decisions elsewhere are read off the decision tree (`spaql.partition.tree`): along one
 observed number, all else equal, its leaves follow one another, and every border between them is known exactly.  So a
 statement about a border holds for the last double before it and for the first beyond it.
+
+Where one cell per state has all there is to play (`Partition.from_tree`), there are no others to compare with; an agent
+that knows the Q of other actions gives them as alternatives.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,19 +25,21 @@ from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
 from spaql.problems.labels import Labels, label_actions, make_labels
 
+Alternatives = Callable[[Floats], tuple[Floats, Floats] | None]
+
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is relevant to the observation."""
+    """A cell that is relevant to the observation, or an alternative action."""
 
     action: Any  # as the environment takes it
     label: str  # the same in words
     action_low: tuple[float, ...]  # box in the problem's units; both are the action's number where actions are discrete
     action_high: tuple[float, ...]
     q: float
-    visits: int
-    depth: int
-    behind: float  # by how much its Q is below that of the cell that decides
+    visits: int | None  # None for an alternative
+    depth: int | None
+    behind: float  # by how much its Q is below that of the cell that decides, or of the action played
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,8 @@ class Explanation:
     cell: Cell  # the one that decides
     bonus: float | None  # its current bonus for exploration, scaling / sqrt(visits); None for agents without one
     runners_up: tuple[Cell, ...]  # other relevant cells by falling Q; ties in the order in which they would be chosen
-    relevant: int  # number of relevant cells in all
+    relevant: int  # number of relevant cells in all, or of actions compared
+    q_here: float | None = None  # Q of the action at this very observation; None where only that of its cell is known
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
@@ -106,15 +112,20 @@ class Explanation:
         lines = [f"At {state}{step}: {self.label}."]
         lines += [f"{one.name} is outside its range and clipped to it." for one in self.observation if one.outside]
         bonus = "" if self.bonus is None else f", with a bonus of {self.bonus:.4g}"
-        visits = f"{self.cell.visits:,} visit{'' if self.cell.visits == 1 else 's'}"
+        visits = f"{self.cell.visits or 0:,} visit{'' if self.cell.visits == 1 else 's'}"
         lines += [f"The cell that decides has Q {self.cell.q:.4g} after {visits}{bonus}."]
         parts, rest = ["\n".join(lines)], self.relevant - 1
         if not rest:
-            parts.append("All actions share one cell here.")
+            alone = self.cell.action_low == self.cell.action_high
+            parts.append("No other action has a Q here." if alone else "All actions share one cell here.")
         elif self.runners_up:
-            head = "Instead:" if len(self.runners_up) == rest else f"Instead, the best of {rest}:"
-            rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}", f"{one.visits:,}"] for one in self.runners_up]
-            parts.append(f"{head}\n{Table(['action', 'Q', 'behind', 'visits'], rows).text()}")
+            head = "Instead" if len(self.runners_up) == rest else f"Instead, the best of {rest}"
+            head += ":" if self.q_here is None else f" ({self.label} has Q {self.q_here:.4g} here):"
+            rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}"] for one in self.runners_up]
+            counts = [f"{one.visits:,}" for one in self.runners_up if one.visits is not None]
+            if counts:
+                rows = [[*row, count] for row, count in zip(rows, counts, strict=True)]
+            parts.append(f"{head}\n{Table(['action', 'Q', 'behind', 'visits'][: len(rows[0])], rows).text()}")
         rows = []
         for one in self.observation:
             borders = one.change_below, one.change_above
@@ -144,10 +155,13 @@ def explain(
     step: int | None,
     scaling: float | None,
     runners_up: int,
+    alternatives: Alternatives = lambda point: None,
 ) -> Explanation:
     """Explain the decision of a partition's policy for one observation; see `Agent.explain`.
 
-    `scaling` is that of the bonus for exploration, None for agents without one.
+    `scaling` is that of the bonus for exploration, None for agents without one.  `alternatives` returns, for a point of
+    the unit cube, other actions in the unit cube or their numbers `[k, actions]` and their Q `[k]`, which are then
+    listed instead of other cells; or None.
     """
     numbers, single = problem.flatten(observation)
     if not single:
@@ -160,9 +174,12 @@ def explain(
     line = _Line(problem, tree, labels, step or 0, numbers[0], point)
     low, high = (side[partition.forest.cells["node"][relevant[0]]] for side in partition.node_boxes())
     observed = tuple(line.describe(d, low[d], high[d]) for d in range(len(point)))
-    bonus = None if scaling is None else scaling / float(np.sqrt(max(cells[0].visits, 1)))
-    first, others = cells[0], tuple(cells[1 : runners_up + 1])
-    return Explanation(observed, step, first.action, first.label, first, bonus, others, len(cells))
+    bonus = None if scaling is None else scaling / float(np.sqrt(max(cells[0].visits or 0, 1)))
+    q_here, first, others = None, cells[0], cells[1:]
+    if (given := alternatives(point)) is not None:
+        q_here, others = _compare(problem, labels, first, *given)
+    listed = tuple(others[:runners_up])
+    return Explanation(observed, step, first.action, first.label, first, bonus, listed, len(others) + 1, q_here)
 
 
 def _find_relevant(partition: Partition, root: int, point: Floats) -> list[int]:
@@ -185,12 +202,37 @@ def _make_cells(problem: Playable, partition: Partition, labels: Labels, numbers
     """Return cells by number; the first decides."""
     boxes, records = partition.forest.boxes[numbers], partition.forest.cells[numbers]
     middles = problem.actions.from_unit(boxes[:, 0] + 0.5 * (boxes[:, 1] - boxes[:, 0]))
-    texts = label_actions(problem, labels, middles, np.asarray(problem.decode(middles, False)))
     low, high = (problem.actions.from_unit(boxes[:, side]).tolist() for side in range(2))
     q, visits, depth = (records[name].tolist() for name in ("q", "visits", "depth"))
-    actions = [problem.decode(middles[k : k + 1], True) for k in range(len(numbers))]
-    columns = actions, texts, map(tuple, low), map(tuple, high), q, visits, depth, [q[0] - each for each in q]
-    return [Cell(*row) for row in zip(*columns, strict=True)]
+    columns = map(tuple, low), map(tuple, high), q, visits, depth, [q[0] - each for each in q]
+    rows = zip(_decode(problem, labels, middles), *columns, strict=True)
+    return [Cell(*action, *row) for action, *row in rows]
+
+
+def _decode(problem: Playable, labels: Labels, values: Floats) -> list[tuple[Any, str]]:
+    """Return actions `[n, actions]` in the problem's units as the environment takes them, and in words."""
+    texts = label_actions(problem, labels, values, np.asarray(problem.decode(values, False)))
+    return [(problem.decode(values[k : k + 1], True), text) for k, text in enumerate(texts)]
+
+
+def _compare(
+    problem: Playable, labels: Labels, first: Cell, actions: Floats, q: Floats
+) -> tuple[float | None, list[Cell]]:
+    """Return the Q of the action played, if it is among the alternatives, and all others by falling Q, each once."""
+    order = np.argsort(-np.asarray(q), kind="stable")
+    values, worths = problem.actions.from_unit(np.asarray(actions, float)[order]), np.asarray(q, float)[order].tolist()
+    seen: dict[Any, tuple[float, Any, str, tuple[float, ...]]] = {}
+    for worth, value, (action, label) in zip(worths, values.tolist(), _decode(problem, labels, values), strict=True):
+        seen.setdefault(_to_key(action), (worth, action, label, tuple(value)))
+    played = seen.pop(_to_key(first.action), None)
+    q_here, base = (None, first.q) if played is None else (played[0], played[0])
+    rows = seen.values()
+    return q_here, [Cell(action, label, at, at, worth, None, None, base - worth) for worth, action, label, at in rows]
+
+
+def _to_key(action: Any) -> tuple[Any, ...]:
+    """Return an action as something that equals that of an equal action."""
+    return tuple(np.ravel(action).tolist())
 
 
 @dataclass(frozen=True, eq=False)

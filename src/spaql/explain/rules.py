@@ -107,14 +107,26 @@ class Rules(Sequence[Rule]):
 
     def describe(self) -> str:
         """Return the text with a line above that says how to read it and one below with the sizes."""
-        step = "" if self.step is None else f" in step {self.step}"
+        step = "" if self.step is None else f", {self._format_steps()}"
         shares = "; on the right, its share of all visits" if self[0].share is not None else ""
         head = f"{self.problem.name}{step}: the first rule that matches decides{shares}."
         states = self._tree.states
         for d in self._tree.periodic:  # or a number from another period would be misread
             head += f"  {self.names[d]} is periodic, from {states.low[d]:.4g} to {states.high[d]:.4g}."
+        counted = (len(self), "rule"), (self.cells, "cell")
         leaves = f"{self.leaves:,} lea{'f' if self.leaves == 1 else 'ves'}"
-        return f"{head}\n\n{self}\n\n{len(self):,} rules for {leaves} of the decision tree, from {self.cells:,} cells."
+        rules, cells = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counted)
+        return f"{head}\n\n{self}\n\n{rules} for {leaves} of the decision tree, from {cells}."
+
+    def _format_steps(self) -> str:
+        """Return the consecutive time steps around this one that decide alike, of all."""
+        roots, first, last = self._tree.roots, int(self.step or 0), int(self.step or 0)
+        while first > 0 and roots[first - 1] == roots[last]:
+            first -= 1
+        while last + 1 < len(roots) and roots[last + 1] == roots[first]:
+            last += 1
+        span = f"step {first}" if first == last else f"steps {first} to {last}"
+        return f"{span} of 0 to {len(roots) - 1}, as the policy changes with the time step"
 
     def markdown(self) -> str:
         """Return a table."""
@@ -243,9 +255,7 @@ def _match_rows(rows: Floats, low: Floats, high: Floats) -> NDArray[np.int64]:
 def _make_limits(boxes: DecisionList) -> Floats:
     """Return boxes as limits, infinite where there is none, and a last one for everything, `[2, boxes + 1, states]`."""
     low, high = boxes.low, boxes.high
-    free, wraps = high - low >= 1.0, high > 1.0
-    lower = np.where(free | ((low == 0.0) & ~wraps), -np.inf, low)
-    upper = np.where(free | (high == 1.0), np.inf, np.where(wraps, high - 1.0, high))
+    lower, upper = np.where(low == 0.0, -np.inf, low), np.where(high == 1.0, np.inf, high)
     last = np.full((1, low.shape[1]), np.inf)
     return np.stack([np.append(lower, -last, axis=0), np.append(upper, last, axis=0)])
 

@@ -63,7 +63,8 @@ def bridge(states: int, actions: int, finite: bool, rounds: tuple[bool, ...]) ->
             number = int(action[0])
         else:
             for d in range(actions):
-                buffer[d] = min(action_low[d] + action[d] * action_width[d], action_high[d])  # it may round past it
+                inner = min(action_low[d] + action[d] * action_width[d], action_high[d])  # it may round past it
+                buffer[d] = action_high[d] if action[d] == 1.0 else inner
         status = call(np.int64(places[_CALLBACK]), (np.int64(number),))
         if status & base.RAN == 0:
             return 0

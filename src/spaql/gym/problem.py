@@ -351,6 +351,10 @@ class GymnasiumProblem(Playable):
         """Return the observation that has these numbers `[states]`."""
         return self.observations.unflatten(numbers)
 
+    def read_observation(self, frame: base.Frame) -> Floats:
+        """Return the last observation, `[states]`, before any clipping."""
+        return self._seen.copy()
+
     @property
     def whole(self) -> NDArray[np.bool_]:
         """Which observed numbers are integers, `[states]`."""

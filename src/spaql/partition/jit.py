@@ -12,7 +12,9 @@ import ctypes
 import hashlib
 import os
 import shutil
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,6 +93,37 @@ def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
 def is_progress_shown(progress_bar: bool | None) -> bool:
     """Whether to show progress: as requested, or by default on a terminal."""
     return sys.stderr.isatty() if progress_bar is None else progress_bar
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[Callable[[], None]]:
+    """Hold Ctrl-C back while kernels are called; yield a function that raises KeyboardInterrupt if it was pressed.
+
+    Numba runs Python code of its own as a kernel returns, and may crash if a signal handler raises there.  A caller's
+    own handler stays, and only the main thread receives signals.
+    """
+    pressed = False
+
+    def check() -> None:
+        nonlocal pressed
+        if pressed:
+            pressed = False
+            raise KeyboardInterrupt
+
+    def press(number: int, frame: object) -> None:
+        nonlocal pressed
+        pressed = True
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        yield check
+        return
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+    check()
 
 
 @contextmanager

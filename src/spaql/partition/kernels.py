@@ -41,7 +41,7 @@ MAX_VISITS = np.iinfo(np.int32).max
 
 NODE = np.dtype(
     [
-        ("cut", np.float64),  # threshold along dim: the middle of the node's box
+        ("cut", np.float64),  # threshold along dim: the middle of the node's box, except in `Partition.from_tree`
         ("top_q", np.float64),  # Q of the best cell here, -inf where there is none
         ("child", np.int32),  # lower child; the upper one follows it; NONE at a leaf
         ("head", np.int32),  # newest cell here, or NONE
@@ -476,7 +476,7 @@ def walk(f, nodes, cells):
     written = roots
     listed = 0
     height = roots
-    stack = np.empty(roots + MAX_DEPTH * f.used[2] + 2, np.int32)
+    stack = np.empty(f.used[0], np.int32)
     for root in range(roots):
         nodes[root] = root
         stack[root] = roots - 1 - root

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError
 from spaql.partition import kernels
 from spaql.partition.jit import make_records
-from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, NODE, NONE, Forest
+from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, MAX_VISITS, NODE, NONE, Forest
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 
 MAX_DIMENSIONS = 16
@@ -62,13 +62,92 @@ class Partition:
                 f"partition: {states.dimensions} state and {actions.dimensions} action dimensions mean "
                 f"2^{states.dimensions + actions.dimensions} children per split; at most {MAX_DIMENSIONS} together"
             )
+        self._set_spaces(states, actions, steps)
+        count = actions.count if isinstance(actions, Discrete) else 1
+        self.forest = self._allocate(steps, steps * count)
+        self._make_roots(float(initial), count)
+
+    def _set_spaces(self, states: Box, actions: Actions, steps: int) -> None:
         self.states = states
         self.actions = actions
         self.steps = steps
-        count = actions.count if isinstance(actions, Discrete) else 1
         self._children = 2 ** (states.dimensions + (actions.dimensions if isinstance(actions, Box) else 0))
-        self.forest = self._allocate(steps, steps * count)
-        self._make_roots(float(initial), count)
+        self._halves = True  # whether cuts halve boxes, as splits do; those of `from_tree` are anywhere
+        self._levels = MAX_DEPTH * states.dimensions  # of the deepest node that there may be
+
+    @classmethod
+    def from_tree(
+        cls,
+        states: Box,
+        actions: Actions,
+        *,
+        dims: ArrayLike,
+        cuts: ArrayLike,
+        children: ArrayLike,
+        played: ArrayLike,
+        q: ArrayLike,
+        visits: ArrayLike,
+        steps: int = 1,
+    ) -> Self:
+        """Make a partition of a decision tree with one action per leaf; it cannot be split further.
+
+        Every leaf becomes a cell whose action box has no width.  Children stand behind their parents, and the first
+        `steps` nodes are the roots.
+
+        Parameters
+        ----------
+        states, actions
+            Spaces of the problem.
+        dims, cuts
+            State dimension that each inner node compares, and its threshold in the unit cube, `[nodes]`: a state goes
+            to the upper child where `x[dim] >= cut`.  A cut lies inside its node's box, not on its border.
+        children
+            Lower child of each node, `[nodes]`; the upper one follows it; -1 at a leaf.
+        played
+            Action of each leaf in the unit cube, or its number where actions are discrete, `[nodes, actions]`.
+        q, visits
+            Value estimate and visits of each leaf, `[nodes]`.
+        steps
+            Number of time steps, each with a tree of its own.
+
+        Raises
+        ------
+        ValueError
+            Where the arrays are not such trees.
+        """
+        below = np.asarray(children, np.int64)
+        count, leaves, inner = len(below), np.flatnonzero(below == NONE), np.flatnonzero(below != NONE)
+        if any(np.shape(array) != (count,) for array in (dims, cuts, q, visits)):
+            raise ValueError("arrays of different lengths")
+        if np.shape(played) != (count, actions.dimensions):
+            raise ValueError(f"played: expected shape {(count, actions.dimensions)}, got {np.shape(played)}")
+        compared = np.asarray(dims)[inner]
+        if not (((below > np.arange(count)) & (below < count - 1))[inner].all() and 0 < steps <= count):
+            raise ValueError("corrupt node links")
+        if not ((compared >= 0) & (compared < states.dimensions)).all():
+            raise ValueError("dimensions that states do not have")
+        parent, level, root = np.full(count, NONE), np.zeros(count, np.int64), np.arange(count)
+        for node in inner:
+            pair = slice(below[node], below[node] + 2)
+            parent[pair], level[pair], root[pair] = node, level[node] + 1, root[node]
+        partition = cls.__new__(cls)
+        partition._set_spaces(states, actions, steps)
+        partition._halves, partition._levels = False, int(level.max())
+        partition.forest = forest = partition._allocate(count, len(leaves))
+        forest.used[:2] = count, len(leaves)
+        nodes, links, cells = forest.nodes, forest.links, forest.cells
+        links["parent"], links["above"], nodes["child"], nodes["level"] = parent, NONE, below, level
+        nodes["cut"], nodes["top_q"], nodes["head"], nodes["top"] = 0.5, -np.inf, NONE, NONE
+        nodes["dim"][inner], nodes["cut"][inner] = compared, np.asarray(cuts)[inner]
+        nodes["head"][leaves] = nodes["top"][leaves] = np.arange(len(leaves))
+        nodes["top_q"][leaves], nodes["alone"][leaves] = np.asarray(q)[leaves], 1
+        cells["q"], cells["visits"] = nodes["top_q"][leaves], np.minimum(np.asarray(visits)[leaves], MAX_VISITS)
+        cells["next"], cells["node"], cells["depth"], cells["root"] = NONE, leaves, level[leaves], root[leaves]
+        forest.boxes[:] = np.asarray(played)[leaves, None]
+        partition._fill_grid(forest)
+        if not all(_check_laws(forest, steps, actions, ranked=False, halves=False)):
+            raise ValueError("corrupt tree: its links, cuts, actions, Q or visits")
+        return partition
 
     def _allocate(self, nodes: int, cells: int) -> Forest:
         return Forest(
@@ -79,7 +158,7 @@ class Partition:
             boxes=np.zeros((cells, 2, self.actions.dimensions)),
             grid=np.full((self.steps, GRID), NONE, np.int32),
             stack=np.zeros(GRID_LEVELS + 2, np.int32),
-            path=np.zeros((MAX_DEPTH + 1) * self.states.dimensions + 2, np.int32),
+            path=np.zeros(self._levels + self.states.dimensions + 2, np.int32),
             members=np.zeros(cells, np.int32),
             weights=np.zeros(cells),
         )
@@ -99,7 +178,15 @@ class Partition:
                 forest.boxes[cell, 0] = action
                 forest.boxes[cell, 1] = action if isinstance(self.actions, Discrete) else 1.0
                 kernels.insert_cell(forest, cell, step, initial, 0, 0, step)
-            kernels.update_grid(forest, step, step, np.inf)
+        self._fill_grid(forest)
+
+    def _fill_grid(self, forest: Forest) -> None:
+        """Fill the grid of one-dimensional states; it knows halves only, and else look-ups start at the root."""
+        for step in range(self.steps):
+            if self._halves:
+                kernels.update_grid(forest, step, step, np.inf)
+            else:
+                forest.grid[step] = -1 - step
 
     def __len__(self) -> int:
         """Number of cells (the paper's arms), over all time steps."""
@@ -155,8 +242,7 @@ class Partition:
             records[: len(order)] = given[order]
             for name, places in references.items():
                 records[name][: len(order)] = places[given[name][order]]
-        for step in range(self.steps):
-            kernels.update_grid(new, step, step, np.inf)
+        self._fill_grid(new)
         self.forest = new  # only now: an interrupt before must leave the old forest whole
 
     def ensure_room(self, nodes: int, cells: int) -> None:
@@ -248,13 +334,15 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _check_laws(forest: Forest, roots: int, actions: Actions, ranked: bool) -> Iterator[bool | np.bool_]:
+def _check_laws(
+    forest: Forest, roots: int, actions: Actions, ranked: bool, halves: bool = True
+) -> Iterator[bool | np.bool_]:
     """Yield whether each law of a forest holds, without which kernels follow an index out of its array, or for ever.
 
-    Later laws can be checked only where the earlier ones hold.
+    Later laws can be checked only where the earlier ones hold.  Without `halves` cuts may be anywhere in a box.
     """
     cells, number, dim = len(forest.cells), np.arange(len(forest.nodes)), forest.nodes["dim"]
-    # Children come after their parents, each below one, a level deeper, and halve its box.
+    # Children come after their parents, each below one, a level deeper, and cut its box, in halves where they must.
     wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])
     child, parent, level = (numbers.astype(np.int64) for numbers in wide)  # or the largest + 1 overflows
     inner = np.flatnonzero(child != NONE)
@@ -262,10 +350,11 @@ def _check_laws(forest: Forest, roots: int, actions: Actions, ranked: bool) -> I
     yield np.array_equal(np.sort(below, axis=None), number[roots:]) and (child[inner] > inner).all()
     yield (parent[:roots] == NONE).all() and (parent[below] == inner).all()
     yield not level[:roots].any() and (level[below] == level[inner] + 1).all()
-    yield level.max() <= MAX_DEPTH * forest.used[2] and ((dim >= 0) & (dim < forest.used[2])).all()
+    yield (not halves or level.max() <= MAX_DEPTH * forest.used[2]) and ((dim >= 0) & (dim < forest.used[2])).all()
     yield np.isfinite(forest.nodes["cut"]).all()
-    low, high = _node_boxes(forest)
-    yield np.array_equal(forest.nodes["cut"], 0.5 * (low[number, dim] + high[number, dim]))
+    low, high = (corner[number, dim] for corner in _node_boxes(forest))
+    cut = forest.nodes["cut"]
+    yield np.array_equal(cut, 0.5 * (low + high)) if halves else ((low < cut) & (cut < high))[inner].all()
     # Every cell is once in the list of its own node, lists end, and each node's best cell is among them.
     head, top = forest.nodes["head"], forest.nodes["top"]
     node, following = forest.cells["node"], forest.cells["next"]
@@ -273,8 +362,9 @@ def _check_laws(forest: Forest, roots: int, actions: Actions, ranked: bool) -> I
         yield ((places >= NONE) & (places < cells)).all()
     yield ((node >= 0) & (node < len(number))).all() and np.isfinite(forest.cells["q"]).all()
     depth = forest.cells["depth"].astype(np.int64)
-    yield (forest.cells["visits"] >= 0).all() and (depth <= MAX_DEPTH * MAX_DIMENSIONS).all()
-    yield (level[node] <= depth * forest.used[2]).all()
+    yield (forest.cells["visits"] >= 0).all()
+    if halves:
+        yield (depth <= MAX_DEPTH * MAX_DIMENSIONS).all() and (level[node] <= depth * forest.used[2]).all()
     hung, linked = head != NONE, following != NONE
     heads = np.flatnonzero(hung)
     yield np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))

@@ -22,6 +22,8 @@ LARGEST_SEED = 2**64 - 1  # a SeedSequence joins longer seeds with the key of th
 
 _TO_UNIT = 2.0**-53
 _S11, _S17, _S19, _S23, _S41, _S45 = (np.uint64(n) for n in (11, 17, 19, 23, 41, 45))
+_S27, _S30, _S31 = (np.uint64(n) for n in (27, 30, 31))
+_GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 class Purpose(IntEnum):
@@ -36,6 +38,8 @@ class Purpose(IntEnum):
     PREDICTION = 6
     WARM_UP = 7
     WATCHING = 8  # evaluations while the agent learns
+    PLANNING = 9
+    SIMULATION = 10  # in a learned model
 
 
 def stream(seed: int, purpose: int, *key: int) -> Stream:
@@ -92,3 +96,15 @@ def gamma(random, shape):
         v = (1.0 + c * x) ** 3
         if v > 0.0 and math.log(1.0 - uniform(random)) < 0.5 * x * x + d - d * v + d * math.log(v):
             return boost * d * v
+
+
+@kernel(inline=True)
+def scramble(counter):
+    """Return 64 random bits that depend on a counter alone: the output function of SplitMix64 (Steele et al., 2014).
+
+    Simulations that share counters share their random numbers, however many steps each takes.
+    """
+    bits = np.uint64(counter) * _GOLDEN
+    bits = (bits ^ (bits >> _S30)) * _MIX_1
+    bits = (bits ^ (bits >> _S27)) * _MIX_2
+    return bits ^ (bits >> _S31)

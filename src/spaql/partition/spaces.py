@@ -52,8 +52,8 @@ class Box:
         return int(self.low.size)
 
     def from_unit(self, points: Floats) -> Floats:
-        """Return unit coordinates `[..., d]` in this box's own units."""
-        return np.asarray(self.low + points * (self.high - self.low))
+        """Return unit coordinates `[..., d]` in this box's own units; 0 and 1 are exactly its ends."""
+        return np.where(points == 1.0, self.high, self.low + points * (self.high - self.low))
 
     def to_unit(self, values: Floats) -> Floats:
         """Return values `[..., d]` of this box as unit coordinates."""

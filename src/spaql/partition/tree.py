@@ -5,7 +5,7 @@ as the environment takes it.  Following every path of the state tree to its leaf
 same action, leaves a small binary tree that agrees with `predict` and has far fewer numbers: `agent.rules` lists it,
 `agent.export` ships it and the inspector draws it.
 
-Two coordinates are in use.  `cuts` are thresholds in the unit cube, where partitions live: dyadic fractions.
+Two coordinates are in use.  `cuts` are thresholds in the unit cube, where partitions live.
 `thresholds` are in the observation's own units, and exact: for every double x,
 
     x >= threshold    if and only if    (x - low) / (high - low) >= cut     as computed in double precision,
@@ -32,6 +32,8 @@ from spaql.partition.spaces import Box, Floats
 class Tree:
     """A decision tree over states, one root for each time step of a policy that changes with it.
 
+    Time steps that decide alike have the same root.
+
     A *reference* is the number of an inner node, or for a leaf ~k, which is -1 - k, with k the number of its choice.
     """
 
@@ -55,9 +57,10 @@ class Tree:
         return _find_least(cuts, self.states.low[dims], (self.states.high - self.states.low)[dims], turns)
 
     def to_units(self, dim: int, cuts: Floats, turns: Floats | float = 0.0) -> Floats:
-        """Return cuts `[n]` in the observation's own units, rounded for display."""
+        """Return cuts `[n]` in the observation's own units, rounded for display; ends of the range are exact."""
         width = self.states.high[dim] - self.states.low[dim]
-        values = self.states.low[dim] + (turns + cuts) * width
+        places = turns + cuts
+        values = np.where(places == 1.0, self.states.high[dim], self.states.low[dim] + places * width)
         return np.where(np.abs(values) < 1e-12 * width, 0.0, values)  # not -2.8e-17
 
     def to_integers(self, dim: int, cuts: Floats) -> Floats:
@@ -125,6 +128,8 @@ def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], per
         below, above = at[child[inner]], at[child[inner] + 1]
         needed[inner] = (below != above) | (below >= 0) | (above >= 0)
         at[inner] = np.where(needed[inner], inner, below)
+    at[: partition.steps] = _share_roots(at, nodes, child, needed, partition.steps)
+    needed &= _find_reached(at, child, partition.steps)
     reached = np.flatnonzero(needed)  # children stay behind their parents
     number = np.zeros(len(at), np.int64)
     number[reached] = np.arange(len(reached))
@@ -144,6 +149,42 @@ def decision_tree(partition: Partition, play: Callable[[Floats, bool], Any], per
         middles=middles[kept],
         actions=played[kept],
     )
+
+
+def _share_roots(
+    at: NDArray[np.int64], nodes: NDArray[np.void], child: NDArray[np.int64], needed: NDArray[np.bool_], steps: int
+) -> list[int]:
+    """Return the reference of each time step; steps that decide alike have that of the first of them.
+
+    Level by level from below, inner nodes that compare the same and lead to the same receive the same number.
+    """
+    if steps == 1:
+        return [int(at[0])]
+    number, used = np.zeros(len(at), np.int64), 0
+
+    def name(references: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(references < 0, references, number[references])
+
+    for here in reversed(group_by_level(nodes["level"])):
+        inner = here[needed[here]]
+        cuts = nodes["cut"][inner].view(np.int64)
+        keys = np.stack([nodes["dim"][inner], cuts, name(at[child[inner]]), name(at[child[inner] + 1])], axis=1)
+        distinct, places = np.unique(keys, axis=0, return_inverse=True)
+        number[inner] = used + places.reshape(-1)
+        used += len(distinct)
+    first: dict[int, int] = {}
+    pairs = zip(name(at[:steps]).tolist(), at[:steps].tolist(), strict=True)
+    return [first.setdefault(same, reference) for same, reference in pairs]
+
+
+def _find_reached(at: NDArray[np.int64], child: NDArray[np.int64], steps: int) -> NDArray[np.bool_]:
+    """Return which nodes references lead to from the roots, `[nodes]`."""
+    reached = np.zeros(len(at), bool)
+    waiting = np.unique(at[:steps])
+    while (waiting := waiting[waiting >= 0]).size:
+        reached[waiting] = True
+        waiting = np.concatenate([at[child[waiting]], at[child[waiting] + 1]])
+    return reached
 
 
 def find_greedy_cells(partition: Partition) -> NDArray[np.int32]:

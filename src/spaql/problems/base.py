@@ -164,6 +164,13 @@ class Playable:
         """Return the observation that has these numbers `[states]`."""
         return numbers
 
+    def read_observation(self, frame: Frame) -> Floats:
+        """Return what the first environment of a frame shows, `[states]` in the problem's units, before any clipping.
+
+        It is undefined after a step that ended the episode.
+        """
+        return self.states.from_unit(frame.points[0])
+
     @property
     def whole(self) -> NDArray[np.bool_]:
         """Which observed numbers are integers, `[states]`."""
@@ -325,10 +332,19 @@ class Problem(Playable):
         unit = all((space.low == 0.0).all() and (space.high == 1.0).all() for space in spaces)
         moves = _wrap(self.step, self.reset, self.observe, sizes, unit, len(spaces) == 1, self.clip)
         bounds = [end for space in spaces for end in (space.low, space.high - space.low)]
+        bounds += [space.high for space in spaces[1:]]
         constants = np.concatenate([parameters, *bounds])
         advance, begin = (getattr(move, "address", move) for move in moves)
         world = World(advance, begin, constants, self.max_copies)
         self._set(moves=moves, world=world, _pristine=constants.copy())
+
+    def read_observation(self, frame: Frame) -> Floats:
+        """Return what the first environment of a frame shows, `[states]`, before any clipping."""
+        if self.observe is None:
+            return frame.states[0].copy()
+        seen = np.empty(self.states.dimensions)
+        self.observe(frame.states[0, : self.hidden].copy(), np.array(self.parameters), seen)
+        return seen
 
     def __deepcopy__(self, memo: object) -> Problem:
         return self  # frozen, and its compiled functions cannot be copied
@@ -463,6 +479,7 @@ def _wrap(step: Any, reset: Any, observe: Any, sizes: tuple[int, ...], unit: boo
         width = carray(floats_at(constants + first + 8 * states), (states,))
         action_low = carray(floats_at(constants + first + 16 * states), (actions,))
         action_width = carray(floats_at(constants + first + 16 * states + 8 * actions), (actions,))
+        action_high = carray(floats_at(constants + first + 16 * states + 16 * actions), (actions,))
         status = RAN
         for i in range(count):
             state = carray(floats_at(state_at + 8 * size * i), (hidden,))
@@ -471,7 +488,8 @@ def _wrap(step: Any, reset: Any, observe: Any, sizes: tuple[int, ...], unit: boo
             outcome = carray(floats_at(outcome_at + 16 * i), (2,))
             if not unit and not finite:
                 for d in range(actions):
-                    action[d] = action_low[d] + action[d] * action_width[d]
+                    inner = action_low[d] + action[d] * action_width[d]
+                    action[d] = action_high[d] if action[d] == 1.0 else inner  # as `Box.from_unit`
             if veiled:
                 following = carray(floats_at(state_at + 8 * (size * i + hidden)), (hidden,))
                 reward, ended = step(state, action, numbers, random, following)

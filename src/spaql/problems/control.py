@@ -6,6 +6,9 @@ and with the same roundings to float32, so that every step from the same state w
 own (`tests/test_control.py`: to 1e-12, and observations to the last place of a float32).  Rewards, starts and ends are
 the same too; the random numbers are spaql's own.  The velocities of `cartpole` have no bounds in Gymnasium; here their
 range is an argument, and what leaves it is taken for its border.
+
+With `noise` the actuator is noisy: at the end of every step a normal number is added to the speed that the action
+drives (`acrobot`: to the torque), whose standard deviation is `noise` times the effect of an action in one step.
 """
 
 import math
@@ -14,7 +17,7 @@ import numpy as np
 
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
-from spaql.partition.rng import uniform
+from spaql.partition.rng import normal, uniform
 from spaql.partition.spaces import Box, Discrete
 from spaql.problems.base import OBSERVE, RESET, STEP, Problem, built_in
 from spaql.validation import check_number
@@ -42,11 +45,25 @@ def _between(random, low, high):
     return low + (high - low) * uniform(random)
 
 
-def _make(name, physics, hidden, states, actions, horizon, rewards, arguments=None, **more) -> Problem:
-    """Make a problem from its step, reset and observe functions; `more` are further fields of `Problem`."""
-    step, reset, observe = physics
-    more |= {"arguments": {**(arguments or {}), "horizon": horizon}, "rewards": rewards}
-    return Problem(name, step, reset, states, actions, horizon, observe=observe, hidden=hidden, **more)
+@kernel(inline=True)
+def _disturb(random, speed, deviation, limit):
+    """The speed with normal noise, within its limit; without noise no random number is drawn."""
+    return min(max(speed + deviation * normal(random), -limit), limit) if deviation > 0.0 else speed
+
+
+def _make(
+    name, physics, hidden, spaces, horizon, rewards, noise, effect, *, clip=False, parameters=(), **arguments
+) -> Problem:
+    """Make a problem from its step, reset and observe functions.
+
+    `effect` is that of an action in one step; the standard deviation of the noise is the last of the parameters.
+    """
+    (step, reset, observe), (states, actions) = physics, spaces
+    noise = check_number(noise, "noise", least=0.0, most=1000.0)
+    arguments |= {"horizon": horizon} | ({"noise": noise} if noise else {})
+    more = {"arguments": arguments, "rewards": rewards, "clip": clip}
+    more |= {"parameters": [*parameters, noise * effect], "observe": observe, "hidden": hidden}
+    return Problem(name, step, reset, states, actions, horizon, **more)
 
 
 @kernel(RESET)
@@ -77,26 +94,28 @@ def _pendulum_step(state, action, parameters, random, next_state):
     speed = speed + (3.0 * gravity / 2.0 * math.sin(angle) + push) * 0.05
     speed = min(max(speed, -8.0), 8.0)
     next_state[0] = angle + speed * 0.05
-    next_state[1] = speed
+    next_state[1] = _disturb(random, speed, parameters[-1], 8.0)
     return -cost, False
 
 
 @built_in("pendulum")
-def pendulum(*, gravity: float = 10.0, horizon: int = 200) -> Problem:
+def pendulum(*, gravity: float = 10.0, noise: float = 0.0, horizon: int = 200) -> Problem:
     """Swing a pendulum up and hold it there: Pendulum-v1.
 
     Parameters
     ----------
     gravity
         In m/s^2.
+    noise
+        Standard deviation of normal noise on the angular velocity, relative to 0.3, what a torque of 2 adds in a step.
     horizon
         Steps of an episode.
     """
     gravity = check_number(gravity, "gravity", least=0.0, most=1000.0)
     physics = _pendulum_step, _pendulum_reset, _pendulum_observe
     spaces, rewards = (Box([-1.0, -1.0, -8.0], [1.0, 1.0, 8.0]), Box(-2.0, 2.0)), (-(math.pi**2 + 6.404 + 1e-6), 0.0)
-    given = {"arguments": {"gravity": gravity}, "parameters": [gravity, 2.0]}
-    return _make("pendulum", physics, 2, *spaces, horizon, rewards, **given)
+    numbers = {"parameters": [gravity, 2.0], "gravity": gravity}
+    return _make("pendulum", physics, 2, spaces, horizon, rewards, noise, 0.3, **numbers)
 
 
 @kernel(RESET)
@@ -121,19 +140,21 @@ def _cartpole_step(state, action, parameters, random, next_state):
     next_state[0] = x
     next_state[1] = speed + 0.02 * push
     next_state[2] = angle
-    next_state[3] = spin + 0.02 * turn
+    next_state[3] = _disturb(random, spin + 0.02 * turn, parameters[-1], math.inf)
     limit = 12 * 2 * math.pi / 360
     return 1.0, x < -2.4 or x > 2.4 or angle < -limit or angle > limit
 
 
 @built_in("cartpole")
-def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500) -> Problem:
+def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), noise: float = 0.0, horizon: int = 500) -> Problem:
     """Balance a pole on a cart: CartPole-v1.
 
     Parameters
     ----------
     velocities
         Largest speeds of the cart and of the pole's turning that are distinguished; Gymnasium has no bounds.
+    noise
+        Standard deviation of normal noise on the angular velocity, relative to 0.3, what the force adds in a step.
     horizon
         Steps of an episode.
     """
@@ -143,8 +164,9 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), horizon: int = 500
         raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from error
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
-    spaces, given = (Box(-high, high), Discrete(2)), {"arguments": {"velocities": (speed, spin)}, "clip": True}
-    return _make("cartpole", (_cartpole_step, _cartpole_reset, _rounded), 4, *spaces, horizon, (1.0, 1.0), **given)
+    physics, spaces = (_cartpole_step, _cartpole_reset, _rounded), (Box(-high, high), Discrete(2))
+    more = {"clip": True, "velocities": (speed, spin)}
+    return _make("cartpole", physics, 4, spaces, horizon, (1.0, 1.0), noise, 0.3, **more)
 
 
 _VALLEY = Box(np.array([-1.2, -0.07], np.float32), np.array([0.6, 0.07], np.float32))
@@ -168,14 +190,23 @@ def _car_step(state, action, parameters, random, next_state):
     if position == -1.2 and speed < 0.0:
         speed = 0.0
     next_state[0] = position
-    next_state[1] = speed
+    next_state[1] = _disturb(random, speed, parameters[-1], 0.07)
     return -1.0, position >= 0.5 and speed >= 0.0
 
 
 @built_in("mountaincar")
-def mountaincar(*, horizon: int = 200) -> Problem:
-    """Drive a weak car out of a valley, in three gears: MountainCar-v0; `horizon` steps an episode."""
-    return _make("mountaincar", (_car_step, _car_reset, _rounded), 2, _VALLEY, Discrete(3), horizon, (-1.0, -1.0))
+def mountaincar(*, noise: float = 0.0, horizon: int = 200) -> Problem:
+    """Drive a weak car out of a valley, in three gears: MountainCar-v0.
+
+    Parameters
+    ----------
+    noise
+        Standard deviation of normal noise on the speed, relative to 0.001, what the engine adds in a step.
+    horizon
+        Steps of an episode.
+    """
+    physics, spaces = (_car_step, _car_reset, _rounded), (_VALLEY, Discrete(3))
+    return _make("mountaincar", physics, 2, spaces, horizon, (-1.0, -1.0), noise, 0.001)
 
 
 @kernel(STEP)
@@ -197,17 +228,25 @@ def _continuous_car_step(state, action, parameters, random, next_state):
             speed = np.float32(0.0)
     ended = position >= np.float32(0.45) and speed >= np.float32(0.0)
     next_state[0] = position
-    next_state[1] = speed
+    next_state[1] = np.float32(_disturb(random, np.float64(speed), parameters[-1], 0.07))
     next_state[2] = 0.0
     reward = 100.0 if ended else 0.0
     return reward - np.float64(force) ** 2 * 0.1, ended
 
 
 @built_in("mountaincar-continuous")
-def mountaincar_continuous(*, horizon: int = 999) -> Problem:
-    """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0; `horizon` steps an episode."""
-    physics = _continuous_car_step, _car_reset, _rounded
-    return _make("mountaincar-continuous", physics, 3, _VALLEY, Box(-1.0, 1.0), horizon, (-0.1, 100.0))
+def mountaincar_continuous(*, noise: float = 0.0, horizon: int = 999) -> Problem:
+    """Drive a weak car out of a valley, paying for force: MountainCarContinuous-v0.
+
+    Parameters
+    ----------
+    noise
+        Standard deviation of normal noise on the speed, relative to 0.001 as in `mountaincar`.
+    horizon
+        Steps of an episode.
+    """
+    physics, spaces = (_continuous_car_step, _car_reset, _rounded), (_VALLEY, Box(-1.0, 1.0))
+    return _make("mountaincar-continuous", physics, 3, spaces, horizon, (-0.1, 100.0), noise, 0.001)
 
 
 @kernel(RESET)
@@ -249,7 +288,7 @@ def _wrapped(angle):
 
 @kernel(STEP)
 def _acrobot_step(state, action, parameters, random, next_state):
-    torque = action[0] - 1.0
+    torque = _disturb(random, action[0] - 1.0, parameters[-1], math.inf)
     a, b, u, v = state[0], state[1], state[2], state[3]
     u1, v1 = u, v
     p1, q1 = _accelerations(a, b, u, v, torque)
@@ -271,8 +310,16 @@ def _acrobot_step(state, action, parameters, random, next_state):
 
 
 @built_in("acrobot")
-def acrobot(*, horizon: int = 500) -> Problem:
-    """Swing the tip of a double pendulum up by its middle joint: Acrobot-v1; `horizon` steps an episode."""
+def acrobot(*, noise: float = 0.0, horizon: int = 500) -> Problem:
+    """Swing the tip of a double pendulum up by its middle joint: Acrobot-v1.
+
+    Parameters
+    ----------
+    noise
+        Standard deviation of normal noise on the torque, relative to the largest torque, 1.
+    horizon
+        Steps of an episode.
+    """
     physics = _acrobot_step, _acrobot_reset, _acrobot_observe
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)
-    return _make("acrobot", physics, 4, Box(-high, high), Discrete(3), horizon, (-1.0, 0.0))
+    return _make("acrobot", physics, 4, (Box(-high, high), Discrete(3)), horizon, (-1.0, 0.0), noise, 1.0)

@@ -1,12 +1,15 @@
 """The study `spaql ablation`: Tessera without each of its mechanisms, beside SPAQL and AQL.
 
-Columns are the twelve problems of the paper, at AQL's budget, and the four kinds of random problems of the first
-family.  A mechanism is worth keeping if disabling it loses some of the optimum somewhere, at the 5% level, or costs
-cells.
+Columns are the twelve problems of the paper, at AQL's budget, the four kinds of random problems of the first family,
+and classic control, at a tenth of the budgets of `spaql.studies.control`, or at a fifth with noise on the actuator.
+A mechanism is worth keeping if disabling it loses some of the optimum somewhere, at the 5% level, or costs cells.
+Tessera itself is also run with more agents, and with observations declared on a box ten times as wide: results should
+neither vary between agents nor depend on declared ranges.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from spaql._version import __version__
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.formatting import Table
 from spaql.studies import variants
+from spaql.studies.control import NOISE, control_columns
 from spaql.studies.paper.printed import QUICK_SCALINGS
 from spaql.studies.study import Report, Results, Sheet, make_series, standing, to_fields
 from spaql.studies.variants import AQL, LONGER, SPAQL, TESSERA, Column, Size, Variant, VariantStudy
@@ -23,16 +27,19 @@ from spaql.viz.charts import Chart, Level
 PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}
 RIVALS = (AQL, SPAQL)
 DISABLED = tuple(Variant(f"without-{name}", "tessera", {"disable": [name]}, f"without {name}") for name in MECHANISMS)
-VARIANTS = (TESSERA, *DISABLED, AQL, SPAQL, LONGER)
-FULL = Size(problems=800, agents=3, episodes=2000, oil=25, ambulance=50)
-QUICK = Size(problems=16, agents=2, episodes=500, scalings=QUICK_SCALINGS, oil=5, ambulance=10)
+FULL = Size(problems=12, agents=2, episodes=2000, paper=4, control=3, robustness=20)
+QUICK = Size(
+    problems=4, agents=2, episodes=100, scalings=QUICK_SCALINGS[:2], paper=2, control=2, robustness=3, part=0.25
+)
+CONTROL_PART, NOISE_PART = 0.1, 0.2  # of the budgets
 NOTE = (
-    "Share of the exact optimum in new episodes, in %, and half of its 95% interval. Budget: 25,000 environment "
-    "steps (oil and random problems), 10,000 (ambulance), of learning and selection. Minus: behind Tessera at the "
-    "5% level, by Welch's test for other algorithms, by the paired test (same seeds, or by random problem) for Tessera "
-    "without a mechanism; plus: ahead of it. P-values are not corrected for the number of comparisons. AQL and SPAQL "
-    "have the best of {scalings} scalings, chosen on the reported agents; 'SPAQL, all its steps' plays as "
-    "many episodes as Tessera and 20 times as many beside them, to choose its policy."
+    "Share of the exact optimum in new episodes, in %, and half of its 95% interval; for classic control, share of the "
+    "way from Random to the goal, which better agents exceed. Budget: 25,000 environment steps (oil and random "
+    "problems), 10,000 (ambulance), a tenth of those of RL Baselines3 Zoo (control), a fifth with noise, of learning "
+    "and selection. Minus: behind Tessera at the 5% level, by Welch's test for other algorithms, by the paired test "
+    "(same seeds, or by random problem) for Tessera without a mechanism; plus: ahead of it. P-values are not corrected "
+    "for the number of comparisons. AQL and SPAQL have the best of {scalings} scalings, chosen on the reported agents; "
+    "'SPAQL, all its steps' plays as many episodes as Tessera and 20 times as many beside them, to choose its policy."
 )
 _SHORT = {"oil quadratic": "quad", "oil Laplace": "Lapl", "ambulance Uniform": "unif", "ambulance Beta": "beta"}
 
@@ -41,14 +48,18 @@ class Ablation(VariantStudy):
     """Tessera, Tessera without each mechanism, SPAQL and AQL."""
 
     def __init__(self, seed: int = 0, size: Size = FULL) -> None:
-        self.paper = variants.paper_columns(size)
-        self.random = variants.random_columns(1, size)
-        self.columns = [*self.paper, *self.random]
+        self.variants = (TESSERA, *DISABLED, AQL, SPAQL, LONGER)
+        self.paper, self.random = variants.paper_columns(size), variants.random_columns(1, size)
+        self.control = control_columns(size, CONTROL_PART)
+        self.noisy = control_columns(size, NOISE_PART, NOISE)
+        self.columns = [*self.paper, *self.random, *self.control, *self.noisy]
+        many = [replace(column, name=f"{column.name}-many", agents=size.robustness) for column in self.paper]
+        self.robustness = [(column, column.widened()) for column in (*many, *self.random, *self.control, *self.noisy)]
         wanted: list[tuple[Variant, list[Column], float]] = [
             *((variant, self.paper, part) for part in PARTS for variant in (TESSERA, *RIVALS)),
-            *((variant, self.paper, 1.0) for variant in DISABLED),
-            *((variant, self.random, 1.0) for variant in (TESSERA, *DISABLED)),
+            *((variant, self.columns, 1.0) for variant in (TESSERA, *DISABLED)),
             (LONGER, self.paper, 1.0),
+            (TESSERA, [column for pair in self.robustness for column in pair], 1.0),
         ]
         super().__init__(seed, size, wanted)
 
@@ -57,11 +68,16 @@ class Ablation(VariantStudy):
         self.read(results)
         size, targets, title = self.size, self._targets(), "Effect of each mechanism of Tessera"
         note = "share of the optimum lost without it; bars: 95%; each panel has its own scale"
+        on_control = "share of the way from Random to the goal lost without it; bars: 95%; each panel has its own scale"
+        oil, ambulance = ([at for at in self.paper if at.problem == name] for name in ("oil", "ambulance"))
+        problems = {"oil": oil, "ambulance": ambulance, "random problems": self.random}
+        control = {"control": self.control, "noisy control": self.noisy}
         return Report(
             "ablation",
             title,
-            f"{size.oil} agents (oil), {size.ambulance} (ambulance), {size.agents} on each of {size.problems} random "
-            f"problems, seed {self.seed}; spaql {__version__}.",
+            f"{size.paper} agents on each problem of the paper, {size.control} on each of control, {size.agents} on "
+            f"each of {size.problems} random problems, seed {self.seed}; spaql {__version__}."
+            + ("" if size.part == 1.0 else f" Budgets are {size.part:g} of those below."),
             [
                 f"Tessera reaches at least {100 * targets['lowest_share']:.2f}% of the optimum on all "
                 f"{len(self.paper)} problems of the paper (least on {targets['lowest_share_on']}).",
@@ -69,31 +85,45 @@ class Ablation(VariantStudy):
                 f"{targets['ahead']} of {targets['comparisons']} comparisons and behind in {targets['behind']}.",
                 f"It has at most {targets['cells_over_printed']:.2f} times the cells printed for SPAQL "
                 f"(most on {targets['cells_over_printed_on']}).",
+                f"Observations declared on a box ten times as wide cost at most {100 * targets['wide_loss']:.2f} "
+                f"points of the optimum (most on {targets['wide_loss_on']}).",
+                f"On the paper's problems at least {targets['near_median']} of {size.robustness} agents are within 5 "
+                f"points of the median (least on {targets['near_median_on']}).",
             ],
             [
-                self._shares("Oil discovery, share of the optimum", self.paper[:6]),
-                self._shares("Ambulance relocation, share of the optimum", self.paper[6:]),
+                self._shares("Oil discovery, share of the optimum", oil),
+                self._shares("Ambulance relocation, share of the optimum", ambulance),
                 self._shares("Random problems of the first family, share of the optimum", self.random),
+                self._shares("Classic control, share of the way from Random to the goal", self.control, 0),
+                self._shares("Noisy classic control, share of the way from Random to the goal", self.noisy, 0),
                 self._cells(),
                 self._budgets(),
+                self._robustness(),
                 self._effects(),
             ],
             NOTE.format(scalings=len(size.scalings)),
-            {"ablation": Sheet(title, [self._chart(variant) for variant in DISABLED], note, columns=2)},
+            {
+                "ablation": Sheet(title, [self._chart(v, problems) for v in DISABLED], note, columns=2),
+                "ablation-control": Sheet(
+                    f"{title} on control", [self._chart(v, control) for v in DISABLED], on_control, columns=2
+                ),
+            },
             {"spaql": __version__, "seed": self.seed, "targets": targets, "rows": self._records()},
         )
 
-    def _shares(self, caption: str, columns: Sequence[Column]) -> Table:
-        present = [variant for variant in VARIANTS if (variant.name, columns[0].name, 1.0) in self.scores]
-        rows = [[variant.label, *(self.percent(variant, column, 2) for column in columns)] for variant in present]
+    def _shares(self, caption: str, columns: Sequence[Column], digits: int = 2) -> Table:
+        present = [variant for variant in self.variants if (variant.name, columns[0].name, 1.0) in self.scores]
+        rows = [[variant.label, *(self.percent(variant, column, digits) for column in columns)] for variant in present]
         return Table(["agent", *(column.label for column in columns)], rows, caption)
 
     def _cells(self) -> Table:
-        rows = [["SPAQL as printed", *(f"{c.printed_cells:.0f}" for c in self.paper), *("" for _ in self.random)]]
-        for variant in VARIANTS:
-            scores = [self.scores.get((variant.name, column.name, 1.0)) for column in self.columns]
+        columns = [*self.paper, *self.random, *self.control]
+        printed = ("" if np.isnan(c.printed_cells) else f"{c.printed_cells:.0f}" for c in columns)
+        rows = [["SPAQL as printed", *printed]]
+        for variant in self.variants:
+            scores = [self.scores.get((variant.name, column.name, 1.0)) for column in columns]
             rows.append([variant.label, *("" if score is None else f"{score.cells.mean:.0f}" for score in scores)])
-        return Table(["agent", *map(_short, self.columns)], rows, "Cells")
+        return Table(["agent", *map(_short, columns)], rows, "Cells")
 
     def _budgets(self) -> Table:
         pairs = [(variant, part) for part in PARTS for variant in (TESSERA, *RIVALS)]
@@ -104,9 +134,24 @@ class Ablation(VariantStudy):
         header = ["problem", *(f"{variant.label} {PARTS[part]}" for variant, part in pairs)]
         return Table(header, rows, "At a tenth, a quarter and all of the budget, share of the optimum")
 
+    def _robustness(self) -> Table:
+        rows = []
+        for column, wide in self.robustness:
+            score, change = self.of(TESSERA, column), self.of(TESSERA, wide).minus(self.of(TESSERA, column))
+            shares = [f"{100 * value:.1f}" for value in (np.median(score.shares), score.reached_by(1.0))]
+            near = f"{score.near_median} of {column.agents}" if len(score.shares) == 1 else ""
+            on_wide = f"{100 * change.mean:+z.2f} ± {100 * change.half_width:.2f}"
+            rows.append([column.label, *shares, near, on_wide])
+        header = ["problem", "median", "worst", "agents within 5 points of the median", "change on a wide box"]
+        note = (
+            "A wide box: observations are declared on a range ten times as wide, and off its middle; paired by agent."
+        )
+        return Table(header, rows, "Tessera's agents, and a wide box of observations, share of the optimum", note)
+
     def _effects(self) -> Table:
         rows = []
-        for variant, (name, effect) in zip(DISABLED, MECHANISMS.items(), strict=True):
+        for variant in DISABLED:
+            (name,) = variant.parameters["disable"]
             pairs = [(self.of(variant, column), self.of(TESSERA, column)) for column in self.columns]
             differences = {c.label: score.minus(whole) for c, (score, whole) in zip(self.columns, pairs, strict=True)}
             standings = [standing(difference) for difference in differences.values()]
@@ -115,7 +160,7 @@ class Ablation(VariantStudy):
             ratio = np.exp(np.mean([np.log(score.cells.mean / whole.cells.mean) for score, whole in pairs]))
             behind, ahead = f"{standings.count(-1)} of {len(pairs)}", str(standings.count(1))
             loss = f"{100 * losses[worst]:z.2f} ({worst})" if worst else "none"
-            rows.append([name, behind, ahead, loss, f"{ratio:.2f}", effect])
+            rows.append([name, behind, ahead, loss, f"{ratio:.2f}", MECHANISMS[name]])
         header = ["mechanism", "behind on", "ahead on", "largest loss, points", "cells, times", "without it"]
         return Table(header, rows, "Cost of disabling each mechanism")
 
@@ -127,6 +172,11 @@ class Ablation(VariantStudy):
         standings = [standing(self.of(TESSERA, at, part).minus(self.of(rival, at, part))) for at, part, rival in pairs]
         ratios = {column.name: ours[column.name].cells.mean / column.printed_cells for column in self.paper}
         most = max(ratios, key=ratios.__getitem__)
+        pairs_of_scores = [(at.label, self.of(TESSERA, at), self.of(TESSERA, wide)) for at, wide in self.robustness]
+        known = len(self.paper) + len(self.random)  # of these the optimum is known; control varies much more
+        wide = {label: score.minus(on_wide).mean for label, score, on_wide in pairs_of_scores[:known]}
+        near = {label: score.near_median for label, score, _ in pairs_of_scores[: len(self.paper)]}
+        worst, least = max(wide, key=wide.__getitem__), min(near, key=near.__getitem__)
         return {
             "lowest_share": ours[lowest].share.mean,
             "lowest_share_on": lowest,
@@ -136,32 +186,35 @@ class Ablation(VariantStudy):
             "behind": standings.count(-1),
             "cells_over_printed": ratios[most],
             "cells_over_printed_on": most,
+            "wide_loss": wide[worst],
+            "wide_loss_on": worst,
+            "near_median": near[least],
+            "near_median_on": least,
         }
 
     def _records(self) -> list[dict[str, Any]]:
         """All scores, ready for JSON."""
         records = []
         for (name, column, part), score in self.scores.items():
-            minus = score.minus(self.scores[TESSERA.name, column, part])
+            minus = score.minus(self.scores[TESSERA.name, column.removesuffix("-wide"), part])
             record = {"agent": name, "problem": column, "budget": part, **to_fields("share", score.share)}
             record |= {**to_fields("minus_tessera", minus), **to_fields("cells", score.cells)}
             records.append(record | {"steps": score.steps, "scalings": score.scalings})
         return records
 
-    def _chart(self, variant: Variant) -> Chart:
+    def _chart(self, variant: Variant, parts: Mapping[str, Sequence[Column]]) -> Chart:
         """The loss on each problem without a mechanism."""
-        parts = {"oil": self.paper[:6], "ambulance": self.paper[6:], "random problems": self.random}
         series = []
         for name, columns in parts.items():
             losses = [self.of(TESSERA, column).minus(self.of(variant, column)) for column in columns]
             series.append(make_series(name, list(map(_short, columns)), losses, style="points", factor=100))
         none = Level("no loss", 0.0, look="optimum")
-        return Chart(variant.label, "", "loss, % of optimum", tuple(series), (none,), "category")
+        return Chart(variant.label, "", "loss, points", tuple(series), (none,), "category")
 
 
 def _short(column: Column) -> str:
     for long, short in _SHORT.items():
         if column.label.startswith(long):
             return column.label.replace(long, short)
-    first, _, _, where = column.label.split()
-    return f"{first[:3]} {where}"
+    words = column.label.removeprefix("noisy ").removesuffix("-v0").removesuffix("-v1").split()
+    return f"{words[0][:3]} {words[-1]}" if len(words) > 1 else words[0]

@@ -1,9 +1,10 @@
-"""Algorithms compared on problems whose optimum is known, with equal budgets of environment steps.
+"""Algorithms compared on problems with equal budgets of environment steps, by their share of the optimum.
 
-A `Column` is one problem, or several whose mean counts; a `Variant` is an algorithm with its parameters.  Budgets count
-learning and selection together, and no algorithm has more steps than another unless its label says so.  SPAQL and AQL
-have a scaling to choose: all scalings of the paper are run, and the one that is best *on the reported agents* counts,
-problem by problem and budget by budget.  That favours them.
+A `Column` is one problem, or several whose mean counts; a `Variant` is an algorithm with its parameters.  Where the
+optimum is not known, the share is that of the way from one return to another, such as from Random to a goal.  Budgets
+count learning and selection together, and no algorithm has more steps than another unless its label says so.  SPAQL and
+AQL have a scaling to choose: all scalings of the paper are run, and the one that is best *on the reported agents*
+counts, problem by problem and budget by budget.  That favours them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spaql.agents.registry import resolve
+from spaql.problems import PROBLEMS, Box, Problem
 from spaql.problems.optimum import optimum
 from spaql.problems.random_travel import KINDS, random_travel_share
 from spaql.runner.run_spec import Run, problem_of, seeds_at
@@ -32,28 +34,33 @@ RANDOM_PROBLEM = "random-travel"
 SEED_WORDS = {
     "tessera": "spaql",
     "spaql": "spaql-published",
-    "tessera-tenfold": "spaql-tenfold",
     RANDOM_PROBLEM: "wild",
 }
 RANDOM_STEPS = 25_000  # budget of random problems
+WIDENED = "spaql.studies.variants:widen"  # a problem of a run
 _optimum = cache(optimum)
 
 
 @dataclass(frozen=True)
 class Size:
-    """Random problems and agents on each, evaluation episodes, scalings, and agents on each problem of the paper."""
+    """Random problems and agents on each, evaluation episodes, scalings, and agents on each other problem."""
 
     problems: int
     agents: int
     episodes: int
     scalings: Sequence[float] = SCALINGS
-    oil: int = 0
-    ambulance: int = 0
+    paper: int = 0
+    control: int = 0
+    robustness: int = 0  # agents on each problem of the paper that show how much results vary
+    part: float = 1.0  # of all budgets
 
 
 @dataclass(frozen=True)
 class Column:
-    """A problem with one or several sets of arguments whose mean counts, its budget of steps, and its agents."""
+    """A problem with one or several sets of arguments whose mean counts, its budget of steps, and its agents.
+
+    Shares are those of the optimum; with `levels`, a mean return of the first is the share 0, one of the second 1.
+    """
 
     name: str
     label: str
@@ -61,7 +68,31 @@ class Column:
     arguments: Sequence[Mapping[str, Any]]
     steps: int
     agents: int
+    episodes: int  # of the evaluation
     printed_cells: float = math.nan  # of SPAQL in the paper
+    levels: tuple[float, float] | None = None
+    wide: bool = False  # see `widen`
+
+    def widened(self) -> Column:
+        """The same problems with a wider box of observations."""
+        return replace(self, name=f"{self.name}-wide", wide=True)
+
+    def shares(self, run: Run, means: Floats) -> Floats:
+        """Mean returns of a run of this column as shares."""
+        if self.levels is not None:
+            low, high = self.levels
+            return (means - low) / (high - low)
+        if self.problem == RANDOM_PROBLEM:
+            arguments = {key: value for key, value in run.arguments.items() if key != "name"}
+            return np.array([random_travel_share(float(mean), **arguments) for mean in means])
+        return means / _optimum(problem_of(replace(run, problem=self.problem, arguments=self.arguments[0]))).value
+
+
+def widen(name: str, **arguments: Any) -> Problem:
+    """Make a built-in problem whose observations are declared on a box ten times as wide, and not in its middle."""
+    problem = PROBLEMS[name](**arguments)
+    low, width = problem.states.low, problem.states.high - problem.states.low
+    return replace(problem, states=Box(low - 3.0 * width, low + 7.0 * width))
 
 
 def paper_columns(size: Size) -> list[Column]:
@@ -69,9 +100,10 @@ def paper_columns(size: Size) -> list[Column]:
     columns = []
     for setting in SETTINGS:
         if setting.printed is not None:
-            steps, cells = setting.iterations * setting.horizon, setting.printed.cells["spaql"].mean
-            agents = size.oil if setting.problem == "oil" else size.ambulance
-            columns.append(Column(setting.id, setting.tick, setting.problem, [setting.arguments], steps, agents, cells))
+            steps = int(size.part * setting.iterations * setting.horizon)
+            cells = setting.printed.cells["spaql"].mean
+            place = setting.id, setting.tick, setting.problem, [setting.arguments]
+            columns.append(Column(*place, steps, size.paper, size.episodes, cells))
     return columns
 
 
@@ -81,7 +113,8 @@ def random_columns(family: int, size: Size) -> list[Column]:
     for first, kind in enumerate(KINDS):
         name = f"family-{family}-{kind.replace(' ', '-')}"
         arguments = [{"family": family, "number": number} for number in range(first, size.problems, len(KINDS))]
-        columns.append(Column(name, kind, RANDOM_PROBLEM, arguments, RANDOM_STEPS, size.agents))
+        steps = int(size.part * RANDOM_STEPS)
+        columns.append(Column(name, kind, RANDOM_PROBLEM, arguments, steps, size.agents, size.episodes))
     return columns
 
 
@@ -163,12 +196,11 @@ class Score:
         """The share of the optimum that this fraction of the agents reaches or exceeds."""
         return float(np.quantile(np.concatenate(self.shares), 1.0 - agents))
 
-
-def shares_of(run: Run, means: Floats) -> Floats:
-    """Mean returns on the problem of a run as shares of its optimum."""
-    if run.problem == RANDOM_PROBLEM:
-        return np.array([random_travel_share(float(mean), **run.arguments) for mean in means])
-    return means / _optimum(problem_of(run)).value
+    @property
+    def near_median(self) -> int:
+        """How many agents on the one problem are within 5 points of their median."""
+        (shares,) = self.shares
+        return int(np.sum(np.abs(shares - np.median(shares)) <= 0.05))
 
 
 def _units(values: Sequence[Floats]) -> Floats:
@@ -188,9 +220,12 @@ class VariantStudy(Study):
         self.scores: dict[tuple[str, str, float], Score] = {}  # by variant, column and part; see `read`
 
     def stages(self, results: Results) -> Iterator[Stage]:
-        """All runs at once."""
+        """All runs at once; those of other than built-in problems last, as the engine is made for the first stage."""
         groups = [group for wanted in self.wanted for group in self.groups(*wanted)]
-        yield Stage(list({group.run.kind: group for group in groups}.values()))  # columns may share problems
+        unique = {(group.run.kind, len(group.seeds)): group for group in groups}.values()  # columns may share problems
+        for compiled in (True, False):
+            if stage := [group for group in unique if group.run.compiled is compiled]:
+                yield Stage(stage)
 
     def groups(self, variant: Variant, columns: Iterable[Column], part: float = 1.0) -> list[Group]:
         """All groups that score a variant with this part of the budget."""
@@ -206,7 +241,7 @@ class VariantStudy(Study):
         """Score a variant, at its best scaling where it has one."""
         score = Score([], [], [], [], variant.algorithm)
         for groups in self._groups(variant, column, part):
-            candidates = [(shares_of(group.run, results.values(group)), group) for group in groups]
+            candidates = [(column.shares(group.run, results.values(group)), group) for group in groups]
             shares, group = max(candidates, key=lambda candidate: float(candidate[0].mean()))
             score.shares.append(shares)
             score.cell_counts.append(results.values(group, "cells"))
@@ -225,7 +260,7 @@ class VariantStudy(Study):
     def percent(self, variant: Variant, column: Column, digits: int) -> str:
         """The mean share in percent, half of its interval, and the mark."""
         share = self.of(variant, column).share
-        return f"{100 * share.mean:.{digits}f} ± {100 * share.half_width:.{digits}f}{self.mark(variant, column)}"
+        return f"{100 * share.mean:z.{digits}f} ± {100 * share.half_width:.{digits}f}{self.mark(variant, column)}"
 
     def _groups(self, variant: Variant, column: Column, part: float) -> Iterator[list[Group]]:
         """For each problem of the column a group, or one for each scaling."""
@@ -234,8 +269,14 @@ class VariantStudy(Study):
         choices = [{"scaling": scaling} for scaling in self.size.scalings] if variant.tuned else [{}]
         for arguments in column.arguments:
             given = {**arguments, **plain}
-            run = Run(column.problem, given, variant.algorithm, variant.parameters, 0, 0, self.size.episodes)
-            run = replace(run, iterations=variant.iterations(int(part * column.steps), problem_of(run).horizon))
+            run = Run(column.problem, given, variant.algorithm, variant.parameters, 0, 0, column.episodes)
+            if column.levels is None:
+                horizon = problem_of(run).horizon
+                run = replace(run, iterations=variant.iterations(int(part * column.steps), horizon))
+            else:  # episodes may end early
+                run = replace(run, budgets=(int(part * column.steps),))
+            if column.wide:
+                run = replace(run, problem=WIDENED, arguments={"name": column.problem, **given})
             seeds = seeds_at(column.agents, self.seed, STUDY_WORD, *words, *arguments.values())
             group = Group(column.problem, variant.label, run, seeds)
             yield [group.with_run(parameters={**variant.parameters, **choice}) for choice in choices]

@@ -19,6 +19,7 @@ from spaql.viz.style import INK, Look, make_looks
 _DODGE = 0.026
 _CROWDED = 0.6
 _BAND_ROOM = 0.25  # of the range of the curves, above and below them, for their bands
+BAND = 0.02  # height of a cell of a single action, relative to the action space; also in trees.js and partitions.js
 _PAD = 0.05  # of a y axis, at both ends
 # A learning curve of at least this many points whose ups and downs add up to this many times its range is a scribble.
 _LONG = 200
@@ -188,14 +189,28 @@ class Mosaic:
     high: Floats
     q: Floats  # [n]
     visits: NDArray[np.integer]  # [n] numbers of updates
-    depth: NDArray[np.integer]  # [n] numbers of halvings
+    depth: NDArray[np.integer]  # [n] numbers of splits above
     policy: tuple[Floats, NDArray[np.integer]]  # increasing states [m + 1], and the cell played between each two [m]
+    actions: tuple[float, float] | None = None  # range of the actions; None for that of the cells
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, ready for JSON; corners are exact, because their last digit is one more halving."""
         exact = {name: getattr(self, name).tolist() for name in ("low", "high", "visits", "depth")}
         edges, played = self.policy
-        return {**exact, "edges": edges.tolist(), "played": played.tolist(), "q": to_plain(self.q)}
+        return {
+            **exact,
+            "edges": edges.tolist(),
+            "played": played.tolist(),
+            "q": to_plain(self.q),
+            "actions": self.actions,
+        }
+
+
+def to_bands(low: Floats, high: Floats, ends: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Return ranges `[n]` as they are drawn between two ends: those without a width become narrow bands."""
+    band = BAND * (ends[1] - ends[0])
+    bottom = np.clip(low - 0.5 * band, ends[0], ends[1] - band)
+    return np.where(low < high, low, bottom), np.where(low < high, high, bottom + band)
 
 
 def make_learning_chart(

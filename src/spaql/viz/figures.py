@@ -29,7 +29,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from spaql.atomic_io import write_file
 from spaql.partition.spaces import Floats
-from spaql.viz.charts import Chart, Level, Mosaic, Trace, limit_y, log_ticks, look_key, looks_of, place
+from spaql.viz.charts import Chart, Level, Mosaic, Trace, limit_y, log_ticks, look_key, looks_of, place, to_bands
 from spaql.viz.style import EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, Look
 
 _COLUMN = 10 / 3  # inches; three columns are what a page holds
@@ -120,6 +120,7 @@ def cells(
     policy: tuple[Floats, Floats, Floats] | None = None,  # greedy actions, outlined: edges [m + 1], low and high [m]
     lines: Mapping[str, tuple[Any, Any]] | None = None,  # x and y [k] of lines to compare with, by name
     borders: bool = True,  # of the boxes
+    y_range: tuple[float, float] | None = None,  # of the axis; None for that of the boxes
 ) -> Figure:
     """Draw coloured boxes of a plane, smaller ones over larger ones, as a figure of 7 by 5.2 inches."""
     low, high, values = (np.asarray(array, dtype=np.float64) for array in (low, high, values))
@@ -127,6 +128,7 @@ def cells(
     axes = figure.add_subplot()
     colours = _make_colours(values, limits, names, log)
     drawn = _draw_cells(axes, low, high, values, colours, borders=0.8 if borders else 0)
+    axes.set_ylim(*(y_range or axes.get_ylim()))
     if policy is not None:
         _draw_policy(axes, "greedy action", *policy)
     for index, (name, line) in enumerate((lines or {}).items()):
@@ -296,10 +298,13 @@ def _draw_trace(axes: Axes, trace: Trace, look: Look, sizes: _Sizes) -> None:
 def _draw_mosaic(axes: Axes, mosaic: Mosaic, sizes: _Sizes) -> None:
     """Draw a partition with its greedy policy and a colour bar beside the axes, which keep their size."""
     edges, played = mosaic.policy
-    drawn = _draw_cells(axes, mosaic.low, mosaic.high, mosaic.q, _make_colours(mosaic.q), borders=0.5)
+    ends = mosaic.actions or (float(mosaic.low[:, 1].min()), float(mosaic.high[:, 1].max()))
+    bottom, top = to_bands(mosaic.low[:, 1], mosaic.high[:, 1], ends)
+    low, high = (np.stack([x, y], axis=1) for x, y in ((mosaic.low[:, 0], bottom), (mosaic.high[:, 0], top)))
+    drawn = _draw_cells(axes, low, high, mosaic.q, _make_colours(mosaic.q), borders=0.5)
+    axes.set_ylim(*ends)
     if len(played):
-        low, high = mosaic.low[played, 1], mosaic.high[played, 1]
-        _draw_policy(axes, "greedy policy", edges, low, high, width=0.7 * sizes.line)
+        _draw_policy(axes, "greedy policy", edges, bottom[played], top[played], width=0.7 * sizes.line)
     bar: Any = axes.get_figure().colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.035, 1)))  # type: ignore[union-attr]
     bar.outline.set_visible(False)
     bar.solids.set_rasterized(True)  # an SVG would have hundreds of rectangles

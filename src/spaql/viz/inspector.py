@@ -51,6 +51,7 @@ class Subject:
     warnings: Sequence[str] = ()  # of its diagnosis
     episode: Episode | None = None  # to be replayed
     note: str = ""  # why there is no episode or no diagnosis
+    model: Table | None = None  # accuracy of its learned model, where it has one
 
 
 def render_inspector(subjects: Sequence[Subject]) -> str:
@@ -66,6 +67,7 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
         Section("In short", [text for s in subjects for text in _describe(s)], parts=warnings, style="lead"),
         Section("The policy", [_explain_view(subjects)], mount="panels", id="policy"),
         Section("Growth", mount="charts"),
+        *_show_models(subjects),
         Section("Summary", tables=[_summarise(subjects), *map(_tabulate_dims, subjects)]),
     ]
     data = {
@@ -106,6 +108,17 @@ def _explain_view(subjects: Sequence[Subject]) -> str:
         "Two of the observed dimensions span the picture; the others are fixed by the sliders, or averaged over. Click "
         "a state to read below the picture which cell decides there and why."
     )
+
+
+def _show_models(subjects: Sequence[Subject]) -> list[Section]:
+    """Return the section on learned models, where there are any."""
+    tables = [subject.model.html() for subject in subjects if subject.model is not None]
+    text = (
+        "The policy was planned in a model of the environment that was learned from the recorded steps; the table says "
+        "how well it predicts one step. What it predicts badly is random, depends on something that is not observed, "
+        "or needs more steps."
+    )
+    return [Section("The learned model", [text], tables=tables, id="model")] if tables else []
 
 
 def _summarise(subjects: Sequence[Subject]) -> dict[str, Any]:

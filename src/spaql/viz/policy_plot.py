@@ -27,6 +27,7 @@ from spaql.problems.base import Playable
 from spaql.problems.labels import Labels
 from spaql.validation import check_number, check_whole
 from spaql.viz import figures
+from spaql.viz.charts import to_bands
 
 LAYERS = ("policy", "q", "visits", "depth", "uncertainty")
 BINS = 64  # of a projection, along each side
@@ -201,19 +202,22 @@ class PolicyView:
     ) -> Figure:
         """Draw one observed dimension: states across, actions upwards, the greedy policy outlined, and more lines.
 
-        Where an action has several dimensions, cells lie over each other, and only the greedy policy is shown.
+        Where an action has several dimensions, cells lie over each other, and only the greedy policy is shown.  A cell
+        of a single action is a narrow band.
         """
-        space, boxes = self.problem.actions, self.partition.forest.boxes
+        space, boxes = self.problem.actions, self.partition.forest.boxes[: len(self.partition)]
+        bottom, top = space.from_unit(boxes)[:, :, action_dim].T
+        y_range = -0.5, len(self.labels.actions) - 0.5
+        if isinstance(space, Box):
+            y_range = float(space.low[action_dim]), float(space.high[action_dim])
+            bottom, top = to_bands(bottom, top, y_range)
+        else:
+            bottom, top = bottom - 0.5, top + 0.5
 
         def place(nodes: NDArray[np.integer], cells: NDArray[np.integer]) -> tuple[Floats, Floats]:
             """Return the low and the high corners of cells over nodes."""
-            ends = []
-            for side, corner in enumerate((self._low, self._high)):
-                x, y = self.problem.states.from_unit(corner[nodes])[:, 0], boxes[cells, side, action_dim]
-                if isinstance(space, Box):
-                    y = space.low[action_dim] + y * (space.high[action_dim] - space.low[action_dim])
-                ends.append(np.stack([x, y + (side - 0.5 if self.discrete else 0.0)], axis=1))
-            return ends[0], ends[1]
+            left, right = (self.problem.states.from_unit(corner[nodes])[:, 0] for corner in (self._low, self._high))
+            return np.stack([left, bottom[cells]], axis=1), np.stack([right, top[cells]], axis=1)
 
         leaves = self._find_leaves(step)
         leaves = leaves[np.argsort(self._low[leaves, 0])]
@@ -223,7 +227,8 @@ class PolicyView:
         if boxes.shape[2] > 1:
             cells, nodes, shown = self.chosen[leaves], leaves, "q" if shown == "visits" else shown
         if shown == "visits":
-            thick = 1.0 if self.discrete else boxes[cells, 1, 0] - boxes[cells, 0, 0]
+            width = (boxes[:, 1] - boxes[:, 0])[cells, 0]
+            thick = np.where(width > 0.0, width, 1.0)  # a single action shares with no other
             density = self._cells["visits"][cells] / ((self._high - self._low)[nodes, 0] * thick)
             values = self._relative(density, step)
         else:
@@ -239,6 +244,7 @@ class PolicyView:
             rows=self.labels.actions if self.discrete else None,
             policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
             lines=lines,
+            y_range=y_range,
         )
 
     def _name_layer(self, layer: str, action_dim: int, cell: str) -> str:

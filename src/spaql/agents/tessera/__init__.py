@@ -1,1 +1,1 @@
-"""Tessera, the agent that goes past the paper."""
+"""Tessera: learn a model of the environment, plan in it, return a tree that people can read."""

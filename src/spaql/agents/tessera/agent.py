@@ -1,280 +1,116 @@
-"""Tessera: one partition, a replay buffer, planning, and splits where tests call for them.
+"""Tessera: learn a model of the environment, plan in it, and return a tree that people can read.
 
-The paper's agent is myopic, forgets what a split cell had learned, splits by counting visits, and spends twenty of
-twenty-one steps on choosing between its own snapshots (`docs/findings.md`).  This one keeps the single partition and
-the time-invariant greedy policy, and otherwise
-
-* discounts by 1 - 1/H, so that later rewards count (`spaql.agents.tessera.value_iteration`);
-* keeps every transition and updates all Q from them, whenever the buffer has grown by a quarter;
-* splits one side of a cell at a time, where statistical tests say so (`spaql.agents.tessera.split_tests`);
-* explores with steps of every size, which it repeats: where no exploratory action is under way, three of four actions
-  are drawn inside the greedy cell; else one is drawn from an interval around its middle, twice as wide as the cell,
-  four times, ... or as the action space, each as likely, every second time from its ends only, and played at least k
-  times in a row with probability 1/k (Dabney, Ostrovski and Barreto, 2021);
-* selects nothing: the returned policy is fitted to the whole buffer, and plays the middle of its cells;
-* returns few cells: those that decide nothing are merged (`spaql.agents.tessera.policy_extraction`).
-
-Its episode shares resetting, stepping and the counters with `spaql.agents.q_learning`, not the loop: it records
-transitions instead of learning from each step, and an update of the whole buffer stands between episodes.
+The agent records every transition.  Whenever their number has doubled it fits a model to them, plans in the model, and
+extracts a small decision tree with constant actions (`spaql.agents.tessera.planner`), by which it acts and explores
+until the next plan (`spaql.agents.tessera.replay`).  The policy that it returns is planned from all transitions when it
+is first needed; that changes nothing about later learning.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numba.core import config
 from numpy.typing import NDArray
 
+from spaql.agents.base import MOST_EPISODES
 from spaql.agents.partition_agent import PartitionAgent, select_prefix
 from spaql.agents.registry import register
-from spaql.agents.rollouts import FINISHED, STATUS, TRAINING, advance_all, reset_all
-from spaql.agents.tessera.policy_extraction import flatten_policy, merge_cells
+from spaql.agents.rollouts import TRAINING
+from spaql.agents.tessera.learned_model import LearnedModel, SimulatedEpisode, thin_out
+from spaql.agents.tessera.linear_tree import LEAF
+from spaql.agents.tessera.planner import Facts, FittedModels, Plan, Transitions, compile_planner, fit_models, make_plan
+from spaql.agents.tessera.policy_tree import (
+    PolicyTree,
+    check_actions,
+    count_leaves,
+    find_leaves,
+    has_clock,
+    restore_tree,
+    single_leaf,
+    unroll,
+)
 from spaql.agents.tessera.replay import (
     DUE,
-    NEXT_NODE,
-    NODE,
-    PENDING,
-    PER_CELL,
-    PER_NODE,
-    PER_TRANSITION,
-    REPORTED,
-    SPLITS,
+    FLAT,
+    PLANNED,
+    POLICY,
     USED,
-    VALUE_HIGH,
-    VALUE_LOW,
-    CellStats,
-    Hyperparameters,
-    ReplayBuffer,
-    check_buffer,
+    Exploration,
     drop_half,
-    extend_return_range,
-    find_leaf,
-    find_visited_leaves,
     grow_buffer,
-    grow_stats,
-    is_up_to_date,
-    link,
     make_buffer,
-    make_stats,
-    schedule_update,
-    update_greedy,
+    restore_buffer,
+    run_episodes,
 )
-from spaql.agents.tessera.split_tests import update
+from spaql.agents.tessera.value_iteration import evaluate_actions
 from spaql.errors import ParameterError
-from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import NONE, draw_action, find_cell
+from spaql.partition.jit import announce_compilation, hold_interrupts
+from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, fill_array
-from spaql.partition.rng import uniform
-from spaql.partition.spaces import Box, Discrete
-from spaql.problems.base import RAN, SOME_ENDED, failed
+from spaql.partition.rng import LARGEST_SEED, Purpose, generator
+from spaql.partition.spaces import Discrete, Floats
+from spaql.problems.base import LONGEST
 from spaql.validation import check_number, check_whole
 
-_FIRST_ROOM = 256
 MOST_TRANSITIONS = 1_000_000_000
-
+MOST_LEAVES = 1024
+_PLANNING = "planning of Tessera"
+_FIRST_PLAN = 500
+_EXPLORED = 10  # episodes before the first that plays the policy as it is
+_GROWTH = 2.0
+_MOST_RATED = 100  # recorded states by which a leaf's Q is estimated
+_LONGEST_TIMED = 10_000  # steps of a policy that compares the time step
+_ONE_HOT = 32  # discrete actions that have a feature each
 
 #: mechanisms that can be disabled, for ablations, and what happens instead
 MECHANISMS = {
-    "foresight": "the discount is 0: only the reward at hand counts",
-    "planning": "values move by one step in every update",
-    "slopes": "a cell has one value for all its states",
-    "effect_size": "the tolerance is 0: every significant contrast splits",
-    "optimism": "cells split wherever contrasts are significant and relevant, promising or not",
-    "curvature": "middle halves are not tested against outer quarters",
-    "diagonals": "diagonals of quadrants are not tested",
-    "advantage": "halves are not compared by their advantage over the best other cell",
-    "sizes": "exploratory actions are drawn from the whole action space",
-    "ends": "exploratory actions are drawn evenly from their interval",
+    "residuals": "the model plays means: no residuals are drawn",
+    "bootstrap": "policies are judged by one model, fitted to all transitions",
+    "quadratic": "models have no quadratic terms",
+    "pessimism": "states beyond those that episodes came to are taken for the nearest recorded ones",
+    "next_reward": "rewards are modelled without the next state",
+    "clock": "models do not depend on the time step",
+    "imagined_states": "values are iterated on recorded states and those of the policy only",
+    "holds": "no action is held for several steps in planning",
+    "induction": "short horizons have one discounted V, as long ones have",
+    "soft_backup": "the backup is the maximum over actions",
+    "elites": "recorded actions are no candidates, nor explored around",
+    "novelty": "no episodes follow novelty",
     "repeats": "exploratory actions are played once",
-    "merging": "the returned policy keeps every cell",
-    "middle": "the returned policy draws inside the chosen cell",
+    "greedy_episodes": "all episodes explore",
+    "selection": "the last tree that was grown is taken, whatever the models say",
+    "dagger": "one tree is grown, on the states of the critic",
+    "climbing": "cuts and actions are not moved, and nothing is pruned",
 }
 
 
-class ExplorationSettings(NamedTuple):
-    """How the agent acts while it learns."""
+class LabelledTree(NamedTuple):
+    """The returned policy with what is known of its leaves."""
 
-    horizon: int
-    exploration: float
-    sizes: bool  # steps of every size, else of the whole action space only
-    ends: bool  # every second exploratory action is an end of its interval
-    repeats: bool  # exploratory actions are repeated for a while
-    choices: int  # number of discrete actions, 0 for a box
-
-
-@kernel(inline=True)
-def draw_exploratory_action(f, cell, settings, random, actions, row):
-    """Draw an exploratory action into `actions[row]`.
-
-    With 2^-k the narrowest side of the greedy cell, the action is drawn from the interval that reaches 1, 1/2, ..., or
-    2^-k to either side of the cell's middle, each as likely, as far as it lies in the action space: evenly, or, as
-    likely, one of its ends in each dimension.
-    """
-    if settings.choices > 0:
-        actions[row, 0] = np.floor(uniform(random) * settings.choices)
-        return
-    reach = 1.0
-    if settings.sizes:
-        narrowest = 1.0
-        for d in range(f.boxes.shape[2]):
-            narrowest = min(narrowest, f.boxes[cell, 1, d] - f.boxes[cell, 0, d])
-        reach = math.ldexp(1.0, -int(uniform(random) * (2 - math.frexp(narrowest)[1])))
-    ends = settings.ends and uniform(random) < 0.5
-    for d in range(f.boxes.shape[2]):
-        middle = 0.5 * (f.boxes[cell, 0, d] + f.boxes[cell, 1, d])
-        low = max(0.0, middle - reach)
-        place = uniform(random)
-        if ends:
-            place = 1.0 if place < 0.5 else 0.0
-        actions[row, d] = low + place * (min(1.0, middle + reach) - low)
-
-
-@kernel(inline=True)
-def choose_action(f, buffer, stats, hyper, settings, frame, node, repeats, random):
-    """Choose a training action in a state whose leaf is `node`; return its cell and the repeats left.
-
-    While there are repeats left the last action is played again.
-    """
-    cell = stats.greedy[node]
-    if repeats == 0 and not uniform(random) < settings.exploration:
-        draw_action(f, cell, random, frame.actions, 0)
-        return cell, 0
-    if repeats > 0:
-        repeats -= 1
-        for d in range(hyper.actions):
-            frame.actions[0, d] = buffer.transitions[buffer.counts[USED] - 1, hyper.states + d]
-    else:
-        draw_exploratory_action(f, cell, settings, random, frame.actions, 0)
-        repeats = draw_repeats(settings, random)
-    holder = find_cell(f, 0, frame.points, 0, frame.actions)
-    return holder if holder >= 0 else cell, repeats  # cells of a file that was tampered with may have gaps
-
-
-@kernel(inline=True)
-def draw_repeats(settings, random):
-    """Draw how often an exploratory action is repeated: at least k times with probability 1 / (k + 1)."""
-    if not settings.repeats:
-        return 0
-    return int(min(1.0 / (1.0 - uniform(random)), float(settings.horizon))) - 1
-
-
-@kernel(inline=True)
-def train_episode(f, buffer, stats, hyper, settings, world, frame, counts, agent_random, world_random):
-    """Play one episode and record it; return its return.  `counts[STATUS]` reports a fault."""
-    states = hyper.states
-    status = reset_all(world, frame, 0, 1, world_random)
-    node = 0 if failed(status) else find_leaf(f, stats, frame.points, 0)
-    total = 0.0
-    repeats = 0
-    for _ in range(settings.horizon):
-        if status != RAN:
-            break
-        i = buffer.counts[USED]
-        cell, repeats = choose_action(f, buffer, stats, hyper, settings, frame, node, repeats, agent_random)
-        for d in range(states):
-            buffer.transitions[i, d] = frame.points[0, d]
-        for d in range(hyper.actions):
-            buffer.transitions[i, states + d] = frame.actions[0, d]
-        buffer.links[i, NODE] = node
-        status = advance_all(world, frame, 1, world_random)
-        counts[TRAINING] += 1
-        if failed(status):
-            break
-        reward = frame.outcomes[0, 0]
-        total += reward
-        buffer.transitions[i, states + hyper.actions] = reward
-        extend_return_range(stats, hyper, reward, status & SOME_ENDED)
-        for d in range(states):
-            buffer.transitions[i, states + hyper.actions + 1 + d] = frame.points[0, d]
-        node = NONE if status & SOME_ENDED else find_leaf(f, stats, frame.points, 0)
-        buffer.links[i, NEXT_NODE] = node
-        link(f, buffer, stats, hyper, i, cell)
-        buffer.counts[USED] = i + 1
-    counts[STATUS] = status
-    return total
-
-
-@kernel()
-def run_episodes(f, buffer, stats, hyper, settings, world, frame, counts, streams, rows, first, budget):
-    """Run episodes from row `first` on until an update falls due or `iterate` has to stop; return the next row."""
-    # A kernel of its own, small enough for the compiler to keep what it needs at hand.
-    f, buffer, stats, world, frame = (
-        unreferenced(f),
-        unreferenced(buffer),
-        unreferenced(stats),
-        unreferenced(world),
-        unreferenced(frame),
-    )
-    counts, agent_random, world_random = unreferenced(counts), unreferenced(streams[0]), unreferenced(streams[1])
-    rows = unreferenced(rows)
-    for k in range(first, rows.shape[0]):
-        if (
-            counts[TRAINING] > budget - settings.horizon
-            or buffer.counts[USED] + settings.horizon > buffer.transitions.shape[0]
-        ):
-            return k
-        if buffer.counts[USED] >= buffer.counts[DUE]:
-            return k
-        score = train_episode(f, buffer, stats, hyper, settings, world, frame, counts, agent_random, world_random)
-        if failed(counts[STATUS]):
-            return k
-        rows[k].score = score
-        rows[k].best = score
-        rows[k].value_low = stats.scale[VALUE_LOW]
-        rows[k].value_high = stats.scale[VALUE_HIGH]
-        rows[k].cells = f.used[1]
-        rows[k].training_steps = counts[TRAINING]
-        counts[FINISHED] += 1
-    return rows.shape[0]
-
-
-@kernel()
-def iterate(f, buffer, stats, hyper, settings, world, frame, counts, streams, rows, budget):
-    """Run up to `len(rows)` episodes, and the updates that fall due before them.
-
-    Stops early where an episode might pass the step budget, where forest or buffer have no room, or at a fault of the
-    problem, which `counts[STATUS]` then reports.
-    """
-    if buffer.counts[USED] == 0:
-        update_greedy(f, stats)
-    k = 0
-    while k < rows.shape[0] and not failed(counts[STATUS]) and counts[TRAINING] <= budget - settings.horizon:
-        if buffer.counts[PENDING] or buffer.counts[USED] >= buffer.counts[DUE]:
-            if buffer.counts[PENDING] == 0:
-                schedule_update(buffer, hyper)
-            if not update(f, buffer, stats, hyper):
-                return
-        after = run_episodes(f, buffer, stats, hyper, settings, world, frame, counts, streams, rows, k, budget)
-        if after == k:
-            return
-        rows[k].splits = buffer.counts[SPLITS] - buffer.counts[REPORTED]
-        buffer.counts[REPORTED] = buffer.counts[SPLITS]
-        k = after
+    tree: PolicyTree
+    q: Floats  # [nodes] mean Q of the leaf's action at recorded states
+    visits: NDArray[np.int64]  # [nodes] of recorded states
 
 
 @register("tessera", label="Tessera", colour="#0072B2")
 class Tessera(PartitionAgent):
-    """Single-partition adaptive Q-learning with replay, planning and statistical splits; nothing to tune.
+    """Learn a model, plan in it, and return a small decision tree; nothing to tune.
 
     Parameters
     ----------
     problem
         What to learn; see `spaql.agents.base.Agent`.
-    discount
-        Discount of the value of the next state, in [0, 1); None for 1 - 1/H.
+    leaves
+        Leaves of the returned tree, at most.
+    time_aware
+        Whether the returned tree may compare the time step.  "auto" lets it where the model says that this pays, and
+        only where episodes have at most 100 steps; then `predict` takes and returns the time step as its state.  In
+        longer episodes neither model nor values depend on time, and True rarely helps.
     exploration
-        Probability that an exploratory action begins at a training step.
-    z_threshold
-        Standard errors by which the parts of a cell must differ for it to split.
-    tolerance
-        Least effect size of a split: the difference of its parts, summed over the cell's transitions, relative to the
-        standard deviation of the total return.
-    min_samples
-        Transitions that each part of a cell must have to be compared with the rest.
-    growth
-        All Q are updated whenever the buffer has grown by this share.
+        Probability that an exploratory action begins at a step of an exploring episode.
     buffer_size
-        Transitions to keep at most; when the buffer is full every second one is dropped.
+        Transitions to keep at most; when the buffer is full every second episode is dropped.
     disable
         Names of mechanisms to disable, for ablations; see `spaql.agents.tessera.agent.MECHANISMS`.
     seed
@@ -290,98 +126,97 @@ class Tessera(PartitionAgent):
     True
     """
 
+    plays_middle = True
+    steps_to_split_for = "with which a linear model has a few for each of its coefficients"
+
     def __init__(
         self,
         problem: Any,
         *,
-        discount: float | None = None,
+        leaves: int = 64,
+        time_aware: bool | str = "auto",
         exploration: float = 0.25,
-        z_threshold: float = 3.0,
-        tolerance: float = 0.1,
-        min_samples: int = 4,
-        growth: float = 0.25,
         buffer_size: int = 1_000_000,
         disable: Sequence[str] = (),
         seed: int = 0,
         **environment: Any,
     ) -> None:
         super().__init__(problem, seed=seed, **environment)
-        problem = self.problem
-        self.disable = _check_mechanisms(disable)
-        self.plays_middle = "middle" not in self.disable
-        self.discount = None if discount is None else check_number(discount, "discount", least=0.0, most=1.0)
-        if self.discount == 1.0:
-            raise ParameterError("discount: must be below 1, or the value of an episode without end has no bound")
+        problem, actions = self.problem, self.problem.actions
+        self.leaves = check_whole(leaves, "leaves", 1, MOST_LEAVES)
+        self.time_aware = _check_time_aware(time_aware, problem.horizon)
         self.exploration = check_number(exploration, "exploration", least=0.0, most=1.0, above=True)
-        self.z_threshold = check_number(z_threshold, "z_threshold", least=0.0)
-        self.tolerance = check_number(tolerance, "tolerance", least=0.0)
-        self.min_samples = check_whole(min_samples, "min_samples", 2, 1_000_000)
-        self.growth = check_number(growth, "growth", least=0.0, most=1000.0, above=True)
         self.buffer_size = check_whole(buffer_size, "buffer_size", 2 * problem.horizon, MOST_TRANSITIONS)
-        given = 1.0 - 1.0 / problem.horizon if self.discount is None else self.discount
-        states, actions = problem.states.dimensions, problem.actions
-        sides = states + (actions.dimensions if isinstance(actions, Box) else 0)
-        self._hyper = Hyperparameters(
-            states=states,
-            actions=actions.dimensions,
-            sides=sides,
-            discount=0.0 if "foresight" in self.disable else given,
-            z_threshold=self.z_threshold,
-            tolerance=0.0 if "effect_size" in self.disable else self.tolerance,
-            min_samples=self.min_samples,
-            growth=self.growth,
-            planning="planning" not in self.disable,
-            slopes="slopes" not in self.disable,
-            curvature="curvature" not in self.disable,
-            diagonals="diagonals" not in self.disable,
-            advantage="advantage" not in self.disable,
-            optimism="optimism" not in self.disable,
+        self.disable = _check_mechanisms(disable)
+        states, periodic = problem.states.dimensions, getattr(problem, "periodic", ())
+        self._facts = Facts(
+            horizon=problem.horizon,
+            actions=actions,
+            table=_make_table(actions),
+            periodic=np.isin(np.arange(states), list(periodic)),
+            leaves=self.leaves,
+            disabled=self.disable,
+            time_aware=self.time_aware,
         )
-        choices = actions.count if isinstance(actions, Discrete) else 0
-        self._settings = ExplorationSettings(
+        self._settings = Exploration(
             horizon=problem.horizon,
             exploration=self.exploration,
-            sizes="sizes" not in self.disable,
-            ends="ends" not in self.disable,
+            explored=_EXPLORED,
+            greedy=0.0 if "greedy_episodes" in self.disable else 0.5,
+            novelty=0.0 if "novelty" in self.disable else 0.5,
             repeats="repeats" not in self.disable,
-            choices=choices,
+            choices=actions.count if isinstance(actions, Discrete) else 0,
         )
-        self._work = Partition(problem.states, actions, initial=0.0)
-        self._work.ensure_room(_FIRST_ROOM, _FIRST_ROOM)
-        room = len(self._work.forest.nodes), len(self._work.forest.cells)
-        self._buffer = make_buffer(self._hyper, 2 * problem.horizon)
-        self._stats = make_stats(self._hyper, *room)
+        self._buffer = make_buffer(states, actions.dimensions, 2 * problem.horizon)
+        self._buffer.counts[DUE] = _FIRST_PLAN
+        middle = np.zeros(1) if isinstance(actions, Discrete) else np.full(actions.dimensions, 0.5)
+        self._tree = self._novelty = single_leaf(middle)
+        self._elites = np.zeros((0, actions.dimensions))
         self._frame = problem.frame(1)
-        self._extracted: Partition | None = None
+        self._last_plan: Plan | None = None
+        self._learned: LearnedModel | None = None
+        self._returned: LabelledTree | None = None
+        self._partition: Partition | None = None
 
     @property
     def steps_to_split(self) -> int:
-        """Transitions with which each side can be cut twice."""
-        return 4 * self.min_samples * 2 * self._hyper.sides
+        """Transitions with which a linear model has a few for each of its numbers."""
+        return 4 * (self.problem.states.dimensions + self._facts.table.shape[1] + 1)
+
+    def _is_indifferent(self) -> bool:
+        if len(self._return_policy().tree.dims) > 1 or not self._final_plan().flat:
+            return False
+        past = self._past()
+        rows = thin_out(np.arange(len(past.times)), _MOST_RATED)
+        q = self._evaluate(past.points[rows], past.times[rows], self._final_plan().candidates)
+        return bool(np.ptp(q, axis=1).max() <= 1e-6 * self.problem.horizon * np.abs(past.rewards).max())
 
     def _make_room(self, steps: int) -> None:
-        """Grow buffer, forest and statistics so that the next episode, or the update that waits, can go on."""
-        size, used = len(self._buffer.transitions), int(self._buffer.counts[USED])
-        waiting = bool(self._buffer.counts[PENDING])
-        if used + self.problem.horizon > size:
-            if size < self.buffer_size:
-                self._buffer = grow_buffer(self._buffer, min(self.buffer_size, max(2 * size, used + steps)))
-            elif not waiting and is_up_to_date(self._buffer, self._hyper):
-                drop_half(self._work.forest, self._buffer, self._stats, self._hyper)
-                self._extracted = None
-            elif not waiting:
-                # no transition is dropped before an update has seen it
-                self._buffer.counts[DUE] = min(used, int(self._buffer.counts[DUE]))
-        self._work, self._stats = _grow(self._work, self._stats, waiting)
+        """Grow the buffer so that the next episode fits, as far as it may grow."""
+        size, used = len(self._buffer.points), int(self._buffer.counts[USED])
+        if used + self.problem.horizon > size and size < self.buffer_size:
+            self._buffer = grow_buffer(self._buffer, min(self.buffer_size, max(2 * size, used + min(steps, 2 * size))))
+
+    def _past(self) -> Transitions:
+        used = int(self._buffer.counts[USED])
+        return Transitions._make(array[:used] for array in self._buffer[:-1])
+
+    def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
+        if len(rows):
+            self._last_plan = self._learned = self._returned = self._partition = None
+            if self._counts[TRAINING] >= self._buffer.counts[DUE]:
+                self._plan_next()
+            while self._buffer.counts[USED] + self.problem.horizon > len(self._buffer.points):
+                with hold_interrupts():
+                    drop_half(self._buffer)
+        super()._iterate(rows, budget)
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
-        if len(rows):
-            self._extracted = None  # even where no episode comes to its end
-        iterate(
-            self._work.forest,
+        run_episodes(
             self._buffer,
-            self._stats,
-            self._hyper,
+            self._tree,
+            self._novelty,
+            self._elites,
             self._settings,
             self.problem.world,
             self._frame,
@@ -391,57 +226,211 @@ class Tessera(PartitionAgent):
             budget,
         )
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        arrays, used = super()._state(), int(self._buffer.counts[USED])
-        nodes, cells, _ = (int(n) for n in self._work.forest.used)
-        for name, array in self._buffer._asdict().items():
-            arrays[f"replay-{name}"] = array if name == "counts" else array[:used]
-        for name, array in self._stats._asdict().items():
-            rows = nodes if name in PER_NODE else cells if name in PER_CELL else len(array)
-            arrays[f"stats-{name}"] = array[:rows]
-        return arrays
+    def prepare(self, progress_bar: bool | None = None) -> Self:
+        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        super().prepare(progress_bar)
+        if not config.DISABLE_JIT:
+            with announce_compilation(_PLANNING, progress_bar):
+                compile_planner()
+        return self
 
-    def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        counts = np.zeros(5, np.int64)
-        fill_array(counts, arrays["replay-counts"], "replay-counts")
-        used = int(counts[USED])
-        if len(arrays["replay-transitions"]) != used:
-            raise ValueError("a replay buffer of another length")  # before room is made for it
-        self._work.restore(select_prefix(arrays, "work-"), ranked=not counts[PENDING])
-        self._work.ensure_room(_FIRST_ROOM, _FIRST_ROOM)
-        room = len(self._work.forest.nodes), len(self._work.forest.cells)
-        buffer, stats = make_buffer(self._hyper, max(used, 2 * self.problem.horizon)), make_stats(self._hyper, *room)
-        rows = dict.fromkeys(PER_TRANSITION, used)
-        rows |= dict.fromkeys(PER_NODE, int(self._work.forest.used[0]))
-        rows |= dict.fromkeys(PER_CELL, int(self._work.forest.used[1]))
-        for prefix, place in (("replay-", buffer), ("stats-", stats)):
-            for name, array in place._asdict().items():
-                fill_array(array[: rows.get(name, len(array))], arrays[f"{prefix}{name}"], f"{prefix}{name}")
-        check_buffer(
-            self._work.forest, buffer, stats, self._hyper, self._settings.choices, boxes=self._work.node_boxes()
-        )
-        self._buffer, self._stats, self._extracted = buffer, stats, None
+    def _plan_next(self) -> None:
+        """Plan from the transitions so far, for the next episodes."""
+        counts, steps = self._buffer.counts, int(self._counts[TRAINING])
+        if not counts[USED]:  # nothing but a warm-up so far
+            counts[DUE] = steps + _FIRST_PLAN
+            return
+        previous = self._tree if counts[PLANNED] == POLICY else None
+        with self._phase("planning", False):
+            plan = make_plan(self._past(), self._facts, previous, self.seed, steps, False)
+        due = max(steps + 2 * self.problem.horizon, int(1.25 * steps)) if plan.flat else int(_GROWTH * steps)
+        with hold_interrupts():
+            self._tree, self._novelty, self._elites = plan.policy, plan.novelty, plan.elites
+            counts[PLANNED], counts[DUE] = FLAT if plan.flat else POLICY, due
+
+    def _final_plan(self, progress_bar: bool | None = None) -> Plan:
+        """Plan from all transitions; learning does not depend on it."""
+        if self._last_plan is None:
+            self._require_training()
+            previous = self._tree if self._buffer.counts[PLANNED] == POLICY else None
+            steps = int(self._counts[TRAINING])
+            with announce_compilation(_PLANNING, progress_bar), self._phase("planning", progress_bar):
+                self._last_plan = make_plan(self._past(), self._facts, previous, self.seed, steps, True)
+        return self._last_plan
+
+    def _fit_models(self) -> FittedModels:
+        """Fit the models that the final plan is made with."""
+        self._require_training()
+        with announce_compilation(_PLANNING, None):
+            return fit_models(self._past(), self._facts, self.seed, int(self._counts[TRAINING]))
+
+    @property
+    def model(self) -> LearnedModel:
+        """The model of the environment that the policy was planned in; see `LearnedModel`."""
+        if self._learned is None:
+            self._learned = LearnedModel(self.problem, self._fit_models())
+        return self._learned
+
+    def simulate(
+        self, episodes: int = 1, *, horizon: int | None = None, seed: int | None = None
+    ) -> list[SimulatedEpisode]:
+        """Play the policy in the learned model, which takes no step of the environment.
+
+        Episodes begin in recorded starts.  What the model cannot predict is drawn at random, as it was observed.
+
+        Parameters
+        ----------
+        episodes
+            How many.
+        horizon
+            Steps of an episode at most; None takes the problem's.
+        seed
+            Of the random draws; None takes the agent's.  The same call returns the same episodes.
+
+        Returns
+        -------
+        list of SimulatedEpisode
+            Observations `[steps + 1, states]`, actions and rewards `[steps]`, in the environment's units.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.Tessera("cartpole", seed=0).learn(2000)
+        >>> [episode] = agent.simulate(horizon=20)
+        >>> episode.observations.shape, episode.rewards.sum().round()
+        ((21, 4), np.float64(20.0))
+        """
+        episodes = check_whole(episodes, "episodes", 1, MOST_EPISODES)
+        longest = self.problem.horizon if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
+        key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
+        self._require_training()
+        past, random = self._past(), generator(key, Purpose.SIMULATION)
+        begin = np.flatnonzero(past.times == 0)
+        starts = past.points[random.choice(begin if len(begin) else len(past.times), episodes)]
+        return self.model.simulate(self._return_policy().tree, starts, longest, random)
+
+    def _evaluate(self, points: Floats, steps: NDArray[Any], actions: Floats) -> Floats:
+        """Return Q of actions `[J, k]` at points `[n, d]` and time steps `[n]`, as `[n, J]`."""
+        plan, q = self._final_plan(), np.empty((len(points), len(actions)))
+        states, steps = np.ascontiguousarray((points - plan.mean) / plan.scale), steps.astype(np.int64)
+        evaluate_actions(plan.models[0], plan.value, states, steps, actions, plan.discount, plan.draws, q)
+        return q
+
+    def _extract_policy(self, progress_bar: bool | None) -> None:
+        self._return_policy(progress_bar)
+
+    def _return_policy(self, progress_bar: bool | None = None) -> LabelledTree:
+        """Return the policy, planned from all transitions."""
+        if self._returned is None:
+            tree, past = self._final_plan(progress_bar).policy, self._past()
+            leaves = np.empty(len(past.times), np.int64)
+            find_leaves(tree, np.column_stack([past.points, past.times]), leaves)
+            visits, q = np.bincount(leaves, minlength=len(tree.dims)), np.zeros(len(tree.dims))
+            for leaf in np.flatnonzero(tree.dims == LEAF):
+                rows = np.flatnonzero(leaves == leaf) if visits[leaf] else np.arange(len(leaves))
+                rows = thin_out(rows, _MOST_RATED)
+                q[leaf] = self._evaluate(past.points[rows], past.times[rows], tree.actions[leaf][None]).mean()
+            self._returned = LabelledTree(tree, q, visits)
+        return self._returned
 
     def _policy(self) -> Partition:
-        """Extract the policy after an update of everything, on copies: the learner stays as it is."""
-        if self._extracted is None:
-            work, stats = self._work.copy(), CellStats._make(array.copy() for array in self._stats)
-            buffer = ReplayBuffer(
-                *(
-                    getattr(self._buffer, name) if name == "transitions" else getattr(self._buffer, name).copy()
-                    for name in ReplayBuffer._fields
-                )
+        if self._partition is None:
+            count = len(self._tree.dims)
+            untrained = LabelledTree(self._tree, np.zeros(count), np.zeros(count, np.int64))
+            tree, q, visits = self._return_policy() if self.iterations else untrained
+            steps = 1
+            if has_clock(tree, self.problem.states.dimensions):
+                steps = self.problem.horizon
+                tree, nodes = unroll(tree, self.problem.states.dimensions, steps)
+                q, visits = q[nodes], visits[nodes]
+            self._partition = Partition.from_tree(
+                self.problem.states,
+                self.problem.actions,
+                dims=tree.dims,
+                cuts=tree.cuts,
+                children=np.where(tree.dims == LEAF, NONE, tree.children),
+                played=tree.actions,
+                q=q,
+                visits=visits,
+                steps=steps,
             )
-            while buffer.counts[USED] and not update(work.forest, buffer, stats, self._hyper):
-                work, stats = _grow(work, stats, True)
-            pinned = 0
-            while buffer.counts[USED] and pinned < work.forest.used[0]:
-                pinned = flatten_policy(work.forest, buffer, stats, self._hyper, pinned)
-                work, stats = _grow(work, stats, pinned < work.forest.used[0])
-            if buffer.counts[USED] and "merging" not in self.disable:
-                merge_cells(work.forest, find_visited_leaves(work.forest, buffer))
-            self._extracted = work
-        return self._extracted
+        return self._partition
+
+    def count_cells(self) -> int:
+        """Return the leaves of the returned tree; those that time steps share count once."""
+        return count_leaves(self._return_policy().tree) if self.iterations else 1
+
+    @property
+    def time_variant(self) -> bool:  # type: ignore[override]
+        """Whether the returned policy changes with the time step."""
+        return bool(self.iterations) and has_clock(self._return_policy().tree, self.problem.states.dimensions)
+
+    def _alternatives(self, point: Floats, step: int) -> tuple[Floats, Floats] | None:
+        """Return the candidate actions and their Q at a point."""
+        steps = np.array([step])
+        actions = np.concatenate([self._boxes(point[None], steps)[:, 0], self._final_plan().candidates])
+        return actions, self._evaluate(point[None], steps, actions)[0]
+
+    # Files ----------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> dict[str, Partition]:
+        return {}
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        arrays, used = super()._state(), int(self._buffer.counts[USED])
+        for name, array in self._buffer._asdict().items():
+            arrays[f"replay-{name}"] = array if name == "counts" else array[:used]
+        trees = {"policy": self._tree, "novelty": self._novelty}
+        if self.iterations:
+            tree, arrays["returned-q"], arrays["returned-visits"] = self._return_policy()
+            trees["returned"] = tree
+        for name, tree in trees.items():
+            arrays |= {f"{name}-{part}": array for part, array in tree._asdict().items()}
+        return arrays | {"elites": self._elites}
+
+    def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        states, actions = self.problem.states.dimensions, self.problem.actions
+        self._buffer = restore_buffer(select_prefix(arrays, "replay-"), states, actions, self.problem.horizon)
+        self._tree, self._novelty = (
+            restore_tree(select_prefix(arrays, f"{name}-"), states, actions) for name in ("policy", "novelty")
+        )
+        elites = arrays["elites"]
+        self._elites = np.zeros((len(elites), actions.dimensions))
+        fill_array(self._elites, elites, "elites")
+        check_actions(self._elites, actions)
+        self._last_plan = self._learned = self._returned = self._partition = None
+        if self.iterations:
+            given = select_prefix(arrays, "returned-")
+            tree = restore_tree(given, states + 1, actions)
+            q, visits = np.zeros(len(tree.dims)), np.zeros(len(tree.dims), np.int64)
+            fill_array(q, given["q"], "q")
+            fill_array(visits, given["visits"], "visits")
+            if not np.isfinite(q).all() or (visits < 0).any() or not self._buffer.counts[USED]:
+                raise ValueError("invalid values or visits of leaves, or no transitions")
+            if has_clock(tree, states) and self.problem.horizon > _LONGEST_TIMED:
+                raise ValueError("a tree with a clock for too many steps")
+            self._returned = LabelledTree(tree, q, visits)
+        self._policy()  # refuses cuts outside their box
+
+
+def _make_table(actions: Any) -> Floats:
+    """Return features of discrete actions, `[count, k]`: all but the first have one each, if they are few."""
+    if not isinstance(actions, Discrete):
+        return np.zeros((0, actions.dimensions))
+    if actions.count <= _ONE_HOT:
+        return np.eye(actions.count)[:, 1:].copy() if actions.count > 1 else np.zeros((1, 1))
+    return np.linspace(-1.7, 1.7, actions.count)[:, None]
+
+
+def _check_time_aware(given: Any, horizon: int) -> bool | str:
+    """Return whether trees may compare the time step: True, False or "auto"."""
+    if isinstance(given, bool | np.bool_):
+        if given and horizon > _LONGEST_TIMED:
+            raise ParameterError(f"time_aware: a policy with a clock has at most {_LONGEST_TIMED} steps, got {horizon}")
+        return bool(given)
+    if not isinstance(given, str) or given != "auto":
+        raise ParameterError(f'time_aware: expected True, False or "auto", got {given!r:.80}')
+    return "auto"
 
 
 def _check_mechanisms(disable: Sequence[str]) -> tuple[str, ...]:
@@ -451,13 +440,3 @@ def _check_mechanisms(disable: Sequence[str]) -> tuple[str, ...]:
         if not isinstance(name, str) or name not in MECHANISMS:
             raise ParameterError(f"disable: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
     return names
-
-
-def _grow(work: Partition, stats: CellStats, waiting: bool) -> tuple[Partition, CellStats]:
-    """Return forest and statistics with twice the room if an update waits for it."""
-    if waiting:
-        room = 2 * len(work.forest.nodes), 2 * len(work.forest.cells)
-        stats = grow_stats(stats, *room)
-        # last: an interrupt between the two leaves statistics that are too long, which does no harm
-        work.ensure_room(*room)
-    return work, stats

@@ -1,448 +1,401 @@
-"""Value iteration on a partition, from all transitions of the replay buffer.
+"""Fitted value iteration in a learned model: V over states, with all candidate actions tried through the model.
 
-Each transition (x, a, r, x') has the target
+On a support of states s_i and candidate actions a_j, held for one step or for several,
 
-    t = r + discount V(x')                                                        (V = 0 where the episode ended)
+    V(s_i)  <-  (1 - soft) max_j Q(s_i, a_j)  +  soft mean_j Q(s_i, a_j),
+    Q(s, a)  =  E[ r(s, a) + discount^n V(s') ],
 
-and each cell B the plane that fits the targets of its transitions,
+the mean over actions that are held for one step, the expectation over draws of the model.  Over a short horizon H there
+is one V for each time step, V_H = 0, and no discount: `induct` goes backwards through them, exactly once.  Over a long
+one there is a single V, the fixed point with a discount, which `sweep` approaches by modified policy iteration
+(Puterman and Shin, 1978): most rounds try only the action that was best in the last full round.
 
-    Q_B(x) = Q_B + slope_B (x - mean_B),      Q_B = mean of t,  mean_B = mean of x,
+Between rounds V is regressed on the states: the mean of several trees of planes (`spaql.agents.tessera.linear_tree`
+grows them), each with cuts from another half of the support.  One tree alone extrapolates, and what it extrapolates to
+can grow from round to round; the mean of several is smoother.
 
-by least squares, with a ridge worth `min_samples` further transitions, spread evenly over the cell, of slope 0.  The
-*greedy* cell of a leaf of the state tree has the largest Q_B(x) at the leaf's *anchor*, the mean state of the
-transitions there: cells of all sizes, fitted to transitions from different places, are compared at the same state.  The
-policy is constant on a leaf; the value is not: V(x) = Q_B(x) of the greedy cell.  A constant would hide the effect of
-an action within a cell, which is nearly all of it where steps are short, as in control.  Q and V stay within the range
-of possible returns: a reward that ended an episode counts once, others 1 / (1 - discount) times, and 0 is possible.
-
-*Planning.*  An update first sums up, per cell and leaf of the next state, how many transitions lead there, and the
-moments that fitting planes takes.  From these sums, which cost a fraction of a pass over the transitions, it iterates Q
-and slopes of every cell in place, with new greedy cells after every round, until they converge or the rounds are used
-up; the next update continues from there.  In these rounds a slope is limited to the range of all V over the cell, or of
-the cell's targets if that is larger.  One pass over the transitions then computes their targets, which stand until the
-next update, and the planes.  A cell without transitions moves by the average change of the others.
+In signatures: v a `ValueForest`, m a `WorldModel`; support [n, d], actions [J, actions].
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.tessera.replay import (
-    ADVANTAGES,
-    CELL,
-    CODE,
-    NEXT_NODE,
-    RESIDUALS,
-    RETURN_HIGH,
-    RETURN_LOW,
-    SPREAD,
-    TARGETS,
-    USED,
-    VALUE_HIGH,
-    VALUE_LOW,
-    accumulate,
-    descend,
-    find_origin,
-    slope_term,
-    update_greedy,
-)
+from spaql.agents.tessera.linear_tree import factorise, grow_tree, solve
+from spaql.agents.tessera.world_model import encode_action, imagine
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import NONE, rebuild_index
+from spaql.partition.rng import scramble
+from spaql.partition.spaces import Floats
 
-_ROUNDS = 30
-_CONVERGED = 1e-2  # of the spread: smaller changes of Q have converged
-
-
-class Model(NamedTuple):
-    """Where the transitions of each cell lead: pairs of a cell and a leaf that holds next states of it."""
-
-    starts: NDArray[np.int64]  # [cells + 1] of its pairs in the arrays below
-    rewards: NDArray[np.float64]  # [cells] mean reward
-    reward_slopes: NDArray[np.float64]  # [cells, states] slope of the rewards
-    leaves: NDArray[np.int32]  # [pairs]
-    shares: NDArray[np.float64]  # [pairs] of the cell's transitions
-    means: NDArray[np.float64]  # [pairs, states] mean of the next states
-    value_weights: NDArray[np.float64]  # [pairs, states] weight of V there in the slope of the cell
-    slope_weights: NDArray[np.float64]  # [pairs, states, states] weight of the slope of V there in it
+_RIDGE = 2.0
+_REPEATS = 3  # of growing trees and iterating values in them
+_FULL = 8  # every so many rounds of a sweep try all actions
 
 
-@kernel(inline=True)
-def compute_value(stats, node, points, row, first):
-    """Return V at a point whose leaf is `node`."""
-    return clip_value(stats, stats.value[node] + slope_term(stats, stats.greedy[node], points, row, first))
+class ValueForest(NamedTuple):
+    """V as the mean of trees of planes, whose nodes stand one tree behind the other."""
+
+    roots: NDArray[np.int64]  # [trees]
+    dims: NDArray[np.int32]
+    cuts: Floats
+    children: NDArray[np.int32]
+    planes: Floats  # [steps, nodes, 1 + d] offset and slopes at each time step, or [1, ...] where all have the same
+    bounds: Floats  # [2] what V is clamped to
 
 
-@kernel(inline=True)
-def compute_target(f, buffer, stats, hyper, i):
-    """Return the target r + discount V(x') of transition i with the current values."""
-    reward = buffer.transitions[i, hyper.states + hyper.actions]
-    node = buffer.links[i, NEXT_NODE]
-    if node < 0:
-        return reward
-    first = hyper.states + hyper.actions + 1
-    node = descend(f, node, buffer.transitions, i, first)
-    buffer.links[i, NEXT_NODE] = node
-    return reward + hyper.discount * compute_value(stats, node, buffer.transitions, i, first)
+class Successors(NamedTuple):
+    """Where each candidate leads from each state of the support."""
+
+    states: Floats  # [n, J, draws, d]
+    rewards: Floats  # [n, J] expected, discounted
+    discounts: Floats  # [n, J, draws] of the value there; 0 where the episode ended
+    single: int  # candidates that are held for one step; they come first
 
 
-@kernel(inline=True)
-def compute_alternative(f, buffer, stats, i):
-    """Return Q at the state of transition i of the best cell but its own; its target without another."""
-    node = find_origin(f, buffer, i)
-    cell = stats.greedy[node]
-    if cell == buffer.links[i, CELL]:
-        cell = stats.second[node]
-    return buffer.targets[i] if cell < 0 else f.cells[cell].q + slope_term(stats, cell, buffer.transitions, i, 0)
+class Regression(NamedTuple):
+    """What is the same in every regression of values on a support."""
 
-
-@kernel()
-def find_pairs(f, buffer, stats, hyper, firsts, order):
-    """Look up the leaf of every next state; return the pairs of a cell and a leaf, as starts and leaves."""
-    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
-    cells = f.used[1]
-    first = hyper.states + hyper.actions + 1
-    starts = np.empty(cells + 1, np.int64)
-    leaves = np.empty(buffer.counts[USED], np.int32)
-    last = np.full(f.used[0], NONE, np.int64)  # the cell that met the leaf last
-    pairs = 0
-    for cell in range(cells):
-        starts[cell] = pairs
-        for place in range(firsts[cell], firsts[cell + 1]):
-            i = order[place]
-            node = buffer.links[i, NEXT_NODE]
-            if node >= 0:
-                node = descend(f, node, buffer.transitions, i, first)
-                buffer.links[i, NEXT_NODE] = node
-                if last[node] != cell:
-                    last[node] = cell
-                    leaves[pairs] = node
-                    pairs += 1
-    starts[cells] = pairs
-    return starts, leaves
-
-
-@kernel()
-def build_model(f, buffer, stats, hyper, firsts, order):
-    """Return the model of all transitions; update the mean states of the planes."""
-    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
-    starts, leaves = find_pairs(f, buffer, stats, hyper, firsts, order)
-    cells, pairs, states = f.used[1], starts[-1], hyper.states
-    first = states + hyper.actions + 1
-    rewards = np.zeros(cells)
-    reward_slopes = np.zeros((cells, states))
-    shares = np.zeros(pairs)
-    means = np.zeros((pairs, states))
-    value_weights = np.zeros((pairs, states))
-    slope_weights = np.zeros((pairs, states, states))
-    of = np.empty(f.used[0], np.int64)  # the pair of a leaf
-    moments = np.empty(count_moments(hyper))
-    column = np.empty(states)
-    for cell in range(cells):
-        visits = f.cells[cell].visits
-        if visits == 0:
-            continue
-        for k in range(starts[cell], starts[cell + 1]):
-            of[leaves[k]] = k
-        node = f.cells[cell].node
-        for k in range(moments.shape[0]):
-            moments[k] = 0.0
-        total = 0.0
-        for place in range(firsts[cell], firsts[cell + 1]):
-            i = order[place]
-            reward = buffer.transitions[i, first - 1]
-            total += reward
-            if hyper.slopes:
-                add_moments(buffer, stats, hyper, i, node, reward, moments)
-            if buffer.links[i, NEXT_NODE] >= 0:
-                k = of[buffer.links[i, NEXT_NODE]]
-                shares[k] += 1.0
-                for d in range(states):
-                    means[k, d] += buffer.transitions[i, first + d]
-                    if hyper.slopes:
-                        x = buffer.transitions[i, d] - stats.node_boxes[node, 0, d]
-                        value_weights[k, d] += x
-                        for e in range(states):
-                            slope_weights[k, d, e] += x * buffer.transitions[i, first + e]
-        rewards[cell] = total / visits
-        if hyper.slopes:
-            for d in range(states):
-                stats.planes[cell, d] = stats.node_boxes[node, 0, d] + moments[d] / visits
-                column[d] = moments[states + d] - moments[d] * rewards[cell]
-            factor_scatter(f, stats, hyper, cell, moments)
-            solve_slope(hyper, moments, column)
-            for d in range(states):
-                reward_slopes[cell, d] = column[d]
-        for k in range(starts[cell], starts[cell + 1]):
-            if hyper.slopes:
-                # around the mean states of the cell and of its next states, where V stands for all of them
-                for e in range(states):
-                    for d in range(states):
-                        column[d] = slope_weights[k, d, e] - value_weights[k, d] * means[k, e] / shares[k]
-                    solve_slope(hyper, moments, column)
-                    for d in range(states):
-                        slope_weights[k, d, e] = column[d]
-                for d in range(states):
-                    column[d] = value_weights[k, d] - moments[d] * shares[k] / visits
-                solve_slope(hyper, moments, column)
-                for d in range(states):
-                    value_weights[k, d] = column[d]
-            for d in range(states):
-                means[k, d] /= shares[k]
-            shares[k] /= visits
-    return Model(starts, rewards, reward_slopes, leaves, shares, means, value_weights, slope_weights)
+    leaves: NDArray[np.int32]  # [n, trees] of the states of the support
+    counts: Floats  # [nodes] of them in each leaf
+    centres: Floats  # [nodes, d] and their means
+    inverses: Floats  # [nodes, d, d] of their scatter matrices
 
 
 @kernel(inline=True)
-def back_up_cells(f, stats, hyper, model, q, backwards):
-    """Back up Q and slope of every cell, one after the other; return the largest change of Q."""
-    cells, states = f.used[1], hyper.states
-    slope = np.empty(states)
-    largest = 0.0
+def find_leaf(v, tree, x):
+    """Return the leaf of a tree that holds x."""
+    node = v.roots[tree]
+    while v.dims[node] >= 0:
+        node = v.children[node] + (x[v.dims[node]] >= v.cuts[node])
+    return node
+
+
+@kernel(inline=True)
+def evaluate_value(v, step, x):
+    """Return V(x) at a time step."""
+    at = min(step, v.planes.shape[0] - 1)
     total = 0.0
-    weight = 0.0
-    for step in range(cells):
-        cell = cells - 1 - step if backwards else step
-        visits = f.cells[cell].visits
-        if visits == 0:
-            continue
-        value = 0.0
-        for d in range(states):
-            slope[d] = 0.0
-        for k in range(model.starts[cell], model.starts[cell + 1]):
-            other = stats.greedy[model.leaves[k]]
-            there = q[other]
-            if hyper.slopes:
-                there += slope_term(stats, other, model.means, k, 0)
+    for tree in range(v.roots.shape[0]):
+        node = find_leaf(v, tree, x)
+        total += v.planes[at, node, 0]
+        for d in range(x.shape[0]):
+            total += v.planes[at, node, 1 + d] * x[d]
+    return min(max(total / v.roots.shape[0], v.bounds[0]), v.bounds[1])
+
+
+@kernel()
+def evaluate_values(v, steps, points, values):
+    """Fill `values` [n] with V of `points` [n, d] at time steps [n]."""
+    v, points = unreferenced(v), unreferenced(points)
+    for i in range(points.shape[0]):
+        values[i] = evaluate_value(v, steps[i], points[i])
+
+
+@kernel()
+def find_successors(m, support, steps, actions, discount, hold, draws):
+    """Play every action from every state of the support, at time steps [n], once and, if `hold` > 1, `hold` times."""
+    m, support, actions = unreferenced(m), unreferenced(support), unreferenced(actions)
+    size, states = support.shape
+    count = actions.shape[0]
+    width = m.dynamics.slopes.shape[2]
+    z, u, following = np.zeros(width + states), np.zeros(width - states), np.zeros(states)
+    every = count if hold == 1 else 2 * count
+    reached, rewards = np.zeros((size, every, draws, states)), np.zeros((size, every))
+    discounts = np.zeros((size, every, draws))
+    for j in range(count):
+        encode_action(m.table, actions[j], u)
+        for i in range(size):
+            for k in range(draws):
                 for d in range(states):
-                    slope[d] += model.value_weights[k, d] * there
-                    for e in range(states):
-                        slope[d] += model.slope_weights[k, d, e] * stats.planes[other, states + e]
-            value += model.shares[k] * there
-        value = clip_value(stats, model.rewards[cell] + hyper.discount * value)
-        change = value - q[cell]
-        largest = max(largest, abs(change))
-        total += visits * change
-        weight += visits
-        q[cell] = value
-        if hyper.slopes:
+                    z[d] = support[i, d]
+                weight = 1.0
+                total = 0.0
+                for t in range(hold):
+                    for d in range(states, width):
+                        z[d] = u[d - states]
+                    bits = scramble(1 + (i * hold + t) * draws + k) if draws > 1 else np.uint64(0)
+                    reward, end = imagine(m, z, steps[i] + t, following, bits)
+                    total += weight * reward
+                    weight = 0.0 if end else weight * discount
+                    for d in range(states):
+                        z[d] = following[d]
+                        if t == 0:
+                            reached[i, j, k, d] = following[d]
+                    if t == 0:
+                        rewards[i, j] += total / draws
+                        discounts[i, j, k] = weight
+                    if end:
+                        break
+                if hold > 1:
+                    for d in range(states):
+                        reached[i, count + j, k, d] = z[d]
+                    rewards[i, count + j] += total / draws
+                    discounts[i, count + j, k] = weight
+    return Successors(reached, rewards, discounts, count)
+
+
+@kernel()
+def place(v, points):
+    """Return the leaf of each of `points` [n, d] in each tree, `[n, trees]`."""
+    leaves = np.empty((points.shape[0], v.roots.shape[0]), np.int32)
+    for i in range(points.shape[0]):
+        for tree in range(v.roots.shape[0]):
+            leaves[i, tree] = find_leaf(v, tree, points[i])
+    return leaves
+
+
+@kernel()
+def prepare_regression(v, support):
+    """Return what the regressions of values on a support share."""
+    nodes, states = v.dims.shape[0], support.shape[1]
+    trees = v.roots.shape[0]
+    leaves = place(v, support)
+    counts, centres = np.zeros(nodes), np.zeros((nodes, states))
+    for i in range(support.shape[0]):
+        for tree in range(trees):
+            counts[leaves[i, tree]] += 1.0
+            centres[leaves[i, tree]] += support[i]
+    for node in range(nodes):
+        centres[node] /= max(counts[node], 1.0)
+    scatter, inverses = np.zeros((nodes, states, states)), np.zeros((nodes, states, states))
+    for i in range(support.shape[0]):
+        for tree in range(trees):
+            node = leaves[i, tree]
             for d in range(states):
-                slope[d] = model.reward_slopes[cell, d] + hyper.discount * slope[d]
-            set_slope(f, stats, cell, slope)
-    for cell in range(cells):
-        if f.cells[cell].visits == 0:
-            q[cell] = clip_value(stats, q[cell] + total / weight)
-    return largest
-
-
-@kernel(inline=True)
-def set_slope(f, stats, cell, slope):
-    """Give a cell its slope, at most that which spans the range of all V, or of the cell's targets if larger."""
-    states = slope.shape[0]
-    node = f.cells[cell].node
-    rise = 0.0
-    for d in range(states):
-        rise += abs(slope[d]) * (stats.node_boxes[node, 1, d] - stats.node_boxes[node, 0, d])
-    most = max(
-        stats.scale[VALUE_HIGH] - stats.scale[VALUE_LOW],
-        stats.planes[cell, 2 * states + 1] - stats.planes[cell, 2 * states],
-    )
-    part = most / rise if rise > most else 1.0
-    for d in range(states):
-        stats.planes[cell, states + d] = part * slope[d]
+                for e in range(d + 1):
+                    scatter[node, d, e] += (support[i, d] - centres[node, d]) * (support[i, e] - centres[node, e])
+    for node in range(nodes):
+        if counts[node] == 0.0:
+            continue
+        for d in range(states):
+            scatter[node, d, d] += _RIDGE * scatter[node, d, d] / counts[node] + 1e-8
+        factorise(scatter[node], states)
+        for d in range(states):
+            inverses[node, d, d] = 1.0
+            solve(scatter[node], states, inverses[node, d])
+    return Regression(leaves, counts, centres, inverses)
 
 
 @kernel()
-def iterate_values(f, buffer, stats, hyper, firsts, order):
-    """Iterate Q, slopes and the policy on the model of all transitions."""
-    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
-    model = build_model(f, buffer, stats, hyper, firsts, order)
-    cells = f.used[1]
-    q = np.empty(cells)
-    before = np.empty(f.used[0], np.int32)
-    for cell in range(cells):
-        q[cell] = f.cells[cell].q
-    still = _CONVERGED * stats.scale[SPREAD]
-    for turn in range(_ROUNDS):
-        change = back_up_cells(f, stats, hyper, model, q, turn % 2 == 0)
-        for cell in range(cells):
-            f.cells[cell].q = q[cell]
-        for node in range(f.used[0]):
-            before[node] = stats.greedy[node]
-        rebuild_index(f)
-        update_greedy(f, stats)
-        improved = False
-        for node in range(f.used[0]):
-            improved = improved or (f.nodes[node].child < 0 and stats.greedy[node] != before[node])
-        if not improved and change <= still:
-            break
+def fit_planes(regression, support, values, planes):
+    """Regress `values` [n] on the support, leaf by leaf, into `planes` [nodes, 1 + d]."""
+    leaves, counts, centres, inverses = unreferenced(regression)
+    nodes, states = centres.shape
+    trees = leaves.shape[1]
+    planes[:] = 0.0
+    for i in range(support.shape[0]):
+        for tree in range(trees):
+            planes[leaves[i, tree], 0] += values[i]
+    for node in range(nodes):
+        planes[node, 0] /= max(counts[node], 1.0)
+    products = np.zeros((nodes, states))
+    for i in range(support.shape[0]):
+        for tree in range(trees):
+            node = leaves[i, tree]
+            above = values[i] - planes[node, 0]
+            for d in range(states):
+                products[node, d] += (support[i, d] - centres[node, d]) * above
+    for node in range(nodes):
+        if counts[node] == 0.0:
+            continue
+        for d in range(states):
+            for e in range(states):
+                planes[node, 1 + d] += inverses[node, d, e] * products[node, e]
+        for d in range(states):
+            planes[node, 0] -= planes[node, 1 + d] * centres[node, d]
 
 
 @kernel(inline=True)
-def clip_value(stats, value):
-    """Clip a value to the range of possible returns."""
-    return min(max(value, stats.scale[RETURN_LOW]), stats.scale[RETURN_HIGH])
+def evaluate_successor(v, step, s, there, i, j):
+    """Return Q of candidate j in state i of the support, with the values of a time step."""
+    trees = v.roots.shape[0]
+    q = s.rewards[i, j]
+    draws, states = s.states.shape[2:]
+    for k in range(draws):
+        if s.discounts[i, j, k] > 0.0:
+            total = 0.0
+            for tree in range(trees):
+                node = there[i, j, k, tree]
+                total += v.planes[step, node, 0]
+                for d in range(states):
+                    total += v.planes[step, node, 1 + d] * s.states[i, j, k, d]
+            q += s.discounts[i, j, k] * min(max(total / trees, v.bounds[0]), v.bounds[1]) / draws
+    return q
 
 
 @kernel()
-def fit_targets(f, buffer, stats, hyper, firsts, order):
-    """Compute the target of every transition, and mean, plane and tallies of every cell."""
-    f, buffer, stats = unreferenced(f), unreferenced(buffer), unreferenced(stats)
-    cells = f.used[1]
-    changes = np.zeros(cells)
-    moments = np.empty(count_moments(hyper))
-    residual = 0.0
-    for i in range(buffer.counts[USED]):
-        buffer.targets[i] = compute_target(f, buffer, stats, hyper, i)
-        if hyper.advantage:
-            buffer.alternatives[i] = compute_alternative(f, buffer, stats, i)
-    for cell in range(cells):
-        visits = f.cells[cell].visits
-        if visits > 0:
-            total = fit_cell(
-                f, buffer, stats, hyper, cell, f.cells[cell].q, moments, order[firsts[cell] : firsts[cell + 1]]
-            )
-            residual += total
-            changes[cell] = total / visits
-    residual /= buffer.counts[USED]
-    for cell in range(cells):
-        f.cells[cell].q += changes[cell] if f.cells[cell].visits > 0 else residual
-    adopt_planes(f, stats)
+def back_up(v, step, s, there, i):
+    """Return the best candidate in state i of the support, its Q, and the mean Q of those held for one step."""
+    best, q, mean = 0, -np.inf, 0.0
+    for j in range(s.rewards.shape[1]):
+        other = evaluate_successor(v, step, s, there, i, j)
+        if other > q:
+            best, q = j, other
+        if j < s.single:
+            mean += other / s.single
+    return best, q, mean
 
 
-@kernel(inline=True)
-def adopt_planes(f, stats):
-    """Replace the planes by the new ones."""
-    for cell in range(f.used[1]):
-        for k in range(stats.planes.shape[1]):
-            stats.planes[cell, k] = stats.new_planes[cell, k]
+@kernel()
+def place_successors(v, s):
+    """Return the leaves of all successors, `[n, J, draws, trees]`."""
+    size, every, draws, states = s.states.shape
+    leaves = place(v, s.states.reshape(size * every * draws, states))
+    return leaves.reshape(size, every, draws, v.roots.shape[0])
 
 
-@kernel(inline=True)
-def count_moments(hyper):
-    """Count the sums `fit_cell` needs: of states, of states times targets, and of products of states."""
-    return 2 * hyper.states + hyper.states * (hyper.states + 1) // 2
+@kernel()
+def sweep(v, s, values, soft, most, tolerance, support):
+    """Iterate to a fixed point, or `most` times; `values` [n] holds V of the support, and `v` its planes.
 
-
-@kernel(inline=True)
-def fit_cell(f, buffer, stats, hyper, cell, q, moments, own):
-    """Fit a plane to a cell's targets and accumulate residuals and advantages; return the sum of targets minus q.
-
-    `own` lists its transitions; `moments` is scratch.
+    Returns the number of rounds.
     """
-    states = hyper.states
-    node = f.cells[cell].node
-    visits = f.cells[cell].visits
-    for k in range(moments.shape[0]):
-        moments[k] = 0.0
+    v, s, support, values = unreferenced(v), unreferenced(s), unreferenced(support), unreferenced(values)
+    size = support.shape[0]
+    regression, there = prepare_regression(v, support), place_successors(v, s)
+    after, greedy, gaps = np.empty(size), np.zeros(size, np.int64), np.zeros(size)
+    rounds, largest, settled = 0, np.inf, False
+    while True:
+        fit_planes(regression, support, values, v.planes[0])
+        if rounds == most or settled:
+            return rounds
+        full = rounds % _FULL == 0 or largest < tolerance
+        rounds += 1
+        largest = 0.0
+        for i in range(size):
+            if full:
+                greedy[i], q, mean = back_up(v, 0, s, there, i)
+                gaps[i] = soft * (q - mean)
+            else:
+                q = evaluate_successor(v, 0, s, there, i, greedy[i])
+            value = min(max(q - gaps[i], v.bounds[0]), v.bounds[1])
+            largest = max(largest, abs(value - values[i]))
+            after[i] = value
+        values[:] = after
+        settled = full and largest < tolerance
+
+
+@kernel()
+def step_back(v, step, s, there, regression, values, soft, support):
+    """Fill `values` [n] with V of the support at a time step, from that at the next one, and its planes in `v`."""
+    v, s, support, values = unreferenced(v), unreferenced(s), unreferenced(support), unreferenced(values)
+    for i in range(support.shape[0]):
+        _, q, mean = back_up(v, step + 1, s, there, i)
+        values[i] = min(max(q - soft * (q - mean), v.bounds[0]), v.bounds[1])
+    fit_planes(regression, support, values, v.planes[step])
+
+
+def backward_induction(
+    v: ValueForest,
+    s: Successors,
+    values: Floats,
+    soft: float,
+    support: Floats,
+    successors_at: Callable[[int], Successors] | None = None,
+) -> None:
+    """Go backwards through the time steps; `values` [H + 1, n] receives V of the support, and `v` its planes.
+
+    `successors_at` returns those at a time step where the model depends on it; elsewhere they are always `s`.
+    """
+    regression, there = prepare_regression(v, support), place_successors(v, s)
+    last = len(values) - 1
+    values[last] = 0.0
+    v.planes[last] = 0.0
+    for step in range(last - 1, -1, -1):
+        if successors_at is not None:
+            s = successors_at(step)
+            there = place_successors(v, s)
+        step_back(v, step, s, there, regression, values[step], soft, support)
+
+
+@kernel()
+def evaluate_actions(m, v, support, steps, actions, discount, draws, q):
+    """Fill `q` [n, J] with Q of every action in every state, at time steps [n]."""
+    m, v, support = unreferenced(m), unreferenced(v), unreferenced(support)
+    size, states = support.shape
+    width = m.dynamics.slopes.shape[2]
+    z, u, following = np.zeros(width + states), np.zeros(width - states), np.zeros(states)
+    for j in range(actions.shape[0]):
+        encode_action(m.table, actions[j], u)
+        for i in range(size):
+            q[i, j] = expect(m, v, support[i], steps[i], u, discount, i * draws, draws, z, following)
+
+
+@kernel()
+def expect(m, v, x, step, u, discount, first, draws, z, following):
+    """Return Q of the action with features u in state x; `z` and `following` are scratch.
+
+    Random numbers are counted from `first`: actions of one state should share them, other states have others.
+    """
+    states = x.shape[0]
+    width = states + u.shape[0]
     total = 0.0
-    squares = 0.0
-    low = np.inf
-    high = -np.inf
-    for i in own:
-        deviation = buffer.targets[i] - q
-        total += deviation
-        squares += deviation * deviation
-        low = min(low, deviation)
-        high = max(high, deviation)
-        if hyper.slopes:
-            add_moments(buffer, stats, hyper, i, node, deviation, moments)
-    mean = total / visits
-    for k in range(stats.new_planes.shape[1]):
-        stats.new_planes[cell, k] = 0.0
-    if hyper.slopes:
-        stats.new_planes[cell, 2 * states] = low - mean
-        stats.new_planes[cell, 2 * states + 1] = high - mean
-        column = np.empty(states)
-        for d in range(states):
-            stats.new_planes[cell, d] = stats.node_boxes[node, 0, d] + moments[d] / visits
-            column[d] = moments[states + d] - moments[d] * mean
-        factor_scatter(f, stats, hyper, cell, moments)
-        solve_slope(hyper, moments, column)
-        for d in range(states):
-            stats.new_planes[cell, states + d] = column[d]
-    accumulate_residuals(buffer, stats, hyper, cell, q + mean, own)
-    stats.squares[cell, TARGETS] = max(0.0, squares - visits * mean * mean)
-    return total
+    for k in range(draws):
+        for d in range(width):
+            z[d] = x[d] if d < states else u[d - states]
+        reward, end = imagine(m, z, step, following, scramble(1 + first + k) if draws > 1 else np.uint64(0))
+        total += reward
+        if not end:
+            total += discount * evaluate_value(v, step + 1, following)
+    return total / draws
 
 
-@kernel(inline=True)
-def accumulate_residuals(buffer, stats, hyper, cell, q, own):
-    """Accumulate a cell's targets minus its new plane around q, and minus their alternatives."""
-    states = hyper.states
-    bins = stats.tally.shape[1] // 2
-    for k in range(bins, 2 * bins):
-        stats.tally[cell, k] = 0.0
-    for k in range(2 * states):
-        stats.advantages[cell, k] = 0.0
-    residuals = 0.0
-    lead = 0.0
-    leads = 0.0
-    for i in own:
-        residual = buffer.targets[i] - q
-        for d in range(states):
-            residual -= stats.new_planes[cell, states + d] * (buffer.transitions[i, d] - stats.new_planes[cell, d])
-        residuals += residual * residual
-        accumulate(stats.tally, cell, bins, residual, buffer.links[i, CODE], hyper)
-        if hyper.advantage:
-            gain = buffer.targets[i] - buffer.alternatives[i]
-            lead += gain
-            leads += gain * gain
-            for d in range(states):
-                stats.advantages[cell, 2 * d + ((buffer.links[i, CODE] >> (2 * d + 1)) & 1)] += gain
-    stats.squares[cell, RESIDUALS] = residuals
-    stats.squares[cell, ADVANTAGES] = max(0.0, leads - lead * lead / len(own))
+def grow_forest(
+    support: Floats, outputs: Floats | None, bounds: Floats, trees: int, steps: int, random: np.random.Generator
+) -> ValueForest:
+    """Return trees whose planes can follow `outputs` [n, M], each grown on a half of them; None for unknown values.
 
-
-@kernel(inline=True)
-def add_moments(buffer, stats, hyper, i, node, amount, moments):
-    """Add transition i to sums of states, of states times an amount, and of products of states (lower half).
-
-    States are counted from the lower corner of a node.
+    There is room for planes of `steps` time steps.
     """
-    states = hyper.states
-    at = 2 * states
-    for d in range(states):
-        x = buffer.transitions[i, d] - stats.node_boxes[node, 0, d]
-        moments[d] += x
-        moments[states + d] += x * amount
-        for e in range(d + 1):
-            moments[at] += x * (buffer.transitions[i, e] - stats.node_boxes[node, 0, e])
-            at += 1
+    states = support.shape[1]
+    outputs = support**2 if outputs is None else outputs
+    scale = outputs.std(axis=0)
+    outputs = (outputs - outputs.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)
+    parts: list[list[NDArray[Any]]] = []
+    roots = [0]
+    for _ in range(trees):
+        order = random.permutation(len(support))
+        least = 3 * (states + 1)
+        if trees > 1:
+            order, least = order[: (len(order) + 1) // 2], least // 2
+        most = 2 * max(1, len(order) // least) + 1
+        dims, cuts, children, *_ = grow_tree(support, outputs.copy(), order, most, least)
+        parts.append([dims, cuts, children + roots[-1]])
+        roots.append(roots[-1] + len(dims))
+    dims, cuts, children = (np.concatenate(column) for column in zip(*parts, strict=True))
+    planes = np.zeros((steps, len(dims), 1 + states))
+    return ValueForest(np.array(roots[:-1]), dims, cuts, children.astype(np.int32), planes, bounds)
 
 
-@kernel(inline=True)
-def factor_scatter(f, stats, hyper, cell, moments):
-    """Turn sums of products into the Cholesky factor of the scatter of a cell's states, with the ridge."""
-    states = hyper.states
-    node = f.cells[cell].node
-    visits = f.cells[cell].visits
-    row = 2 * states
-    for d in range(states):
-        for e in range(d + 1):
-            entry = moments[row + e] - moments[d] * moments[e] / visits
-            if e == d:
-                width = stats.node_boxes[node, 1, d] - stats.node_boxes[node, 0, d]
-                entry += hyper.min_samples * width * width / 12.0
-            other = 2 * states + e * (e + 1) // 2
-            for k in range(e):
-                entry -= moments[row + k] * moments[other + k]
-            moments[row + e] = np.sqrt(entry) if e == d else entry / moments[other + e]
-        row += d + 1
+def iterate_values(
+    support: Floats,
+    successors: Successors,
+    bounds: Floats,
+    values: Floats,
+    random: np.random.Generator,
+    *,
+    soft: float,
+    rounds: int,
+    trees: int,
+    successors_at: Callable[[int], Successors] | None = None,
+) -> ValueForest:
+    """Iterate values `[1, n]` to a fixed point, or `[H + 1, n]` backwards through all time steps.
 
-
-@kernel(inline=True)
-def solve_slope(hyper, moments, column):
-    """Solve for a column with the factor in `moments`, in place."""
-    states = hyper.states
-    first = 2 * states
-    for d in range(states):
-        row = first + d * (d + 1) // 2
-        for k in range(d):
-            column[d] -= moments[row + k] * column[k]
-        column[d] /= moments[row + d]
-    for back in range(states):
-        d = states - 1 - back
-        for k in range(d + 1, states):
-            column[d] -= moments[first + k * (k + 1) // 2 + d] * column[k]
-        column[d] /= moments[first + d * (d + 1) // 2 + d]
+    That is done several times, each with trees that are grown on the values of the last.  `successors_at` is for
+    `backward_induction`, and used in the last of them.
+    """
+    steps = len(values)
+    tolerance = 1e-5 * float(bounds[1] - bounds[0]) + 1e-300
+    known = bool(np.ptp(values[0]) > 0.0)
+    shown = sorted({0, (steps - 1) // 3, 2 * (steps - 1) // 3})  # time steps whose values the trees follow
+    for repeat in range(_REPEATS - known):
+        outputs = np.ascontiguousarray(values[shown].T) if repeat or known else None
+        forest = grow_forest(support, outputs, bounds, trees, steps, random)
+        if steps == 1:
+            sweep(forest, successors, values[0], soft, rounds, tolerance, support)
+        else:
+            last = repeat == _REPEATS - known - 1
+            backward_induction(forest, successors, values, soft, support, successors_at if last else None)
+    return forest

@@ -35,6 +35,7 @@ TableRow = dict[str, Any]
 Rows = Mapping[tuple[str, str], TableRow]  # by problem and algorithm
 
 _COUNTERPART = ("counterpart", "counterpart_training_score", "counterpart_half_width", "counterpart_cells")
+_ACTIONS = 0.0, 1.0  # range of the actions of the paper's problems
 _PORTRAITS = {
     "aql": "of the agent with the best training score",
     "spaql": "of the agent with the best training score, the partition it would return",
@@ -190,7 +191,7 @@ def _growth(run: Run, arrays: dict[str, NDArray[Any]], step: int) -> Growth:
         now, policy = (rows[rows["iteration"] == iteration] for rows in (cells, policies))
         low, high = (np.stack([now[f"state_{end}"], now[f"action_{end}"]], axis=1) for end in ("low", "high"))
         greedy = np.append(policy["from"], now["state_high"].max()), policy["cell"]
-        frames.append(Mosaic(low, high, now["q"], now["visits"], now["depth"], greedy))
+        frames.append(Mosaic(low, high, now["q"], now["visits"], now["depth"], greedy, _ACTIONS))
     scaling = f" (ξ = {run.parameters['scaling']:g})" if "scaling" in run.parameters else ""
     place = f", time step {step + 1}" if run.algorithm == "aql" else ""
     return Growth(f"{resolve(run.algorithm).label}{scaling}{place}", _PORTRAITS[run.algorithm], iterations, frames)

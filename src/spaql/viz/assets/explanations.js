@@ -53,15 +53,16 @@ function rivalsList(agent, { cell, others }) {
 
 function rangeText(agent, cell) {
   const { actions, numbers } = agent;
-  if (actions.discrete) return "";
-  const spans = Array.from({ length: numbers }, (_, i) => `${actions.names[i]} ${span(...actionSpan(agent, cell, i))}`);
+  const ranges = Array.from({ length: numbers }, (_, i) => actionSpan(agent, cell, i));
+  if (actions.discrete || ranges.every(([low, high]) => low === high)) return "";
+  const spans = ranges.map((range, i) => `${actions.names[i]} ${span(...range)}`);
   return `The middle of its cell's ${spans.join(", ")}.`;
 }
 
 /** Fill an element with the explanation of a state; the numbers themselves are in its data, for programs. */
 function explain(element, agent, step, values) {
   const why = explanationOf(agent, step, values);
-  const facts = [`Q ${number(why.q, 5)}`, count(why.visits, "visit"), `halved ${count(why.depth, "time")}`];
+  const facts = [`Q ${number(why.q, 5)}`, count(why.visits, "visit"), `depth ${why.depth}`];
   if (why.bonus !== null) {
     facts.push(`bonus left ${number(why.bonus, 3)}`);
   }

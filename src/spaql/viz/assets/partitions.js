@@ -4,6 +4,7 @@
  */
 
 const POLICY_RED = "#e3120b";
+const BAND = 0.02; // height of a cell of a single action, relative to the action space
 const FRAME_PAUSE = 150; // milliseconds between two frames of a replay
 const HINT = "Point at a cell, tap it, or move from cell to cell with the arrow keys.";
 
@@ -28,16 +29,26 @@ function mosaicRows(frame) {
 
 // ---- Partitions: geometry
 
+/** Corners of the cells as they are drawn: a single action is a narrow band; see charts.py. */
+const drawnOf = remembered(({ low, high, actions }) => {
+  const [first, last] = actions ?? extent([...low, ...high].map((corner) => corner[1]));
+  const band = BAND * (last - first);
+  const bottom = low.map(([, y], i) => (y < high[i][1] ? y : Math.max(first, Math.min(y - band / 2, last - band))));
+  const top = high.map(([, y], i) => (low[i][1] < y ? y : bottom[i] + band));
+  return { low: low.map(([x], i) => [x, bottom[i]]), high: high.map(([x], i) => [x, top[i]]) };
+});
+
 /** A frame on the grid of all edges of its cells: `owner[row][column]` is the cell there. */
 const gridOf = remembered((frame) => {
-  const corners = [...frame.low, ...frame.high];
+  const drawn = drawnOf(frame);
+  const corners = [...drawn.low, ...drawn.high];
   const x = sorted(corners.map((corner) => corner[0]));
   const y = sorted(corners.map((corner) => corner[1]));
   const column = new Map(x.map((value, i) => [value, i]));
   const row = new Map(y.map((value, i) => [value, i]));
   const owner = y.slice(1).map(() => new Array(x.length - 1).fill(-1));
-  frame.low.forEach((low, cell) => {
-    const high = frame.high[cell];
+  drawn.low.forEach((low, cell) => {
+    const high = drawn.high[cell];
     const [left, right] = [column.get(low[0]), column.get(high[0])];
     for (const line of owner.slice(row.get(low[1]), row.get(high[1]))) line.fill(cell, left, right);
   });
@@ -61,7 +72,8 @@ function cellAt(frame, [x, y]) {
 }
 
 function middle(frame, cell) {
-  return [0, 1].map((side) => (frame.low[cell][side] + frame.high[cell][side]) / 2);
+  const { low, high } = drawnOf(frame);
+  return [0, 1].map((side) => (low[cell][side] + high[cell][side]) / 2);
 }
 
 /** The point the arrow keys start from: what the policy plays in the middle of the states. */
@@ -74,14 +86,16 @@ function startPoint(frame) {
 /** The point one cell further; it keeps its other coordinate, so that going back leads back. */
 function neighbour(frame, point, side, forward) {
   const cell = cellAt(frame, point);
+  if (cell < 0) return startPoint(frame);
+  const { low, high } = drawnOf(frame);
   const edges = side === 0 ? gridOf(frame).x : gridOf(frame).y;
-  const border = forward ? frame.high[cell][side] : frame.low[cell][side];
+  const border = (forward ? high : low)[cell][side];
   if (border === edges[forward ? edges.length - 1 : 0]) return point;
   const at = edges.indexOf(border);
   const probe = [...point];
   probe[side] = forward ? border : edges[at - 1];
   const next = cellAt(frame, probe);
-  if (next < 0) return point;
+  if (next < 0) return side === 0 ? middle(frame, frame.played[intervalAt(frame.edges, probe[0])]) : point;
   probe[side] = middle(frame, next)[side];
   return probe;
 }
@@ -89,11 +103,12 @@ function neighbour(frame, point, side, forward) {
 /** Left and lower border of every cell, and the border of all: every line once, in one trace with gaps. */
 const outlineOf = remembered((frame) => {
   const { x: across, y: up } = gridOf(frame);
+  const drawn = drawnOf(frame);
   const [right, top] = [across[across.length - 1], up[up.length - 1]];
   const x = [across[0], right, right, null];
   const y = [top, top, up[0], null];
-  frame.low.forEach((low, cell) => {
-    const high = frame.high[cell];
+  drawn.low.forEach((low, cell) => {
+    const high = drawn.high[cell];
     x.push(low[0], low[0], high[0], null);
     y.push(high[1], low[1], low[1], null);
   });
@@ -102,6 +117,7 @@ const outlineOf = remembered((frame) => {
 
 /** The cells played, as outlines along the states, broken where the action jumps. */
 const policyOf = remembered((frame) => {
+  const drawn = drawnOf(frame);
   const outline = { x: [], y: [] };
   let there = [];
   let back = [];
@@ -117,7 +133,7 @@ const policyOf = remembered((frame) => {
     [there, back] = [[], []];
   };
   frame.played.forEach((cell, i) => {
-    const [low, high] = [frame.low[cell][1], frame.high[cell][1]];
+    const [low, high] = [drawn.low[cell][1], drawn.high[cell][1]];
     if (before && (low > before.high || high < before.low)) close();
     there.push([frame.edges[i], high], [frame.edges[i + 1], high]);
     back.push([frame.edges[i], low], [frame.edges[i + 1], low]);
@@ -133,7 +149,7 @@ function cellFacts(frame, cell) {
   const [low, high] = [frame.low[cell], frame.high[cell]];
   return [
     `state ${span(low[0], high[0])}`,
-    `action ${span(low[1], high[1])}`,
+    `action ${low[1] < high[1] ? span(low[1], high[1]) : number(low[1])}`,
     `Q ${number(frame.q[cell])}`,
     count(frame.visits[cell], "visit"),
     `depth ${frame.depth[cell]}`,
@@ -167,7 +183,8 @@ const FIELDS = {
 /** Ranges over all frames of a partition: fixed during a replay, so that frames can be compared. */
 const rangesOf = remembered(({ frames }) => {
   const corners = frames.flatMap((frame) => [...frame.low, ...frame.high]);
-  const ranges = { x: extent(corners.map((corner) => corner[0])), y: extent(corners.map((corner) => corner[1])) };
+  const heights = [...corners.map((corner) => corner[1]), ...frames.flatMap((frame) => frame.actions ?? [])];
+  const ranges = { x: extent(corners.map((corner) => corner[0])), y: extent(heights) };
   for (const [name, { values }] of Object.entries(FIELDS)) ranges[name] = extent(frames.flatMap(values));
   return ranges;
 });
@@ -199,14 +216,15 @@ const lines = (outline, colour, width) => ({
 });
 
 function boxOf(frame, cell) {
-  const [low, high] = [frame.low[cell], frame.high[cell]];
+  if (cell < 0) return { x: [null], y: [null] };
+  const [low, high] = [drawnOf(frame).low[cell], drawnOf(frame).high[cell]];
   return { x: [low[0], high[0], high[0], low[0], low[0]], y: [low[1], low[1], high[1], high[1], low[1]] };
 }
 
 function mosaicTraces(partition, frame, theme, narrow) {
   const { x, y } = gridOf(frame);
   const range = rangesOf(partition)[state.field];
-  const selected = state.cursor ? boxOf(frame, cellAt(frame, state.cursor)) : { x: [null], y: [null] };
+  const selected = boxOf(frame, state.cursor ? cellAt(frame, state.cursor) : -1);
   const thin = Math.min(1, Math.max(0.3, 14 / Math.sqrt(frame.q.length)));
   return [
     {

@@ -249,7 +249,7 @@ function drawCursor(context, frame, agent, setting, values) {
   const edge = (d, side) => fromUnit(agent.states[d], agent[side][at * agent.size + d]);
   const [xDim, yDim] = agent.size === 1 ? [0, null] : setting.dims;
   const upwards = () => [edge(yDim, "low"), edge(yDim, "high")];
-  const [bottom, top] = yDim === null ? actionSpan(agent, cell, setting.number) : upwards();
+  const [bottom, top] = yDim === null ? drawnSpan(agent, cell, setting.number) : upwards();
   const box = [edge(xDim, "low"), edge(xDim, "high")].map(frame.px);
   for (const [colour, width] of [["#ffffff", 5], ["#000000", 2]]) {
     context.strokeStyle = colour;
@@ -283,7 +283,7 @@ function layerWords(agent, { layer, number: which, mode }) {
     return `${agent.actions.names[which]} of the greedy policy${behind ? ", mean by visits" : ""}`;
   }
   if (layer === "visits") return "Visits relative to an even spread: 1 is average (log scale)";
-  if (layer === "depth") return `Depth: how often it was halved, ${of}`;
+  if (layer === "depth") return `Depth: number of splits above, ${of}`;
   if (layer === "uncertainty") {
     return agent.bonus === null ? `1 / √visits, ${of}` : `Bonus left, ${number(agent.bonus)} / √visits, ${of}`;
   }
@@ -317,8 +317,11 @@ function legendOf(page, agents, agent, setting, theme, hasEmpty) {
   }
   if (agent.size === 1) list.append(swatch(POLICY_LINE, "outlined: the greedy policy"));
   if (setting.mode === "slice") {
-    const inside = "cross; other colours inside it are smaller cells, which decide in their own boxes";
-    list.append(swatch("transparent", `black outline: the cell that decides at the ${agent.size > 1 ? inside : "line"}`));
+    const { head, child } = agent.nodes;
+    const nested = head.some((cell, at) => cell !== NONE && child[at] !== NONE);
+    const inside = nested ? "; other colours inside it are smaller cells, which decide in their own boxes" : "";
+    const at = agent.size > 1 ? `cross${inside}` : "line";
+    list.append(swatch("transparent", `black outline: the cell that decides at the ${at}`));
   }
   if (hasEmpty) list.append(swatch(theme.empty, "never visited"));
   if (setting.episode && agent.episode) {

@@ -11,6 +11,7 @@ const ARRAYS = {
 };
 const NONE = -1;
 const BINS = 64; // of a projection, along each side
+const BAND = 0.02; // height of a cell of a single action, relative to the action space
 
 function unpack({ type, data }) {
   const text = atob(data);
@@ -93,7 +94,7 @@ function toUnit(agent, values) {
   });
 }
 
-const fromUnit = ({ low, high }, at) => low + at * (high - low);
+const fromUnit = ({ low, high }, at) => (at === 1 ? high : low + at * (high - low));
 
 function leafAt({ nodes }, step, point) {
   let at = step;
@@ -219,6 +220,16 @@ function actionSpan({ actions, cells, choices, numbers }, cell, which) {
   return [low, high].map((at) => fromUnit({ low: actions.low[which], high: actions.high[which] }, at));
 }
 
+/** Where a cell is drawn along y: its range, or a narrow band around a single action; see charts.py. */
+function drawnSpan(agent, cell, which) {
+  const [low, high] = actionSpan(agent, cell, which);
+  if (low < high) return [low, high];
+  const [first, last] = [agent.actions.low[which], agent.actions.high[which]];
+  const band = BAND * (last - first);
+  const bottom = Math.max(first, Math.min(low - band / 2, last - band));
+  return [bottom, bottom + band];
+}
+
 /** All cells of a time step, large ones first; cells of several numbers lie over each other and are left out. */
 function planeOf(agent, setting) {
   const { cells, low, high, root, numbers } = agent;
@@ -228,8 +239,10 @@ function planeOf(agent, setting) {
   for (let cell = 0; cell < cells.q.length; cell += 1) {
     const at = cells.node[cell];
     if (root[at] !== setting.step) continue;
-    const [bottom, top] = actionSpan(agent, cell, 0);
-    const thick = agent.actions.discrete ? 1 : (top - bottom) / (agent.actions.high[0] - agent.actions.low[0]);
+    const [lowest, highest] = actionSpan(agent, cell, 0);
+    const [bottom, top] = drawnSpan(agent, cell, 0);
+    const range = agent.actions.discrete ? 1 : agent.actions.high[0] - agent.actions.low[0];
+    const thick = (highest - lowest) / range || 1; // a single action shares with no other
     const density = cells.visits[cell] / ((high[at] - low[at]) * thick);
     const value = setting.layer === "visits" ? relative(agent, setting.step, density) : cellValue(agent, shown, cell);
     tiles.push({ left: low[at], right: high[at], bottom, top, value, cell });
@@ -244,7 +257,7 @@ function playedOf(agent, setting) {
   const shown = setting.layer === "policy" || setting.layer === "visits" ? { ...setting, layer: "q" } : setting;
   for (let at = 0; at < nodes.child.length; at += 1) {
     if (nodes.child[at] !== NONE || root[at] !== setting.step) continue;
-    const [bottom, top] = actionSpan(agent, chosen[at], setting.number);
+    const [bottom, top] = drawnSpan(agent, chosen[at], setting.number);
     const value = cellValue(agent, shown, chosen[at]);
     tiles.push({ left: low[at], right: high[at], bottom, top, value, cell: chosen[at] });
   }

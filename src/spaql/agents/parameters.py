@@ -1,0 +1,29 @@
+"""Parameters of an agent: the keywords of its constructor, each stored as an attribute of the same name."""
+
+import inspect
+from typing import Any
+
+
+class Parameterised:
+    """Base of classes whose constructor keywords can be listed and read back."""
+
+    @classmethod
+    def keywords(cls) -> dict[str, inspect.Parameter]:
+        """Return the keywords of the constructor, with those that it passes on to its base classes."""
+        keywords: dict[str, inspect.Parameter] = {}
+        for base in cls.__mro__:
+            given = inspect.signature(base.__init__).parameters  # type: ignore[misc]
+            own = {name: each for name, each in given.items() if each.kind is each.KEYWORD_ONLY}
+            keywords |= {name: each for name, each in own.items() if name not in keywords}
+            if not any(each.kind is each.VAR_KEYWORD for each in given.values()):
+                break
+        return keywords
+
+    @classmethod
+    def accepts(cls, name: str) -> bool:
+        """Return whether the constructor takes a keyword."""
+        return name in cls.keywords()
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference."""
+        return {name: getattr(self, name) for name in self.keywords()}
