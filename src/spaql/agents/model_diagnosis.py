@@ -33,6 +33,7 @@ _DELAYS = 3  # steps back to which previous actions are looked at
 _UNEXPLAINED = 0.05  # share of the variance of an output below which its errors do not matter
 _HISTORY = 0.2  # share of the squared error that the past explains
 _DELAYED = 0.9  # of that, what earlier actions alone explain where nothing but a delay is hidden
+_AS_WELL = 4.0  # times the squared error with the last change, that with earlier actions alone is at most then
 _FAR = 0.2  # mean squared error where the policy goes, relative to the variance of an output
 _WORSE = 4.0  # mean squared errors where the policy goes, relative to those on held-out transitions
 _EFFECT = 1e-4  # share of the variance of an output, below which an effect is none
@@ -159,7 +160,8 @@ def _history(given: ModelCase) -> Iterator[Diagnosis]:
     if gain[m] < _HISTORY:
         return
     share = f"{100 * gain[m]:.0f}% of the model's squared error in {given.outputs[m]}"
-    if error[m] - by_actions[m] > _DELAYED * (error[m] - by_both[m]):
+    explains = error[m] - by_actions[m] > _DELAYED * (error[m] - by_both[m])
+    if explains and by_actions[m] < _AS_WELL * by_both[m]:
         yield Diagnosis(
             "action-delay",
             f"the actions of the last {_DELAYS} steps explain {share}",

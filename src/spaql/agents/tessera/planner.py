@@ -15,6 +15,9 @@ was interrupted, saved and loaded plans as one that was not.  Its steps:
    `spaql.agents.tessera.policy_search`);
 6. move cuts and actions by hill climbing in the models, and prune.
 
+In long episodes a policy that is to be returned is planned again from step 3 on, with states where it leads, while its
+score rises.
+
 A second policy is planned for novelty, for exploration: its reward is 1 / sqrt(1 + visits) of the box of a grid that a
 step leads to.
 """
@@ -33,7 +36,6 @@ from numpy.typing import NDArray
 from spaql.agents.tessera import policy_search, value_iteration
 from spaql.agents.tessera.policy_tree import (
     PolicyTree,
-    count_leaves,
     find_leaves,
     grow_policy,
     rescale,
@@ -43,6 +45,7 @@ from spaql.agents.tessera.policy_tree import (
     truncate,
 )
 from spaql.agents.tessera.replay import number_episodes
+from spaql.agents.tessera.tree_selection import Candidates
 from spaql.agents.tessera.value_iteration import Successors, ValueForest, iterate_values
 from spaql.agents.tessera.world_model import (
     NOISY,
@@ -52,6 +55,7 @@ from spaql.agents.tessera.world_model import (
     choose,
     depends_on_time,
     encode_actions,
+    extend_saturated,
     find_changes,
     find_frontier,
     fit_model,
@@ -63,6 +67,8 @@ from spaql.partition.spaces import Actions, Box, Discrete, Floats
 _SHARE = 0.7  # of the transitions that each of the further models is fitted to
 _RARE = 20  # transitions that are rare
 _MOST_STARTS = 200
+_FEW_STARTS = 80  # with fewer recorded starts, states that are like them serve too
+_LIKE_STARTS = 0.05  # standard deviations that these may lie beyond the range of the starts, at least
 _ELITES = 16
 _REFINED = 8  # candidates of a box beside the grid, for values
 _HOLD = 5
@@ -70,10 +76,10 @@ _SHORT = 100  # horizons with one V for each time step
 _IMAGINED_STEPS = 10  # of random actions that follow recorded states in the support
 _SOFT = 0.1
 _ROUNDS = 300
-_SMALLER = 0.0015  # share of the gain over random actions that a smaller tree may lose
+_PLANS = 4  # of the returned policy, at most
+_WORTH = 0.005  # share of the gain over random actions that a plan must add before another is made
 _NOVELTY_DISCOUNT = 0.98
 _MOST_RECORDED = 20_000_000  # numbers that recorded rollouts may take
-_FINALISTS = 8  # trees that are scored with all rollouts; before, each is scored with a quarter of them
 _CLOCK_GAIN = 0.01  # share of the gain over random actions that a policy with a clock must add
 
 
@@ -147,7 +153,7 @@ def make_plan(
 ) -> Plan:
     """Plan after `steps` steps of learning; `thorough` for a policy that is returned rather than explored with."""
     with hold_interrupts() as check:
-        return _Planner(past, facts, (seed, steps), thorough, check, cautious=thorough).run(previous)
+        return Planner(past, facts, (seed, steps), thorough, check, cautious=thorough).run(previous)
 
 
 @cache
@@ -178,12 +184,12 @@ class FittedModels:
 def fit_models(past: Transitions, facts: Facts, seed: int, steps: int) -> FittedModels:
     """Fit the models of a thorough plan, without planning; to them no state is unknown."""
     with hold_interrupts() as check:
-        planner = _Planner(past, facts, (seed, steps), True, check)
+        planner = Planner(past, facts, (seed, steps), True, check)
     models, rows, data, changes = planner.models, planner.rows, planner.data, planner.changes
     return FittedModels(models, rows, data, changes, planner.mean, planner.scale)
 
 
-class _Planner:
+class Planner:
     """The state of one planning."""
 
     def __init__(
@@ -226,10 +232,7 @@ class _Planner:
         self.model = self.models[0]
         self.noisy = bool(self.model.flags[NOISY])
         self.draws = self.effort.draws if self.noisy else 1
-        begin = np.flatnonzero(past.times == 0)
-        if not len(begin):
-            begin = np.arange(len(past.times))
-        starts = self.data.states[begin[-_MOST_STARTS:]]
+        starts = self.data.states[self._find_starts()]
         random = bool(self.model.pool_sizes.any() or self.model.flags[RANDOM_END])
         self.starts = np.ascontiguousarray(starts if random else np.unique(starts, axis=0))
         self.begin = self.starts, np.zeros(len(self.starts), np.int64)  # with their time steps
@@ -240,15 +243,34 @@ class _Planner:
         self.most_rollouts = min(enough, self.effort.rollouts, room)
         self.rollouts = min(max(fewest, 20), self.most_rollouts)
 
+    def _find_starts(self) -> NDArray[np.int64]:
+        """Return the transitions in which rollouts begin: recorded starts, and where they are few, states like them.
+
+        A policy that is chosen by a handful of starts need not be good in others.
+        """
+        starts = np.flatnonzero(self.times == 0)
+        if not len(starts):
+            return np.arange(len(self.times))[-_MOST_STARTS:]
+        if len(starts) >= _FEW_STARTS or not self.facts.has("similar_starts"):
+            return starts[-_MOST_STARTS:]
+        states = self.data.states
+        low, high = states[starts].min(axis=0), states[starts].max(axis=0)
+        if not (high > low).any():
+            return starts
+        margin = np.maximum(0.5 * (high - low), _LIKE_STARTS)
+        alike = np.flatnonzero(((states >= low - margin) & (states <= high + margin)).all(axis=1) & (self.times > 0))
+        return np.concatenate([starts, self.random.permutation(alike)[: _FEW_STARTS - len(starts)]])
+
     def _fit_models(self) -> tuple[WorldModel, ...]:
         count, facts = len(self.data.rewards), self.facts
         periods = np.where(facts.periodic, 1.0 / self.scale, 0.0)
         self.changes = find_changes(self.data, periods)
         order = self.random.permutation(count)
         allowed = {"quadratic": facts.has("quadratic"), "on_next": facts.has("next_reward")}
-        self.choices = choose(self.data, self.changes, order, **allowed)
+        targets = extend_saturated(self.data, self.changes, order, periods) if facts.has("saturation") else self.changes
+        self.choices = choose(self.data, targets, order, **allowed)
         if self._use_clock(order):
-            self.choices = choose(self.data, self.changes, order, **allowed)
+            self.choices = choose(self.data, targets, order, **allowed)
         orders = [order]
         if facts.has("bootstrap") and count >= 100:
             parts = [self.random.permutation(count)[: int(_SHARE * count)] for _ in range(2)]
@@ -261,7 +283,7 @@ class _Planner:
         models = []
         for rows in orders:
             self.check()
-            given = self.data, self.changes, rows, self.choices, periods, facts.table
+            given = self.data, targets, rows, self.choices, periods, facts.table
             options: dict[str, Any] = {"frontier": frontier, "residuals": facts.has("residuals")}
             fitted = fit_model(*given, origins=-self.mean / self.scale, clock=self.clock, **options)
             models.append(fitted)
@@ -293,7 +315,24 @@ class _Planner:
         return float(policy_search.score_policy(self.models, tree, self.starts, self.facts.horizon, count))
 
     def run(self, previous: PolicyTree | None) -> Plan:
-        self.previous = None if previous is None else rescale(previous, -self.mean / self.scale, 1.0 / self.scale)
+        """Plan; for a policy that is returned, plan again with states where it leads, while that pays.
+
+        Values of one sweep over all time steps are as good as they get; those of a fixed point depend on the support.
+        """
+        plan = self._plan_once(previous)
+        repeated = self.thorough and not self.short and not plan.flat and self.facts.has("replanning")
+        for _ in range(_PLANS - 1 if repeated else 0):
+            again = self._plan_once(plan.policy)
+            gain = again.score - plan.score
+            if gain > 0.0:
+                plan = again
+            if gain <= _WORTH * (plan.score - plan.random_score):
+                break
+        return plan
+
+    def _plan_once(self, previous: PolicyTree | None) -> Plan:
+        timed = np.append(self.mean, 0.0), np.append(self.scale, 1.0)
+        self.previous = None if previous is None else rescale(previous, -timed[0] / timed[1], 1.0 / timed[1])
         self.bounds, horizon = self._find_bounds(), self.facts.horizon
         draws = 8 if self.noisy else 1
         tried = candidates = self._grid()
@@ -325,7 +364,6 @@ class _Planner:
         if plans:
             policy, score, random_score = self._extract(value, support, candidates)
         back, above = (self.mean, self.scale), np.ones(self.states)
-        timed = np.append(self.mean, 0.0), np.append(self.scale, 1.0)
         return Plan(
             simplify(round_clock(rescale(policy, *timed), self.states), np.append(above, horizon - 0.5)),
             simplify(rescale(novelty, *back), above),
@@ -485,7 +523,7 @@ class _Planner:
         random_score = float(
             policy_search.play_randomly(self.model, starts, horizon, candidates, self.rollouts, self.stream)
         )
-        trees = {clocked: _Candidates(self, random_score) for clocked in self.clocks}
+        trees = {clocked: Candidates(self, random_score) for clocked in self.clocks}
         if self.previous is not None and facts.has("selection"):
             for grown in trees.values():
                 grown.add(self.previous)
@@ -520,65 +558,6 @@ class _Planner:
             gain = improved[False][1] - random_score
             clocked = improved[True][1] > improved[False][1] + _CLOCK_GAIN * max(gain, 0.0)
         return *improved[clocked], random_score
-
-
-class _Candidates:
-    """Policy trees among which to choose, with their scores in the models."""
-
-    def __init__(self, planner: _Planner, random_score: float) -> None:
-        self.planner, self.random_score = planner, random_score
-        self.rated: list[tuple[float, int, PolicyTree]] = []
-
-    def add(self, tree: PolicyTree) -> None:
-        """Rate a tree cut back to several sizes, roughly; without selection, only the last one counts."""
-        planner, leaves = self.planner, self.planner.facts.leaves
-        sizes = [leaves]
-        if planner.facts.has("selection"):
-            sizes = [size for size in planner.effort.sizes if size < leaves] + sizes
-        else:
-            self.rated.clear()
-        seen = set()
-        for size in sizes:
-            small = truncate(tree, size)
-            if (count := count_leaves(small)) not in seen:
-                self.rated.append((planner.score(small, max(1, planner.rollouts // 4)), count, small))
-                seen.add(count)
-
-    def choose(self) -> tuple[PolicyTree, float]:
-        """Return the best tree, or a smaller one that is hardly worse, and its score."""
-        planner = self.planner
-        self.rated.sort(key=lambda rated: -rated[0])
-        self.rated = [(planner.score(tree), leaves, tree) for _, leaves, tree in self.rated[:_FINALISTS]]
-        best = max(score for score, _, _ in self.rated)
-        slack = self._slack(best)
-        near = [(leaves, -score, tree) for score, leaves, tree in self.rated if score >= best - slack]
-        _, score, chosen = min(near, key=lambda rated: rated[:2])
-        return chosen, -score
-
-    def _slack(self, best: float) -> float:
-        """Return how much of the best score a smaller tree may lose."""
-        return _SMALLER * max(best - self.random_score, 0.0)
-
-    def improve(self, chosen: PolicyTree, score: float, candidates: Floats, spread: Floats) -> tuple[PolicyTree, float]:
-        """Climb and prune; return the tree and its score."""
-        planner = self.planner
-        if not planner.facts.has("climbing"):
-            return chosen, score
-        horizon, models = planner.facts.horizon, planner.models
-        chosen = PolicyTree._make(array.copy() for array in chosen)
-        count = planner.rollouts
-        rollouts = policy_search.record_rollouts(models, chosen, planner.starts, horizon, count)
-        room = int(planner.effort.rollout_steps // max(rollouts.lengths.mean(), 1.0))  # episodes may be short
-        if (more := min(room, planner.most_rollouts)) > count:
-            rollouts = policy_search.record_rollouts(models, chosen, planner.starts, horizon, more)
-        best_reward = max(model.rewards[: 1 + bool(planner.data.ended.any()), 1].max() for model in models)
-        ceiling = best_reward * (horizon if best_reward > 0.0 else 1)  # no policy returns more
-        score = policy_search.climb(
-            models, chosen, rollouts, candidates, spread, planner.effort.climb_steps, ceiling, planner.stream
-        )
-        if planner.thorough:
-            score = policy_search.prune(models, chosen, rollouts, score, score - 0.4 * self._slack(score))
-        return truncate(chosen, 10**6), float(score)
 
 
 def _number_boxes(boxes: NDArray[np.int64], sides: int) -> NDArray[np.int64]:

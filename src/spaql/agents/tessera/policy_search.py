@@ -3,7 +3,7 @@
 Rollouts begin in recorded starts and sum up rewards over the real horizon, without a discount.  All policies are judged
 with the same random numbers: the draws of step t of rollout k depend on k and t alone.  With several models, each
 fitted to other data, a policy's score is half of their mean and half of the worst of them: a policy that exploits the
-errors of one model fails in another.  In every fourth rollout some actions are random, so that a policy which only just
+errors of one model fails in another.  In every second rollout some actions are random, so that a policy which only just
 reaches its goal in the models scores less than one with a margin.
 
 A change of one cut or one action leaves most rollouts as they were up to some step, or altogether.  Rollouts are
@@ -27,7 +27,7 @@ from spaql.partition.rng import normal, scramble, uniform
 from spaql.partition.spaces import Floats
 
 _LONGEST_REPEAT = 10
-_PERTURBED = 4  # one in so many rollouts has random actions
+_PERTURBED = 2  # one in so many rollouts has random actions
 _RANDOM = 0.03  # share of its actions that are
 _UNIT = 2.0**-53
 _SHIFT = np.uint64(11)

@@ -49,6 +49,8 @@ ACTION_SCALE = 2.0 * math.sqrt(3.0)  # a uniform action then has unit variance
 _MARGIN = 0.25  # of the range of rewards, by which those of drawn states may exceed it
 _UNIT = 2.0**-53
 _MOST_CURVED = 16  # features that may have products
+_FEW_STOPPED = 5  # with fewer x' at a limit it is none
+_CENSORED = 0.1  # share of the variance that a linear model may leave unexplained to be trusted beyond a limit
 _FEW_EPISODES = 3  # with fewer near an end of the range, states beyond it are unknown
 
 
@@ -278,6 +280,31 @@ def find_changes(data: Data, periods: Floats) -> Floats:
     turns = np.round(changes[:, rounds] / periods[rounds])
     changes[:, rounds] -= turns * periods[rounds]
     return changes
+
+
+def extend_saturated(data: Data, changes: Floats, order: NDArray[np.int64], periods: Floats) -> Floats:
+    """Return x' - x as it would be without the limits at which states stop: of a speed, or at a wall.
+
+    Several x' that equal the least or the largest one exactly are taken for stopped.  A linear model of the others, if
+    it explains most of their variance, says how far they would have gone.  Predictions are clipped to the range of x';
+    so only the fit depends on it, which need not bend towards the limit (censored regression: Tobin, 1958).
+    """
+    z = np.column_stack([data.states, data.features, np.ones(len(changes))])
+    extended = changes.copy()
+    for d in np.flatnonzero(periods == 0.0):
+        for limit, sign in ((data.following[order, d].min(), -1.0), (data.following[order, d].max(), 1.0)):
+            stopped = data.following[:, d] == limit
+            others = order[~stopped[order]][:_TRIAL]
+            if stopped.sum() < _FEW_STOPPED or len(others) < 5 * z.shape[1]:
+                continue
+            weights = np.linalg.lstsq(z[others], changes[others, d], rcond=None)[0]
+            left = changes[others, d] - z[others] @ weights
+            if not left.var() < _CENSORED * changes[others, d].var():
+                continue
+            beyond = z[stopped] @ weights
+            here = extended[stopped, d]
+            extended[stopped, d] = np.maximum(here, beyond) if sign > 0.0 else np.minimum(here, beyond)
+    return extended
 
 
 def fit_model(
