@@ -26,6 +26,7 @@ from spaql.agents.tessera.world_model import (
     choose,
     depends_on_time,
     encode_action,
+    extend_saturated,
     find_changes,
     find_frontier,
     fit_model,
@@ -256,6 +257,47 @@ def test_predictions_stay_within_what_was_observed():
         assert (data.following.min(axis=0) <= following).all()
         assert (following <= data.following.max(axis=0)).all()
         assert data.rewards.min() <= reward <= data.rewards.max()
+
+
+def push(x, u, random):
+    """A speed with a limit of 1 in both directions, and a second number without."""
+    free = np.array([x[0] + 0.8 * u[0], 0.9 * x[1] + 0.1 * x[0]])
+    return np.array([np.clip(free[0], -1.0, 1.0), free[1]]), 0.0, False
+
+
+def test_changes_that_a_limit_cut_off_are_extended():
+    data = observe(push, count=200, width=2)
+    changes, order = find_changes(data, np.zeros(2)), np.random.default_rng(0).permutation(200)
+    extended = extend_saturated(data, changes, order, np.zeros(2))
+    assert (np.abs(data.following[:, 0]) == 1.0).sum() > 50
+    np.testing.assert_allclose(extended[:, 0], 0.8 * data.features[:, 0], rtol=0, atol=1e-9)
+    assert np.array_equal(extended[:, 1], changes[:, 1])  # its least and largest values occur once
+    assert np.array_equal(extend_saturated(data, changes, order, np.array([2.0, 0.0])), changes)  # 2 is a period
+
+
+def test_a_limit_is_predicted_exactly_by_a_linear_model():
+    data = observe(push, count=200, width=2)
+    changes, order = find_changes(data, np.zeros(2)), np.random.default_rng(0).permutation(200)
+    choices = Choices(np.zeros(2, bool), False, np.zeros(1, bool))
+    targets = extend_saturated(data, changes, order, np.zeros(2))
+    model, plain = (fit_model(data, each, order, choices, np.zeros(2), BOX) for each in (targets, changes))
+    tested = observe(push, count=50, seed=1, width=2)
+    errors = [
+        max(abs(step(each, x, u)[0][0] - x2[0]) for x, u, x2 in zip(*tested[:2], tested.following, strict=True))
+        for each in (model, plain)
+    ]
+    assert errors[0] < 0.01
+    assert errors[1] > 0.05
+
+
+def test_few_stops_and_changes_that_are_not_linear_are_left_alone():
+    few = observe(push, count=6, width=2)
+    changes = find_changes(few, np.zeros(2))
+    assert np.array_equal(extend_saturated(few, changes, np.arange(6), np.zeros(2)), changes)
+    data = observe(lambda x, u, random: (np.clip(random.normal(size=1), -1.0, 1.0), 0.0, False), count=200)
+    changes = data.following - data.states + 0.0
+    extended = extend_saturated(data, changes, np.arange(200), np.zeros(1))
+    assert np.abs(data.states + extended).max() < 1.0 + 1e-9 or np.array_equal(extended, changes)
 
 
 NOT_PERIODIC = np.zeros(1, bool)

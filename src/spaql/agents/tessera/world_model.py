@@ -292,18 +292,18 @@ def extend_saturated(data: Data, changes: Floats, order: NDArray[np.int64], peri
     z = np.column_stack([data.states, data.features, np.ones(len(changes))])
     extended = changes.copy()
     for d in np.flatnonzero(periods == 0.0):
-        for limit, sign in ((data.following[order, d].min(), -1.0), (data.following[order, d].max(), 1.0)):
-            stopped = data.following[:, d] == limit
-            others = order[~stopped[order]][:_TRIAL]
-            if stopped.sum() < _FEW_STOPPED or len(others) < 5 * z.shape[1]:
-                continue
-            weights = np.linalg.lstsq(z[others], changes[others, d], rcond=None)[0]
-            left = changes[others, d] - z[others] @ weights
-            if not left.var() < _CENSORED * changes[others, d].var():
-                continue
-            beyond = z[stopped] @ weights
-            here = extended[stopped, d]
-            extended[stopped, d] = np.maximum(here, beyond) if sign > 0.0 else np.minimum(here, beyond)
+        reached = data.following[:, d]
+        stopped = {sign: reached == sign * (sign * reached[order]).max() for sign in (-1.0, 1.0)}
+        stopped = {sign: rows for sign, rows in stopped.items() if rows[order].sum() >= _FEW_STOPPED}
+        free = ~np.logical_or.reduce([np.zeros(len(reached), np.bool_), *stopped.values()])
+        others = order[free[order]][:_TRIAL]
+        if not stopped or len(others) < 5 * z.shape[1]:
+            continue
+        weights = np.linalg.lstsq(z[others], changes[others, d], rcond=None)[0]
+        left = changes[others, d] - z[others] @ weights
+        if left.var() < _CENSORED * changes[others, d].var():
+            for sign, rows in stopped.items():
+                extended[rows, d] = sign * np.maximum(sign * changes[rows, d], sign * (z[rows] @ weights))
     return extended
 
 
