@@ -25,6 +25,7 @@ step leads to.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
@@ -67,8 +68,9 @@ from spaql.partition.spaces import Actions, Box, Discrete, Floats
 _SHARE = 0.7  # of the transitions that each of the further models is fitted to
 _RARE = 20  # transitions that are rare
 _MOST_STARTS = 200
-_FEW_STARTS = 80  # with fewer recorded starts, states that are like them serve too
-_LIKE_STARTS = 0.05  # standard deviations that these may lie beyond the range of the starts, at least
+_SOME = 60_000  # recorded states that are looked at
+_FEW_STARTS = 160  # with fewer recorded starts, states like them serve too
+_NEAR = 0.1  # standard deviations in every dimension within which there is a recorded state
 _ELITES = 16
 _REFINED = 8  # candidates of a box beside the grid, for values
 _HOLD = 5
@@ -232,7 +234,7 @@ class Planner:
         self.model = self.models[0]
         self.noisy = bool(self.model.flags[NOISY])
         self.draws = self.effort.draws if self.noisy else 1
-        starts = self.data.states[self._find_starts()]
+        starts = self._find_starts()
         random = bool(self.model.pool_sizes.any() or self.model.flags[RANDOM_END])
         self.starts = np.ascontiguousarray(starts if random else np.unique(starts, axis=0))
         self.begin = self.starts, np.zeros(len(self.starts), np.int64)  # with their time steps
@@ -243,23 +245,32 @@ class Planner:
         self.most_rollouts = min(enough, self.effort.rollouts, room)
         self.rollouts = min(max(fewest, 20), self.most_rollouts)
 
-    def _find_starts(self) -> NDArray[np.int64]:
-        """Return the transitions in which rollouts begin: recorded starts, and where they are few, states like them.
+    def _find_starts(self) -> Floats:
+        """Return where rollouts begin: recorded starts, and where they are few, states like them.
 
-        A policy that is chosen by a handful of starts need not be good in others.
+        A policy that is chosen by a handful of starts need not be good in others.  Half of these states are spread over
+        the range of the starts, and somewhat beyond, as far as recorded states are near them; elsewhere they may be
+        impossible.  The others are recorded states of this range.
         """
-        starts = np.flatnonzero(self.times == 0)
-        if not len(starts):
-            return np.arange(len(self.times))[-_MOST_STARTS:]
-        if len(starts) >= _FEW_STARTS or not self.facts.has("similar_starts"):
-            return starts[-_MOST_STARTS:]
         states = self.data.states
-        low, high = states[starts].min(axis=0), states[starts].max(axis=0)
-        if not (high > low).any():
-            return starts
-        margin = np.maximum(0.5 * (high - low), _LIKE_STARTS)
-        alike = np.flatnonzero(((states >= low - margin) & (states <= high + margin)).all(axis=1) & (self.times > 0))
-        return np.concatenate([starts, self.random.permutation(alike)[: _FEW_STARTS - len(starts)]])
+        starts = states[self.times == 0]
+        if not len(starts):
+            return states[-_MOST_STARTS:]
+        low, width = starts.min(axis=0), np.ptp(starts, axis=0)
+        if len(starts) >= _FEW_STARTS or not self.facts.has("similar_starts") or not width.any():
+            return starts[-_MOST_STARTS:]
+        from scipy.spatial import cKDTree  # here: it takes as long to import as all of spaql
+
+        wanted, beyond = _FEW_STARTS - len(starts), 2.0 / (len(starts) + 1)
+        some = states if len(states) <= _SOME else states[self.random.integers(0, len(states), _SOME)]
+        spread = low + width * self.random.uniform(-beyond, 1.0 + beyond, (10 * wanted, self.states))
+        spread = spread[cKDTree(some).query(spread)[0] <= _NEAR * math.sqrt(self.states)]
+        margin = np.maximum(beyond * width, 0.5 * _NEAR)
+        alike = some[((some >= low - margin) & (some <= low + width + margin)).all(axis=1)]
+        alike = alike[self.random.permutation(len(alike))[:wanted]]
+        spread = spread[: max(wanted // 2, wanted - len(alike))]
+        more = np.concatenate([spread, alike[: wanted - len(spread)]])
+        return np.concatenate([starts, self.random.permutation(more)])
 
     def _fit_models(self) -> tuple[WorldModel, ...]:
         count, facts = len(self.data.rewards), self.facts
@@ -396,7 +407,7 @@ class Planner:
         states, random = self.data.states, self.random
         count = min(self.size, max(50, len(states)))
         some = random.integers(0, len(states), count // 2)
-        pick = np.arange(len(states)) if len(states) < 60_000 else random.integers(0, len(states), 60_000)
+        pick = np.arange(len(states)) if len(states) < _SOME else random.integers(0, len(states), _SOME)
         low, width = states.min(axis=0), np.ptp(states, axis=0)
         places = (states[pick] - low) / np.where(width > 0.0, width, 1.0)
         order = random.permutation(len(pick))
