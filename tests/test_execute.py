@@ -136,7 +136,7 @@ from spaql.agents import algorithms
 from spaql.runner.execute import execute
 from spaql.runner.run_spec import Run
 for name, entry in algorithms().items():
-    execute(Run("ambulance", {}, name, entry.example, 0, int(entry.learns), 2, points=1))
+    execute(Run(entry.home, {}, name, entry.example, 0, int(entry.learns), 2, points=1))
 execute(Run("CartPole-v1", {"sutton_barto_reward": True}, "tessera", {}, 0, 0, 2, budgets=(2000,)))
 execute(Run("spaql/Oil-v0", {}, "random", {}, 0, 0, 2))
 print(*(m for m in sys.modules if m.startswith("spaql.")))

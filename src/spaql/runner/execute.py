@@ -175,5 +175,6 @@ def prepare_algorithms(names: Iterable[str]) -> None:
 
 
 def _example(algorithm: str) -> Run:
-    """A run of a registered algorithm on a problem that all of them can play."""
-    return Run("ambulance", {}, algorithm, resolve(algorithm).example, 0, 1, 2)
+    """A run of a registered algorithm on a problem that it can play."""
+    entry = resolve(algorithm)
+    return Run(entry.home, {}, algorithm, entry.example, 0, 1, 2)

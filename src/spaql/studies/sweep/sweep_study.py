@@ -17,7 +17,7 @@ import numpy as np
 from spaql.agents import resolve
 from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
-from spaql.problems.ambulance import HEURISTICS
+from spaql.problems.heuristics import HEURISTICS
 from spaql.runner.engines import Engine, Processes, Threads, make_engine
 from spaql.runner.execute import make_agent
 from spaql.runner.record import ERROR, Failure
@@ -258,7 +258,8 @@ def _try(run: Run, place: str) -> None:
     """Make the agent of a run; on a built-in problem where that would make a user's environment."""
     if not run.compiled:
         if run.algorithm in HEURISTICS:
-            raise StudyError(f"{place}: this heuristic needs the ambulance problem; remove one of the two")
+            home = HEURISTICS[run.algorithm].home
+            raise StudyError(f"{place}: this heuristic needs the {home} problem; remove one of the two")
         if ":" in run.algorithm or resolve(run.algorithm).required:  # depend on the problem
             return
         run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
