@@ -233,6 +233,14 @@ class Agent(Parameterised):
         return None
 
     @property
+    def regret_exponent(self) -> float | None:
+        """The exponent b of a proven bound on the regret, R(K) <= C K^b up to logarithms; None where there is none.
+
+        The bound holds under the assumptions of the algorithm's paper; see `spaql.agents.regret`.
+        """
+        return None
+
+    @property
     def steps_to_split(self) -> int | None:
         """Steps of learning before cells can be a quarter of the space, or None for agents without cells."""
         return None

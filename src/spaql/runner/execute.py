@@ -41,7 +41,8 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     Record
         Scalars: `training_score`, `cells` (None without a partition), `training_steps`, `selection_steps`,
         `monitoring_steps`; `value_low`, `value_high`, `resets` of trained agents with a partition; `evaluation` and
-        `evaluation_steps` where the run asks for episodes; `optimum` where the problem states it.  Arrays: `episode`
+        `evaluation_steps` where the run asks for episodes; `optimum` where the problem states it, and
+        `regret_exponent` where the algorithm has one.  Arrays: `episode`
         and `return_sum` of agents that learned, and those of `budgets`, `points`, `moments` and `watch`, see `_spend`,
         `_curves`, `_train`.
     """
@@ -119,6 +120,8 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
         scalars |= {"value_low": float(low.min()), "value_high": float(high.max()), "resets": int(resets.sum())}
     if agent.problem.optimum is not None:
         scalars["optimum"] = agent.problem.optimum
+    if agent.regret_exponent is not None:
+        scalars["regret_exponent"] = agent.regret_exponent
     if episodes:
         evaluation = agent.evaluate(episodes)
         scalars |= {"evaluation": evaluation.mean, "evaluation_steps": evaluation.steps}

@@ -55,6 +55,7 @@ class Row:
     slope: float | None = None  # of the cumulative regret on log-log axes
     slope_low: float | None = None
     slope_high: float | None = None
+    bound: float | None = None  # exponent of a proven bound on it
 
     @property
     def count(self) -> str:
@@ -76,6 +77,7 @@ class Row:
             "optimum": _format_interval(self.optimum, None, None, digits if self.episodes is None else 3),
             "regret": _format_interval(self.regret, None, None, digits),
             "episodes": "" if self.episodes is None else f"{self.episodes:,}",
+            "bound": _format_interval(self.bound, None, None, 2),
             "slope [95%]": _format_interval(self.slope, self.slope_low, self.slope_high, 2),
         }
 
@@ -99,10 +101,11 @@ class Comparison:
             if any(row.n > stats.LARGE for row in self.rows):
                 parts.append(f"Above {stats.LARGE:,} agents, bootstrap intervals are replaced by their normal limits.")
         if self._has("difference"):
+            than = "smaller" if self.metric == REGRET else "larger"
             parts.append(
                 f"difference: to {self.baseline} on the same problem; p: Welch's test, adjusted by Holm's method over "
-                "all comparisons of a problem. better: probability that an agent of this row has a "
-                f"{'smaller' if self.metric == REGRET else 'larger'} value than one of {self.baseline} (ties count half), with a 95% bootstrap interval."
+                f"all comparisons of a problem. better: probability that an agent of this row has a {than} value than "
+                f"one of {self.baseline} (ties count half), with a 95% bootstrap interval."
             )
         if self._has("regret"):
             parts.append("regret: optimum minus mean.")
@@ -112,6 +115,8 @@ class Comparison:
                 "slope: of its mean on log-log axes over the last factor of ten of episodes, with a 95% jackknife "
                 "interval."
             )
+        if self._has("bound"):
+            parts.append("bound: exponent of the bound that is proven for the algorithm, up to logarithms.")
         return " ".join(parts)
 
     def _has(self, name: str) -> bool:
@@ -129,7 +134,8 @@ class Comparison:
         header += [] if self.brief else ["IQM [95%]"]
         header += ["difference", "p", "better [95%]"] if self._has("difference") else []
         header += ["optimum", "regret"] if self._has("regret") else []
-        header += ["episodes", "slope [95%]", "optimum"] if self._has("episodes") else []
+        if self._has("episodes"):
+            header += ["episodes", "slope [95%]", *(["bound"] if self._has("bound") else []), "optimum"]
         cells = [row.format(digits.get(row.problem, 3)) for row in self.rows]
         rows = [[row[name] for name in header] for row in cells]
         return formatting.Table(header, rows, self.name, self.note, left=2, sections=True)
@@ -205,6 +211,7 @@ def _add_slopes(groups: Sequence[GroupValues], columns: _Columns) -> None:
             some = group.curve.episodes <= group.episodes
             slope = stats.log_log_slope(group.curve.episodes[some], group.curve.cumulative[:, some])
             _fill(columns, [place], slope, "slope", "slope_low", "slope_high")
+            columns["bound"][place] = np.nan if group.bound is None else group.bound
 
 
 def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns) -> None:

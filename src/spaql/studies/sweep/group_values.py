@@ -42,6 +42,7 @@ class GroupValues(Group):
     failed: int = 0
     curve: Curve | None = None  # of the metric regret
     episodes: int = 0  # after which the sample is the regret
+    bound: float | None = None  # exponent of a proven bound on the regret
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,8 @@ def read_metric(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
                 if curve is None and label in optima:
                     curve = _make_line(store, group, optima[label], [*shared, episode_grid(last)])
                 sample = np.zeros(0) if curve is None else curve.cumulative[:, curve.episodes == last].ravel()
-                groups[id(group)] = replace(group, sample=sample, curve=curve, episodes=last)
+                bound = next(iter(store.scalars(group.finished[:1]).values()), {}).get("regret_exponent")
+                groups[id(group)] = replace(group, sample=sample, curve=curve, episodes=last, bound=bound)
     return replace(study, groups=tuple(groups[id(group)] for group in study.groups))
 
 
@@ -64,7 +65,8 @@ def _make_line(store: Store, group: GroupValues, optimum: float, shared: Sequenc
     entry = algorithms().get(group.run.algorithm)
     if entry is None or entry.learns:
         return None
-    means = [row.get(METRIC) for row in store.scalars(group.finished).values()]
+    rows = store.scalars(group.finished)
+    means = [rows[run_id].get(METRIC) for run_id in group.finished if run_id in rows]  # in the order of the seeds
     known = np.array([mean for mean in means if mean is not None], np.float64)
     if not len(known):
         return None
