@@ -65,8 +65,11 @@ def test_looking_on_changes_nothing(algorithm):
     plain = execute(run(**which))
     watched = execute(run(**which, points=5, moments=6, moment_episodes=4, watch=(0,)))
     assert plain.scalars == watched.scalars
-    assert plain.arrays == {}
-    curves = {"iteration", "training_score", "cells", "steps", "moment", "evaluation", "moment_cells"}
+    returns = {"episode", "return_sum"}
+    assert set(plain.arrays) == returns
+    for name in returns:
+        np.testing.assert_array_equal(plain.arrays[name], watched.arrays[name])
+    curves = {*returns, "iteration", "training_score", "cells", "steps", "moment", "evaluation", "moment_cells"}
     assert set(watched.arrays) == {*curves, "frames", "policies"}
 
 
