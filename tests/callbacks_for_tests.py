@@ -10,6 +10,7 @@ from spaql.agents.rollouts import ROW
 from spaql.problems import oil
 
 COLUMNS = ["iteration", "seconds", *ROW.names]
+PUBLISHED_COLUMNS = [*COLUMNS, "training_return"]  # of SPAQL, SPAQL-TS and AQL
 
 BOUNDS = {1: (-3, 3), 3: (-3.5, 3.5)}
 
@@ -61,7 +62,7 @@ class Kept(Logger):
         self.rows, self.batches, self.opened = [], 0, 0
 
     def open(self, columns):
-        assert list(columns) == COLUMNS
+        assert list(columns) in (COLUMNS, PUBLISHED_COLUMNS)
         self.opened += 1
 
     def write(self, rows):

@@ -65,8 +65,11 @@ def test_looking_on_changes_nothing(algorithm):
     plain = execute(run(**which))
     watched = execute(run(**which, points=5, moments=6, moment_episodes=4, watch=(0,)))
     assert plain.scalars == watched.scalars
-    assert plain.arrays == {}
-    curves = {"iteration", "training_score", "cells", "steps", "moment", "evaluation", "moment_cells"}
+    returns = {"episode", "return_sum"}
+    assert set(plain.arrays) == returns
+    for name in returns:
+        np.testing.assert_array_equal(plain.arrays[name], watched.arrays[name])
+    curves = {*returns, "iteration", "training_score", "cells", "steps", "moment", "evaluation", "moment_cells"}
     assert set(watched.arrays) == {*curves, "frames", "policies"}
 
 
@@ -136,7 +139,7 @@ from spaql.agents import algorithms
 from spaql.runner.execute import execute
 from spaql.runner.run_spec import Run
 for name, entry in algorithms().items():
-    execute(Run("ambulance", {}, name, entry.example, 0, int(entry.learns), 2, points=1))
+    execute(Run(entry.home, {}, name, entry.example, 0, int(entry.learns), 2, points=1))
 execute(Run("CartPole-v1", {"sutton_barto_reward": True}, "tessera", {}, 0, 0, 2, budgets=(2000,)))
 execute(Run("spaql/Oil-v0", {}, "random", {}, 0, 0, 2))
 print(*(m for m in sys.modules if m.startswith("spaql.")))

@@ -55,4 +55,5 @@ def test_every_array_is_named_on_the_page(tmp_path):
             for name, array in arrays.items():
                 if name in (f"work-{kind}", f"kept-{kind}"):
                     assert all(f"`{column}`" in text for column in array.dtype.names)
-        assert arrays["history"].dtype == ROW
+        assert arrays["history"].dtype.names[: len(ROW)] == ROW.names
+        assert set(arrays["history"].dtype.names) <= {*ROW.names, "training_return"}

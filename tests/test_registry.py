@@ -16,13 +16,14 @@ from spaql.agents.registry import name_of
 from spaql.cli import main
 from spaql.errors import EnvironmentFault, NotTrainedError, ParameterError
 from spaql.gym.problem import resolve_problem
+from spaql.problems.heuristics import HEURISTICS
 
 TABULAR = "tests.tabular:TabularQ"
 
 
 def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     entries = algorithms()
-    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera", "random", "no-movement", "mean", "median"}
+    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera", "random", *HEURISTICS}
     assert [entries[name].label for name in ("spaql", "aql", "spaql-ts", "tessera")] == [
         "SPAQL",
         "AQL",
@@ -33,11 +34,11 @@ def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     assert "scaling" in entries["spaql"].parameters
     assert "seed" not in entries["spaql"].parameters
     assert entries["spaql-ts"].required == ["reference", "radius"]
-    assert {name for name, entry in entries.items() if not entry.learns} == {"random", "no-movement", "mean", "median"}
+    assert {name for name, entry in entries.items() if not entry.learns} == {"random", *HEURISTICS}
     colours = [entry.colour for entry in entries.values() if entry.colour]
     assert len(set(colours)) == len(colours) == 5
     for name, entry in entries.items():
-        agent = entry.make("ambulance", seed=3, **entry.example)
+        agent = entry.make(entry.home, seed=3, **entry.example)
         assert (name_of(agent), agent.seed) == (name, 3)
 
 

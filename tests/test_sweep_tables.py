@@ -20,9 +20,10 @@ from spaql.errors import NothingYetError, OutputError, StudyError
 from spaql.runner.run_spec import Run
 from spaql.runner.store import STORE
 from spaql.studies.study import Group, Report, Stage, Study, run_study
-from spaql.studies.sweep.comparison_table import FORMATS, compare, compute_optima
+from spaql.studies.sweep.comparison_table import FORMATS, compare
 from spaql.studies.sweep.dataset import export_runs
 from spaql.studies.sweep.group_values import read_values
+from spaql.studies.sweep.optima import compute_optima
 from spaql.studies.sweep.status import read_status
 from spaql.studies.sweep.sweep_report import make_sheets, write_figures, write_report
 from spaql.studies.sweep.sweep_study import Sweep

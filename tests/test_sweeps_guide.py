@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import tomllib
 
 import gymnasium
 import pytest
@@ -10,6 +11,7 @@ from docs_for_tests import find_blocks, find_commands, read_page, run_block
 from spaql.agents import algorithms
 from spaql.cli import main
 from spaql.studies.sweep.study_file import AlgorithmTable, ProblemTable, StudyFile
+from spaql.studies.sweep.sweep_study import Sweep
 
 GUIDE = read_page("sweeps.md")
 
@@ -53,9 +55,16 @@ def test_commands_run(folder, capsys):
 def test_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    run_block(find_blocks(GUIDE)[1], "sweeps.md", namespace)
+    run_block(find_blocks(GUIDE)[2], "sweeps.md", namespace)
     assert namespace["tally"].done == 16
     assert "| oil, sharpness=10 | random | 4 |" in capsys.readouterr().out
+
+
+def test_regret_from_python_and_its_study(capsys):
+    run_block(find_blocks(GUIDE)[1], "sweeps.md", {})
+    assert capsys.readouterr().out.startswith("regret ")
+    groups = Sweep(tomllib.loads(find_blocks(GUIDE, "toml")[1])).groups
+    assert [group.optimum for group in groups] == [None, None, 500.0, 500.0]
 
 
 def test_every_key_of_a_study_file_is_documented():

@@ -193,12 +193,13 @@ def spaql(problem, *, iterations, scaling, seed, rollouts=20, choices=None, pati
     history = []
     for _ in range(iterations):
         x = problem.reset(train_world)
-        splits = 0
+        splits, earned = 0, 0.0
         row = {"temperature": tau, "heat": u, "resets": 0}
         for _ in range(problem.horizon):
             ball = boltzmann_sample(working.relevant(problem.unit(x)), tau, train_agent)
             reward, x, ended = problem.step(x, draw(ball, train_agent), train_world)
             training += 1
+            earned += reward
             value = 0.0 if ended else min(horizon, working.greedy(problem.unit(x)).q)
             ball.n += 1
             splits += working.update(ball, reward + value + scaling / math.sqrt(ball.n), horizon)
@@ -213,7 +214,13 @@ def spaql(problem, *, iterations, scaling, seed, rollouts=20, choices=None, pati
             working, tau, splits_since, row["resets"] = best.copy(), temperature_min, 0, 1
         elif splits_since > 0:
             tau = min(temperature_max, tau * u)
-        row |= {"score": score, "best": best_score, "cells": len(best.balls), "splits": splits}
+        row |= {
+            "score": score,
+            "best": best_score,
+            "cells": len(best.balls),
+            "splits": splits,
+            "training_return": earned,
+        }
         history.append(row | {"training_steps": training, "selection_steps": selection})
     return best, history
 
@@ -227,11 +234,12 @@ def aql(problem, *, iterations, scaling, seed, rollouts=20, choices=None):
     history = []
     for _ in range(iterations):
         x = problem.reset(train_world)
-        splits = 0
+        splits, earned = 0, 0.0
         for h, partition in enumerate(partitions):
             ball = partition.greedy(problem.unit(x))
             reward, x, ended = problem.step(x, draw(ball, train_agent), train_world)
             training += 1
+            earned += reward
             last = ended or h + 1 == problem.horizon
             value = 0.0 if last else min(horizon, partitions[h + 1].greedy(problem.unit(x)).q)
             ball.n += 1
@@ -240,5 +248,6 @@ def aql(problem, *, iterations, scaling, seed, rollouts=20, choices=None):
                 break
         score, _ = evaluate(lambda h, x: partitions[h].greedy(x), problem, rollouts, monitor_agent, monitor_world)
         arms = sum(len(partition.balls) for partition in partitions)
-        history.append({"score": score, "cells": arms, "splits": splits, "training_steps": training})
+        row = {"score": score, "cells": arms, "splits": splits, "training_steps": training}
+        history.append(row | {"training_return": earned})
     return partitions, history

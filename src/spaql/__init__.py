@@ -29,6 +29,7 @@ _HOMES = {
     "GymnasiumProblem": "spaql.gym.problem",
     "ProblemEnvironment": "spaql.gym.environments",
     "optimum": "spaql.problems.optimum",
+    "regret": "spaql.agents.regret",
     "sweep": "spaql.studies.sweep.sweep_study",
     "tune": "spaql.studies.tune.tuner",
 }

@@ -31,6 +31,12 @@ McLaughlin, 1963), with :math:`s_w` the deviation after the outer quarters are s
 probability of improvement has :math:`\sqrt{s_u^2 / n_a + s_v^2 / n_b}` (Sen, 1960), with :math:`u_i` the share of b
 below :math:`a_i` and :math:`v_j` the share of a above :math:`b_j`.
 
+Growth of a curve: the slope of the mean of n curves on log-log axes, by least squares over its last factor of ten.  Its
+interval is the jackknife's (Tukey, 1958), with Student's quantile of :math:`n - 1` degrees.  With
+:math:`\hat\theta_{-i}` the slope without the i-th curve and :math:`\bar\theta` their mean,
+
+.. math:: s^2 = \frac{n - 1}{n} \sum_i (\hat\theta_{-i} - \bar\theta)^2
+
 Functions take one sample `[n]`, or a sample per column, `[n, columns]`; their results are then numbers or arrays
 `[columns]`.  Every value must be finite.  SciPy is imported inside the functions, because that takes longer than most
 of these computations.
@@ -377,6 +383,53 @@ def _middle_weights(edges: Floats) -> Floats:
     whole = edges[-1]
     weights: Floats = np.diff(np.clip(edges, 0.25 * whole, 0.75 * whole), axis=0) * (2 / whole)
     return weights
+
+
+def log_log_slope(x: ArrayLike, curves: ArrayLike) -> Estimate:
+    """Return the slope of the mean of independent curves on log-log axes, with its jackknife interval.
+
+    Only the last factor of ten of x counts, as the beginning of a curve says little of its growth.  The slope is NaN
+    where there are fewer than three points there, or the mean is not above 0 at all of them; the interval is
+    ``(-inf, inf)`` for one curve, and where leaving one out makes the slope undefined.
+
+    Parameters
+    ----------
+    x
+        Increasing, above 0, `[m]`.
+    curves
+        One per row, `[n, m]`.
+
+    Examples
+    --------
+    >>> x = [1, 10, 20, 40, 80, 100]
+    >>> round(log_log_slope(x, [[3 * v**0.5 for v in x], [5 * v**0.5 for v in x]]).mean, 3)
+    0.5
+    """
+    places, rows = _check_sample(x, "x"), _check(np.asarray(curves, dtype=np.float64), "curves")
+    if rows.ndim != 2 or rows.shape[1] != len(places):
+        raise ValueError(f"curves must be of shape [n, {len(places)}], not {list(rows.shape)}.")
+    if not (places[0] > 0 and (np.diff(places) > 0).all()):
+        raise ValueError("x must be increasing and above 0.")
+    recent = places >= places[-1] / 10 * (1 - 1e-12)
+    count, logs = len(rows), np.log(places[recent])
+    slope = _fit_slope(logs, rows[:, recent].mean(axis=0))
+    low, high = -math.inf, math.inf
+    if count > 1:
+        others = (rows.sum(axis=0) - rows) / (count - 1)
+        without = np.array([_fit_slope(logs, other[recent]) for other in others])
+        deviation = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+        half_width = _student_quantile(count - 1, _CONFIDENCE) * deviation
+        if math.isfinite(half_width):
+            low, high = slope - half_width, slope + half_width
+    return Estimate(slope, low, high, math.nan, count)
+
+
+def _fit_slope(logs: Floats, values: Floats) -> float:
+    """Slope of the logarithms of values by least squares; NaN where it is not defined."""
+    if len(logs) < 3 or not (values > 0).all():
+        return math.nan
+    centred = logs - logs.mean()
+    return float(centred @ np.log(values) / (centred @ centred))
 
 
 def _check_samples(values: ArrayLike, name: str) -> tuple[Floats, bool]:

@@ -11,6 +11,7 @@ from typing import Any
 from spaql.agents.q_learning import QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
+from spaql.partition.spaces import Box
 
 _LONGEST = 10_000
 
@@ -46,3 +47,10 @@ class AQL(QLearner):
         if horizon > _LONGEST:
             raise ParameterError(f"horizon: AQL keeps a partition per time step, at most {_LONGEST}, got {horizon}")
         self._begin()
+
+    @property
+    def regret_exponent(self) -> float:
+        """(d + 1) / (d + 2), with d the dimensions of states and actions together (Sinclair et al., 2019)."""
+        actions = self.problem.actions.dimensions if isinstance(self.problem.actions, Box) else 0
+        d = self.problem.states.dimensions + actions
+        return (d + 1) / (d + 2)

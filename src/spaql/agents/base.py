@@ -18,7 +18,16 @@ from spaql.agents.diagnosis import Diagnosis, run_checks
 from spaql.agents.evaluation import Evaluation
 from spaql.agents.parameters import Parameterised
 from spaql.agents.progress import announce_phase
-from spaql.agents.rollouts import FINISHED, MONITORING, ROW, SELECTION, SPLIT_ITERATIONS, TRAINING, play_episodes
+from spaql.agents.rollouts import (
+    FINISHED,
+    MONITORING,
+    ROW,
+    SELECTION,
+    SPLIT_ITERATIONS,
+    TRAINING,
+    Baseline,
+    play_episodes,
+)
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
 from spaql.partition.kernels import Forest
@@ -224,6 +233,14 @@ class Agent(Parameterised):
         return None
 
     @property
+    def regret_exponent(self) -> float | None:
+        """The exponent b of a proven bound on the regret, R(K) <= C K^b up to logarithms; None where there is none.
+
+        The bound holds under the assumptions of the algorithm's paper; see `spaql.agents.regret`.
+        """
+        return None
+
+    @property
     def steps_to_split(self) -> int | None:
         """Steps of learning before cells can be a quarter of the space, or None for agents without cells."""
         return None
@@ -292,7 +309,7 @@ class Agent(Parameterised):
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `_state` returned; ValueError if that does not fit the parameters."""
-        self._rows = make_records(len(arrays["history"]), ROW)
+        self._rows = make_records(len(arrays["history"]), self._row)
         fill_array(self._rows, arrays["history"], "history")
         self._counts[FINISHED] = len(self._rows)
 
@@ -375,7 +392,7 @@ class Agent(Parameterised):
     def _extract_policy(self, progress_bar: bool | None) -> None:
         """Compute the policy to play, where that takes long; `progress_bar` is that of `evaluate`."""
 
-    def _played(self) -> tuple[Forest | None, tuple[bool, int, float, float] | None]:
+    def _played(self) -> tuple[Forest | None, Baseline | None]:
         """Return the forest or the baseline that evaluations play; see `spaql.agents.rollouts.play_episodes`."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Agents that do not learn: uniform random actions, and the heuristics of the ambulance problem."""
+"""Agents that do not learn: uniform random actions, and the heuristics that problems declare."""
 
 from typing import Any, ClassVar
 
@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from spaql.agents.base import Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.registry import register
-from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.ambulance import HEURISTICS, make_heuristic
+from spaql.agents.rollouts import Baseline
+from spaql.partition.spaces import Box, Discrete, Floats
+from spaql.problems.heuristics import HEURISTICS, Chooser, make_rule
 
 
 @register("random", label="Random", colour="#7F7F7F")
@@ -17,36 +18,44 @@ class Random(Agent):
     """Uniform random actions over the whole action space, in `predict` too."""
 
     learns = False
-    _line: tuple[float, float] | None = None  # offset and slope of what is played instead
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         with watch.running():
             pass
 
-    def _played(self) -> tuple[None, tuple[bool, int, float, float]]:
-        choices = self.problem.actions.count if isinstance(self.problem.actions, Discrete) else 0
-        return None, (self._line is None, choices, *(self._line or (0.0, 0.0)))
+    def _played(self) -> tuple[None, Baseline]:
+        return None, (True, self.problem.actions.count if isinstance(self.problem.actions, Discrete) else 0, 0, 0)
 
     def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
         actions = self.problem.actions
-        if self._line is not None:
-            offset, slope = self._line
-            return actions.from_unit(offset + slope * points)
         draws = self._prediction.random((len(points), actions.dimensions))
         return np.floor(draws * actions.count) if isinstance(actions, Discrete) else actions.from_unit(draws)
 
 
 class Heuristic(Random):
-    """A linear policy that is known beforehand; see `spaql.problems.ambulance.HEURISTICS`."""
+    """A policy that is known beforehand; see `spaql.problems.heuristics`."""
 
     _heuristic: ClassVar[str]
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         super().__init__(problem, seed=seed, **environment)
-        self._line = make_heuristic(self._heuristic, self.problem)
+        self._rule = make_rule(self._heuristic, self.problem)
+        self._chooser = Chooser(self._rule, self.problem)
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """The numbers of its rule by name, which its problem chose: the best ones where it has several."""
+        return dict(self._rule.parameters)
+
+    def _played(self) -> tuple[None, Baseline]:
+        return None, (False, 0, self._chooser.address, self._chooser.constants.ctypes.data)
+
+    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
+        actions, played = self.problem.actions, self._chooser(points)
+        return actions.from_unit(played) if isinstance(actions, Box) else played
 
 
-for _name, _what in HEURISTICS.items():
-    _members = {"__doc__": _what, "__module__": __name__, "_heuristic": _name}
+for _name, _one in HEURISTICS.items():
+    _members = {"__doc__": _one.what, "__module__": __name__, "_heuristic": _name}
     _class = type(_name.title().replace("-", ""), (Heuristic,), _members)
-    register(_name, label=_name.replace("-", " ").capitalize())(_class)
+    register(_name, label=_one.label, home=_one.home)(_class)

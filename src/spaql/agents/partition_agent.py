@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
-from spaql.agents.rollouts import ROW, STATUS, TRAINING
+from spaql.agents.rollouts import STATUS, TRAINING
 from spaql.errors import ParameterError
 from spaql.partition.jit import announce_compilation, make_records
 from spaql.partition.kernels import Forest
@@ -67,7 +67,7 @@ class PartitionAgent(Agent):
         """Compile or load the agent's kernels now rather than in the first `learn`."""
         with announce_compilation(type(self).__name__, progress_bar):
             self._make_room(0)
-            self._iterate(make_records(0, ROW), UNLIMITED)
+            self._iterate(make_records(0, self._row), UNLIMITED)
         return self
 
     def _plan(self, limit: int, steps: int) -> tuple[int, int]:

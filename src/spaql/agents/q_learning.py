@@ -29,6 +29,7 @@ from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.rollouts import (
     FINISHED,
     MONITORING,
+    ROW,
     SELECTION,
     SPLIT_ITERATIONS,
     STARTED,
@@ -75,7 +76,7 @@ def weigh_state(points, reference, radius):
 def train_episode(f, world, frame, hyper, reference, per_step, annealing, counts, row, agent_random, world_random):
     """Play and learn from one episode (algorithm 2, lines 6-16).
 
-    Fills the row's range of V, splits and score (the return); gives back the problem's status.
+    Fills the row's range of V, splits, score and training return (the same here); gives back the problem's status.
     """
     cap = float(hyper.horizon)
     status = reset_all(world, frame, 0, 1, world_random)
@@ -112,6 +113,7 @@ def train_episode(f, world, frame, hyper, reference, per_step, annealing, counts
     row.value_high = high
     row.splits = splits
     row.score = total
+    row.training_return = total
     return status
 
 
@@ -201,6 +203,7 @@ class QLearner(PartitionAgent):
     """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin`."""
 
     needs_unit_rewards = True
+    _row = np.dtype([*ROW.descr, ("training_return", np.float64)])  # the score is that of rollouts
     _fewest_rollouts = 1
 
     def __init__(self, problem: Any, *, scaling: float, rollouts: int, seed: int, **environment: Any) -> None:

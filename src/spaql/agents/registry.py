@@ -31,7 +31,8 @@ class Entry:
     cls: type[Any]
     colour: str | None = None  #: of its lines in charts, "#rrggbb"; None leaves the choice to the chart
     reference: str = ""  #: the paper it comes from
-    example: Mapping[str, Any] = field(default_factory=dict)  #: parameters without a default, for the ambulance problem
+    example: Mapping[str, Any] = field(default_factory=dict)  #: parameters without a default, for its `home`
+    home: str = "ambulance"  #: a built-in problem that it can play
 
     @property
     def built_in(self) -> bool:
@@ -80,7 +81,13 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def register(
-    name: str, *, label: str, colour: str | None = None, reference: str = "", example: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    label: str,
+    colour: str | None = None,
+    reference: str = "",
+    example: Mapping[str, Any] | None = None,
+    home: str = "ambulance",
 ) -> Callable[[C], C]:
     """Declare the class below as the algorithm of this name; see `Entry` for the arguments."""
     if colour is not None and not (isinstance(colour, str) and re.fullmatch("#[0-9a-fA-F]{6}", colour)):
@@ -90,7 +97,7 @@ def register(
         taken = _ENTRIES[name].cls if name in _ENTRIES else cls
         if _path_of(taken) != _path_of(cls):  # the same class again where its module is reloaded
             raise ParameterError(f"register: {name!r} is {_path_of(taken)} already; choose another name")
-        _ENTRIES[name] = Entry(name, label, cls, colour, reference, dict(example or {}))
+        _ENTRIES[name] = Entry(name, label, cls, colour, reference, dict(example or {}), home)
         return cls
 
     return declare

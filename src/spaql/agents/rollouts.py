@@ -6,6 +6,8 @@ episode).  Every function returns `(status, steps)`: what the problem reported (
 of environment steps played; the returns stand in `frame.returns`, by episode.
 """
 
+from typing import Any
+
 import numpy as np
 
 from spaql.partition.jit import call, kernel, unreferenced
@@ -16,6 +18,10 @@ from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, failed
 # Counters of a learner: environment steps by use, the problem's last status, finished iterations; and of agents that
 # keep their best policy, whether the untrained one was scored, and iterations with splits since the last change.
 TRAINING, SELECTION, MONITORING, STATUS, FINISHED, STARTED, SPLIT_ITERATIONS = range(7)
+
+#: what plays instead of a forest: whether to draw uniform actions, the number of discrete ones (0 for a box), and else
+#: the addresses of a heuristic's function and of its constants
+Baseline = tuple[bool, int, Any, int]
 
 #: a row of the history, one per iteration; part of the agent file (`docs/format.md`)
 ROW = np.dtype(
@@ -94,9 +100,9 @@ def draw_random_action(frame, row, choices, random):
 def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_random, world_random):
     """Play `count` episodes of a baseline, or greedy ones of a forest (algorithm 1, ROLLOUT); the other is None.
 
-    A baseline draws uniform actions, or plays a = offset + slope * x in unit coordinates.  With `centre` the middle of
-    cells is played, else a draw inside.  Numba compiles a version for either kind, without the branch that None rules
-    out; it does so for arguments only, and so the forest without references has another name.
+    A baseline draws uniform actions, or calls the function of a heuristic (`spaql.problems.heuristics`).  With `centre`
+    the middle of cells is played, else a draw inside.  Numba compiles a version for either kind, without the branch
+    that None rules out; it does so for arguments only, and so the forest without references has another name.
     """
     f, world, frame = unreferenced(forest), unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(agent_random), unreferenced(world_random)
@@ -111,13 +117,13 @@ def play_episodes(forest, baseline, world, frame, horizon, count, centre, agent_
             if alive == 0 or failed(status):
                 break
             if baseline is not None:
-                draws, choices, offset, slope = baseline
-                for i in range(alive):
-                    if draws:
+                draws, choices, choose, constants = baseline
+                if draws:
+                    for i in range(alive):
                         draw_random_action(frame, i, choices, agent_random)
-                    else:
-                        for d in range(frame.actions.shape[1]):
-                            frame.actions[i, d] = offset + slope * frame.points[i, d]
+                else:
+                    memory = address_of(frame.points), address_of(frame.actions)
+                    call(choose, (np.int64(alive), *memory, np.int64(constants)))
             if forest is not None:
                 root = h if f.grid.shape[0] > 1 else 0
                 for i in range(alive):

@@ -67,7 +67,7 @@ def _add_readers(subcommands: Any) -> None:
         (report, "the file (DIR/report.html)"),
     ):
         parser.add_argument("--out", metavar="FILE", help=text)
-    text = "any number that runs record (%(default)s)"
+    text = "any number that runs record, or regret (%(default)s)"
     for parser in (table, plot, watch, report):
         parser.add_argument("--metric", default="evaluation", metavar="NAME", help=text)
     for parser in (table, plot, report):
@@ -153,7 +153,7 @@ def _read(options: argparse.Namespace) -> None:
     from spaql.errors import ParameterError
     from spaql.studies.sweep import dataset, sweep_report
     from spaql.studies.sweep.comparison_table import compare
-    from spaql.studies.sweep.group_values import read_values
+    from spaql.studies.sweep.regret import read_metric
     from spaql.validation import check_number
 
     folder, files = options.folder, []
@@ -166,7 +166,7 @@ def _read(options: argparse.Namespace) -> None:
     elif options.verb == "table":
         if options.json and options.format not in (None, "json"):
             raise ParameterError(f"--json: it contradicts --format {options.format}; give one of the two")
-        comparison = compare(read_values(folder, options.metric), baseline=options.baseline)
+        comparison = compare(read_metric(folder, options.metric), baseline=options.baseline)
         text = comparison.format("json" if options.json else options.format or "text")
         if options.out is None:
             print(text, end="")
@@ -174,7 +174,7 @@ def _read(options: argparse.Namespace) -> None:
             write_file(Path(options.out), text)
             print(f"wrote {options.out}")
     elif options.verb == "plot":
-        files = sweep_report.write_figures(read_values(folder, options.metric), options.out, options.baseline)
+        files = sweep_report.write_figures(read_metric(folder, options.metric), options.out, options.baseline)
     elif options.verb == "export":
         files = [dataset.export_runs(folder, options.to, options.out)]
     else:

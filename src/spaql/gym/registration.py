@@ -11,7 +11,16 @@ will do; the first form also works as a string in other people's training script
 
 from gymnasium.envs import registration
 
-ENVIRONMENTS = {"spaql/Oil-v0": "oil", "spaql/Ambulance-v0": "ambulance"}
+ENVIRONMENTS = {
+    "spaql/Oil-v0": "oil",
+    "spaql/OilND-v0": "oil-nd",
+    "spaql/Ambulance-v0": "ambulance",
+    "spaql/Ambulances-v0": "ambulances",
+    "spaql/Inventory-v0": "inventory",
+    "spaql/Machine-v0": "machine",
+    "spaql/Revenue-v0": "revenue",
+    "spaql/Battery-v0": "battery",
+}
 
 
 # They have no `max_episode_steps`, for the horizon is an argument, and refuse a step before a reset themselves.

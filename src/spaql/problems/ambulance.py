@@ -21,12 +21,14 @@ median minimises E|X - a|.
 """
 
 import math
+from collections.abc import Iterable
 
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.rng import gamma, uniform
 from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Playable, Problem, built_in
+from spaql.problems.heuristics import DECIDE, Rule, heuristic
 from spaql.problems.optimum import BetaArrivals, Travel
 from spaql.validation import check_number
 
@@ -82,6 +84,22 @@ def travel_model(cost: float, start: float, arrivals: BetaArrivals) -> Travel:
     return Travel(lambda a: 1.0 - (1.0 - cost) * arrivals.distance(a), 1.0 - cost, cost, -math.inf, start, arrivals)
 
 
+def check_arrivals(arrivals: str, shape: tuple[float, float] | None) -> BetaArrivals:
+    """Return the law of calls that the arguments of a problem name."""
+    if arrivals not in ARRIVALS:
+        raise ParameterError(f"arrivals: expected one of {', '.join(ARRIVALS)}, got {arrivals!r}")
+    if arrivals == "uniform":
+        if shape is not None:
+            raise ParameterError("shape: uniform arrivals have none; leave it out")
+        return BetaArrivals(1.0, 1.0)
+    try:
+        first, second = (5.0, 2.0) if shape is None else shape
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"shape: expected two numbers, got {shape!r}") from error
+    # Beyond these bounds gamma variates underflow or lose their digits.
+    return BetaArrivals(*(check_number(side, "shape", least=0.01, most=1e6) for side in (first, second)))
+
+
 @built_in("ambulance", iterations=2000)
 def ambulance(
     *,
@@ -106,23 +124,14 @@ def ambulance(
     horizon
         H, steps of an episode.
     """
-    if arrivals not in ARRIVALS:
-        raise ParameterError(f"arrivals: expected one of {', '.join(ARRIVALS)}, got {arrivals!r}")
+    arrivals_law = check_arrivals(arrivals, shape)
     cost = check_number(cost, "cost", least=0.0, most=1.0)
     start = check_number(start, "start", least=0.0, most=1.0)
-    if shape is not None and arrivals != "beta":
-        raise ParameterError(f"shape: {arrivals} arrivals have none; leave it out")
-    try:
-        first, second = (5.0, 2.0) if shape is None else shape
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"shape: expected two numbers, got {shape!r}") from error
-    # Beyond these bounds gamma variates underflow or lose their digits.
-    p, q = (check_number(side, "shape", least=0.01, most=1e6) for side in (first, second))
+    p, q = arrivals_law.p, arrivals_law.q
     arguments = {"arrivals": arrivals, "cost": cost, "start": start, "horizon": horizon}
-    if arrivals == "uniform":
-        step, calls = _uniform_calls, BetaArrivals(1.0, 1.0)
-    else:
-        step, calls = _beta_calls, BetaArrivals(p, q)
+    step = _uniform_calls
+    if arrivals == "beta":
+        step = _beta_calls
         arguments["shape"] = (p, q)
         if q == 2.0 and p == int(p) and p < _MAX_DRAWS:
             step = _second_largest
@@ -136,24 +145,49 @@ def ambulance(
         rewards=(0.0, 1.0),
         parameters=[cost, start, p, q],
         arguments=arguments,
-        model=travel_model(cost, start, calls),
+        model=travel_model(cost, start, arrivals_law),
     )
 
 
-#: the heuristics by name, and what they do; `make_heuristic` makes them
-HEURISTICS = {
-    "no-movement": "Stay where you are: a = x.",
-    "mean": "Wait at the mean of the arrivals (the paper's heuristic).",
-    "median": "Wait at the median of the arrivals: optimal where relocating is free.",
-}
+@kernel(DECIDE)
+def _stay(observation, parameters, action):
+    for d in range(action.shape[0]):
+        action[d] = observation[d]
 
 
-def make_heuristic(name: str, problem: Playable) -> tuple[float, float]:
-    """Return offset and slope of a heuristic for a problem, a = offset + slope x in unit coordinates."""
-    if name == "no-movement":
-        if not isinstance(problem.actions, Box) or problem.states.dimensions != problem.actions.dimensions:
-            raise ParameterError(f"no-movement: {problem.name!r} has no action for each state; it needs equal spaces")
-        return 0.0, 1.0
-    if problem.model is None or problem.model.arrivals is None:
+@kernel(DECIDE)
+def _wait(observation, parameters, action):
+    """Go to the same place from everywhere."""
+    for d in range(action.shape[0]):
+        action[d] = parameters[d]
+
+
+@heuristic("no-movement", home="ambulance")
+def no_movement(problem: Playable) -> Rule:
+    """Stay where you are: a = x."""
+    if not isinstance(problem.actions, Box) or problem.states.dimensions != problem.actions.dimensions:
+        raise ParameterError(f"no-movement: {problem.name!r} has no action for each state; it needs equal spaces")
+    return Rule(_stay)
+
+
+@heuristic("mean", home="ambulance")
+def mean(problem: Playable) -> Rule:
+    """Wait at the mean of the arrivals (the paper's heuristic)."""
+    return Rule(_wait, {"place": _arrivals_of(problem, "mean").mean})
+
+
+@heuristic("median", home="ambulance")
+def median(problem: Playable) -> Rule:
+    """Wait at the median of the arrivals: optimal where relocating is free."""
+    return Rule(_wait, {"place": _arrivals_of(problem, "median").median})
+
+
+def wait_at(places: Iterable[float]) -> Rule:
+    """Return the rule that always goes to the same place, one number for each dimension."""
+    return Rule(_wait, {f"place {number}": float(place) for number, place in enumerate(places, 1)})
+
+
+def _arrivals_of(problem: Playable, name: str) -> BetaArrivals:
+    if not isinstance(problem.model, Travel) or problem.model.arrivals is None:
         raise ParameterError(f"{name}: {problem.name!r} has no arrivals; this heuristic needs the ambulance")
-    return getattr(problem.model.arrivals, name), 0.0
+    return problem.model.arrivals

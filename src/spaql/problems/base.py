@@ -45,8 +45,8 @@ from spaql.errors import ProblemError
 from spaql.partition.jit import floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
-from spaql.problems.optimum import Travel
-from spaql.validation import check_whole
+from spaql.problems.optimum import Model
+from spaql.validation import check_number, check_whole
 
 P = ParamSpec("P")
 
@@ -73,7 +73,7 @@ LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 _TRIAL_STEPS = 100
 _MOST_HIDDEN = 10_000
 _FIELDS: tuple[tuple[str, Any, str], ...] = (
-    ("model", Travel | None, "a Travel or None"),
+    ("model", Model | None, "a Model of spaql.problems.optimum or None"),
     ("states", Box, "a Box"),
     ("actions", Box | Discrete, "a Box or Discrete"),
     ("clip", bool | np.bool_, "True or False"),
@@ -120,7 +120,8 @@ class Playable:
     arguments: Mapping[str, Any]
     maker: str | None = None  # name of the built-in problem that it is
     rewards: tuple[float, float] | None = None
-    model: Travel | None = None
+    model: Model | None = None
+    optimum: float | None = None
     clip: bool = False  # whether observations outside `states` are moved to its border
     observe: Callable[..., Any] | None = None  # what the agent sees of a state, where that is not all of it
     hidden: int | None = None  # numbers of a state then
@@ -221,7 +222,9 @@ class Problem(Playable):
     rewards
         The smallest and the largest reward of a step, where they are known; `diagnose` compares.
     model
-        Its closed form, for `spaql.optimum` and the heuristics; None where there is none.
+        How `spaql.optimum` computes its optimum; None where that is unknown.
+    optimum
+        The largest expected return of an episode, where you know that number and there is no model.
 
     Examples
     --------
@@ -249,7 +252,8 @@ class Problem(Playable):
     hidden: int | None = None
     clip: bool = False
     rewards: tuple[float, float] | None = None
-    model: Travel | None = None
+    model: Model | None = None
+    optimum: float | None = None
 
     maker: str | None = field(default=None, init=False, repr=False)
     world: World = field(init=False, repr=False)
@@ -269,11 +273,13 @@ class Problem(Playable):
             clip=bool(self.clip),
             hidden=check_whole(states if self.hidden is None else self.hidden, "hidden", 1, _MOST_HIDDEN),
             rewards=None if self.rewards is None else self._check_rewards(),
+            optimum=None if self.optimum is None else check_number(self.optimum, f"problem {self.name!r}: optimum"),
             parameters=self._check_parameters(),
             step=self._compile("step", STEP),
             reset=self._compile("reset", RESET),
             observe=None if self.observe is None else self._compile("observe", OBSERVE),
         )
+        self._check_optimum()
         self._build()
         self._try()
 
@@ -293,6 +299,16 @@ class Problem(Playable):
         if not -np.inf < low <= high < np.inf:
             raise self._refusal(f"rewards must be the smallest and the largest one, got {self.rewards!r:.80}")
         return low, high
+
+    def _check_optimum(self) -> None:
+        """Raise where a stated optimum contradicts the rest."""
+        if self.optimum is None:
+            return
+        if self.model is not None:
+            raise self._refusal("its model computes the optimum; leave the number out")
+        if self.rewards is not None and self.optimum > max(self.horizon * self.rewards[1], self.rewards[1]):
+            most = f"{self.horizon} steps of at most {self.rewards[1]:g}"
+            raise self._refusal(f"the optimum {self.optimum:g} is more than {most}; correct one of the two")
 
     def _check_parameters(self) -> Floats:
         try:

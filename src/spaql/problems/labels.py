@@ -27,6 +27,10 @@ class Labels(NamedTuple):
 _KNOWN = {
     "oil": Labels(["position"], ["next position"]),
     "ambulance": Labels(["position"], ["where to wait"]),
+    "inventory": Labels(["stock"], ["order (share of capacity)"]),
+    "machine": Labels(["wear"], ["keep", "replace"]),
+    "revenue": Labels(["seats left", "period"], ["price"]),
+    "battery": Labels(["charge", "hour", "price"], ["energy bought (share of power)"]),
     "cartpole": Labels(["position", "velocity", "angle", "angular velocity"], ["push left", "push right"]),
     "mountaincar": Labels(["position", "velocity"], ["accelerate left", "do not accelerate", "accelerate right"]),
     "mountaincar-continuous": Labels(["position", "velocity"], ["force"]),
@@ -36,6 +40,7 @@ _KNOWN = {
         ["torque -1", "no torque", "torque +1"],
     ),
 }
+_NUMBERED = {"oil-nd": ("position {}", "next position {}"), "ambulances": ("place of {}", "where {} is to wait")}
 _KNOWN |= {name: _KNOWN[compiled] for compiled, name in GYMNASIUM.items()} | {"CartPole-v0": _KNOWN["cartpole"]}
 
 
@@ -43,7 +48,10 @@ def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: 
     """Return the labels of a problem; `names` and `actions` replace them, one for each number or discrete action."""
     states, discrete = problem.states.dimensions, isinstance(problem.actions, Discrete)
     moves = problem.actions.count if isinstance(problem.actions, Discrete) else problem.actions.dimensions
-    known = _KNOWN.get(problem.maker or problem.name, Labels([], []))
+    name = problem.maker or problem.name
+    known = _KNOWN.get(name, Labels([], []))
+    if name in _NUMBERED:
+        known = Labels(*([text.format(d) for d in range(1, states + 1)] for text in _NUMBERED[name]))
     if (len(known.states), len(known.actions)) != (states, moves):
         places = getattr(problem, "names", None) or [str(d) for d in range(states)]
         observed = [f"observation[{place}]" if place.isdecimal() else place for place in places]

@@ -1,4 +1,7 @@
-"""Travel problems, and their exact optimum by dynamic programming, to a certified tolerance.
+"""The optimum of a problem, and travel problems, whose optimum is exact to a certified tolerance.
+
+A problem says how its optimum is computed by a `Model`: `Travel` below, `Finite` (`spaql.problems.finite`) or
+`Fleet` (`spaql.problems.ambulances`); or it states a number.
 
 The problems of the paper are *travel problems* on the unit interval.  In state x the action a is a place to go; in
 expectation it pays max(f, gain(a) - t |x - a|), with a travel cost t and a floor f, and the next state x' is either a
@@ -42,6 +45,7 @@ from spaql.errors import ParameterError, ProblemError
 from spaql.validation import check_number
 
 Array = NDArray[np.float64]
+EXACT, STATED = "exact", "stated"
 _BASE = 3**9  # places in every solution: the policy away from the start is as fine as this
 _MOST_ARRIVAL_CELLS = 2**22
 _MOST_CORRIDOR_NUMBERS = 2**24  # cells times steps held at once by branch and bound: 128 MiB an array
@@ -86,8 +90,16 @@ def _incomplete_beta(p: float, q: float, x: Array) -> Array:
     return np.asarray(betainc(p, q, x), dtype=np.float64)
 
 
+class Model:
+    """What a problem knows of itself, so that its optimum can be computed."""
+
+    def solve(self, horizon: int, tolerance: float) -> Optimum:
+        """Return the optimum of a number of steps; a larger tolerance than the one asked for is stated there."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Travel:
+class Travel(Model):
     """A travel problem on [0, 1] with reward `max(floor, gain(a) - travel * |x - a|)` in expectation."""
 
     gain: Callable[[Array], Array]  # expected reward of standing at each of the actions, `[n] -> [n]`
@@ -103,6 +115,10 @@ class Travel:
         if not self.floor < math.inf:
             raise ParameterError(f"floor must be a number or -inf, got {self.floor!r}")
 
+    def solve(self, horizon: int, tolerance: float) -> Optimum:
+        """Return the optimum, by branch and bound where the next state is the action."""
+        return (_solve_moves if self.arrivals is None else _solve_arrivals)(self, horizon, tolerance)
+
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
@@ -111,55 +127,61 @@ class Optimum:
     Attributes
     ----------
     value
-        Expected return of the optimal policy from the start.  When the next state is the action it is the return of
-        `policy` itself, so that the optimum lies between `value` and `value + tolerance`.
+        Expected return of the optimal policy from the start.  For `Travel`, when the next state is the action, it is
+        the return of `policy` itself, so that the optimum lies between `value` and `value + tolerance`.
     tolerance
-        Certified bound on the distance between `value` and the optimum.
+        Certified bound on the distance between `value` and the optimum; 0 for a stated number.
     myopic
         Expected return, from the start, of the policy that maximises the immediate expected reward in every state;
         of equally good actions it takes the nearest, and so stays where no action clears the floor.  It is what a
         learner that sees no future can reach.  Found to about `tolerance`, but not certified: where two far actions
-        tie it is a discontinuous function of the problem.
+        tie it is a discontinuous function of the problem.  None where it is not known.
+    kind
+        "exact": the optimum is within `tolerance` of `value`; "stated": the problem says so, and nothing was computed.
     """
 
     value: float
     tolerance: float
-    myopic: float
-    _plan: Sequence[_Decision] = field(repr=False)
+    myopic: float | None = None
+    _plan: Sequence[Callable[[Array], Array]] = field(default=(), repr=False)
+    kind: str = EXACT
 
     def policy(self, states: ArrayLike, step: int = 0) -> Array:
-        """Optimal action in each state at a time step counted from 0, `[n] -> [n]`; of equals, the nearest."""
+        """Return the optimal action in each state at a time step counted from 0; of equals, for `Travel` the nearest.
+
+        States `[n]` or `[n, states]` and actions `[n]` or `[n, actions]` are in the problem's units.
+        """
+        if not self._plan:
+            raise ProblemError("policy: this optimum is a number without a policy")
         if not 0 <= step < len(self._plan):
             raise ParameterError(f"step must be in 0..{len(self._plan) - 1}, got {step}")
-        checked = np.asarray(states, dtype=np.float64)
-        if not np.all((checked >= 0.0) & (checked <= 1.0)):
-            raise ParameterError("states must all lie in [0, 1]")
-        return self._plan[step](checked)
+        return self._plan[step](np.asarray(states, dtype=np.float64))
 
 
 def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
-    """Solve a problem exactly, to a certified tolerance.
+    """Solve a problem, exactly to a certified tolerance where its model can do that; see `kind` of the result.
 
     Parameters
     ----------
     problem
-        Anything with a `name`, a `horizon` and a `model`.
+        Anything with a `name`, a `horizon`, and a `model` or an `optimum`, a number that the problem states.
     tolerance
         Wanted bound on the error of the value, >= 1e-12.  The bound achieved is in the result; it may be larger when
         memory would not suffice.
     """
-    model = getattr(problem, "model", None)
-    if model is None:
-        name = getattr(problem, "name", problem)
-        raise ProblemError(
-            f"problem {name!r:.80} has no model, so its optimum cannot be computed; only travel problems on a line "
-            "such as oil and ambulance have one (spaql.problems.optimum.Travel)"
-        )
+    model, stated, name = (getattr(problem, part, None) for part in ("model", "optimum", "name"))
     check_number(tolerance, "tolerance", least=1e-12)
-    if problem.horizon < 1:
-        raise ProblemError(f"problem {problem.name!r} must have a horizon of at least 1, got {problem.horizon!r}")
-    solve = _solve_moves if model.arrivals is None else _solve_arrivals  # the next state is the action, or is drawn
-    return solve(model, problem.horizon, tolerance)
+    if model is not None:
+        if problem.horizon < 1:
+            raise ProblemError(f"problem {name!r} must have a horizon of at least 1, got {problem.horizon!r}")
+        known: Optimum = model.solve(problem.horizon, tolerance)
+        return known
+    if stated is None:
+        raise ProblemError(
+            f"problem {name or problem!r:.80} has no model, so its optimum cannot be computed; state it where you know "
+            "it: Problem(..., optimum=4.2), or give it a model (spaql.problems.optimum.Model)"
+        )
+    return Optimum(float(stated), 0.0, kind=STATED)
 
 
 def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:
@@ -202,6 +224,8 @@ class _Decision:
         self.refuges = nodes[after == after.max()]  # where to go when every step pays the floor
 
     def __call__(self, states: Array) -> Array:
+        if not np.all((states >= 0.0) & (states <= 1.0)):
+            raise ParameterError("states must all lie in [0, 1]")
         after = np.searchsorted(self.nodes, states, side="right")
         left = self.on_left[np.maximum(after - 1, 0)]
         right = self.on_right[np.minimum(after, self.nodes.size - 1)]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spaql.agents import Agent, PartitionAgent, algorithms, resolve
 from spaql.agents.partition_agent import count_cells
+from spaql.agents.regret import episode_grid, training_returns
 from spaql.errors import ParameterError
 from spaql.gym.problem import resolve_problem
 from spaql.runner.record import Record
@@ -40,8 +41,10 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     Record
         Scalars: `training_score`, `cells` (None without a partition), `training_steps`, `selection_steps`,
         `monitoring_steps`; `value_low`, `value_high`, `resets` of trained agents with a partition; `evaluation` and
-        `evaluation_steps` where the run asks for episodes.  Arrays: those of `budgets`, `points`, `moments` and
-        `watch`, see `_spend`, `_curves`, `_train`.
+        `evaluation_steps` where the run asks for episodes; `optimum` where the problem states it, and
+        `regret_exponent` where the algorithm has one.  Arrays: `episode`
+        and `return_sum` of agents that learned, and those of `budgets`, `points`, `moments` and `watch`, see `_spend`,
+        `_curves`, `_train`.
     """
     agent = make_agent(run)
     learn = partial(agent.learn, callback=None if check is None else lambda _: check(), progress_bar=False)
@@ -50,7 +53,7 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     arrays = _train(agent, run, learn)
     if run.points:
         arrays |= _curves(agent, run.points)
-    return Record(_scalars(agent, run.episodes), arrays)
+    return Record(_scalars(agent, run.episodes), arrays | _training_returns(agent))
 
 
 def grid(iterations: int, count: int) -> NDArray[np.int64]:
@@ -98,7 +101,7 @@ def _spend(agent: Agent, run: Run, learn: Callable[..., Agent]) -> Record:
         counts.append(len(agent.cells()))
         steps.append(agent.num_timesteps)
     columns = {"budget": run.budgets, "evaluation": evaluations, "cells": counts, "steps": steps}
-    arrays = {name: np.array(column) for name, column in columns.items()}
+    arrays = {name: np.array(column) for name, column in columns.items()} | _training_returns(agent)
     last = None if np.isnan(evaluations[-1]) else float(evaluations[-1])
     return Record(_scalars(agent, 0) | {"evaluation": last}, arrays)
 
@@ -115,10 +118,22 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
     if len(history) and "value_low" in (history.dtype.names or ()):
         low, high, resets = (history[name] for name in ("value_low", "value_high", "resets"))
         scalars |= {"value_low": float(low.min()), "value_high": float(high.max()), "resets": int(resets.sum())}
+    if agent.problem.optimum is not None:
+        scalars["optimum"] = agent.problem.optimum
+    if agent.regret_exponent is not None:
+        scalars["regret_exponent"] = agent.regret_exponent
     if episodes:
         evaluation = agent.evaluate(episodes)
         scalars |= {"evaluation": evaluation.mean, "evaluation_steps": evaluation.steps}
     return scalars
+
+
+def _training_returns(agent: Agent) -> dict[str, NDArray[Any]]:
+    """The sum of the training returns after the episodes of `episode_grid`, for the regret."""
+    if not agent.iterations:
+        return {}
+    at = episode_grid(agent.iterations)
+    return {"episode": at.astype(np.int64), "return_sum": np.cumsum(training_returns(agent))[at - 1]}
 
 
 def _curves(agent: Agent, points: int) -> dict[str, NDArray[Any]]:
@@ -175,5 +190,6 @@ def prepare_algorithms(names: Iterable[str]) -> None:
 
 
 def _example(algorithm: str) -> Run:
-    """A run of a registered algorithm on a problem that all of them can play."""
-    return Run("ambulance", {}, algorithm, resolve(algorithm).example, 0, 1, 2)
+    """A run of a registered algorithm on a problem that it can play."""
+    entry = resolve(algorithm)
+    return Run(entry.home, {}, algorithm, entry.example, 0, 1, 2)

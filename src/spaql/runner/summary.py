@@ -18,7 +18,7 @@ from spaql.atomic_io import Content
 from spaql.formatting import Table
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
-from spaql.problems.optimum import Optimum, optimum
+from spaql.problems.optimum import EXACT, Optimum, optimum
 from spaql.runner.execute import is_flat
 from spaql.viz import figures
 from spaql.viz.charts import make_learning_chart
@@ -68,6 +68,7 @@ class Summary:
             "training_score": agent.selection_score,
             "optimum": None if self.optimum is None else self.optimum.value,
             "optimum_tolerance": None if self.optimum is None else self.optimum.tolerance,
+            "optimum_kind": None if self.optimum is None else self.optimum.kind,
             "fraction_of_optimum": self.fraction_of_optimum,
             "cells": count_cells(agent),
             "training_steps": agent.training_steps,
@@ -112,8 +113,8 @@ def summarize(
 
 
 def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
-    """Return the exact optimum, or None where it is not known well enough to compare with."""
-    if problem.model is None or problem.horizon > _LONGEST_FOR_OPTIMUM:
+    """Return the optimum, exact or stated, or None where it is not known well enough to compare with."""
+    if problem.optimum is None and (problem.model is None or problem.horizon > _LONGEST_FOR_OPTIMUM):
         return None
     known = optimum(problem, tolerance=tolerance)
     return None if known.tolerance > _WORST_TOLERANCE * abs(known.value) else known
@@ -159,7 +160,7 @@ def draw_curve(summary: Summary) -> Figure:
 def draw_partition(summary: Summary) -> Figure:
     """Draw the partition of an agent with one state and one action, of the first time step, and the optimal action."""
     states, optimum, lines = summary.agent.problem.states, summary.optimum, {}
-    if optimum is not None:
+    if optimum is not None and optimum.kind == EXACT:
         points = states.from_unit((np.arange(512) + 0.5)[:, None] / 512)[:, 0]
         lines = {"optimal action": (points, optimum.policy(points, step=0))}
     return view_policy(summary.agent).plot_states_and_actions("q", lines=lines)

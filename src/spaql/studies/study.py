@@ -69,6 +69,7 @@ class Group:
     seeds: Sequence[int]
     varied: Mapping[str, Any] = field(default_factory=dict)
     colour: str = ""  # of its algorithm in charts; empty leaves the choice to the chart
+    optimum: float | None = None  # of the problem, where the study states it
 
     @cached_property
     def label(self) -> str:

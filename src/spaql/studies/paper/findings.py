@@ -256,7 +256,7 @@ def myopic(measured: Measurements) -> Finding:
     ranges = [extent(setting, "spaql") for setting in settings]
     low, high = min(each.low for each in ranges), max(each.high for each in ranges)
     updates = sum(int(sample.sum()) for setting in settings for sample in values(setting, "spaql", "training_steps"))
-    worse = [s.tick for s in settings if optima[s.id].myopic < optima[s.id].value - _NOTICEABLE]
+    worse = [s.tick for s in settings if (optima[s.id].myopic or 0.0) < optima[s.id].value - _NOTICEABLE]
     same = low == high == 1.0
     sentence = (
         f"In {updates:,} updates of SPAQL the value V of the next state was {'always exactly' if same else 'between'} "

@@ -5,32 +5,25 @@ under a fixed seed: the same store gives the same bytes.  P-values are adjusted 
 one problem.
 """
 
-import itertools
 import json
 import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from spaql import formatting, stats
 from spaql.errors import StudyError
-from spaql.problems import Problem
-from spaql.runner.run_spec import problem_of
-from spaql.runner.summary import known_optimum
-from spaql.studies.sweep.group_values import GroupValues, StudyValues
+from spaql.studies.sweep.group_values import REGRET, GroupValues, StudyValues
+from spaql.studies.sweep.optima import compute_optima
 from spaql.studies.sweep.sweep_study import check_baseline
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 _SEED = 0  # of the bootstrap
 _RESAMPLES = 2000
-_RETURNS = ("evaluation", "training_score")  # metrics with an optimum
-_TOLERANCE = 1e-4
-_MAX_SOLVED = 50  # problems whose optimum is computed,
-_MAX_STEPS = 500  # and the sum of their horizons: a few seconds
 _Columns = defaultdict[str, stats.Floats]  # by name of the number, [groups]; NaN where it is not defined
 
 
@@ -58,6 +51,11 @@ class Row:
     better_high: float | None = None
     optimum: float | None = None
     regret: float | None = None
+    episodes: int | None = None  # of training, after which the value is the cumulative regret
+    slope: float | None = None  # of the cumulative regret on log-log axes
+    slope_low: float | None = None
+    slope_high: float | None = None
+    bound: float | None = None  # exponent of a proven bound on it
 
     @property
     def count(self) -> str:
@@ -76,8 +74,11 @@ class Row:
             "difference": "" if self.difference is None else f"{self.difference:+z.{digits}f}",
             "p": "" if self.p_adjusted is None else "<0.001" if self.p_adjusted < 0.001 else f"{self.p_adjusted:.3f}",
             "better [95%]": _format_interval(self.better, self.better_low, self.better_high, 2),
-            "optimum": _format_interval(self.optimum, None, None, digits),
+            "optimum": _format_interval(self.optimum, None, None, digits if self.episodes is None else 3),
             "regret": _format_interval(self.regret, None, None, digits),
+            "episodes": "" if self.episodes is None else f"{self.episodes:,}",
+            "bound": _format_interval(self.bound, None, None, 2),
+            "slope [95%]": _format_interval(self.slope, self.slope_low, self.slope_high, 2),
         }
 
 
@@ -100,13 +101,22 @@ class Comparison:
             if any(row.n > stats.LARGE for row in self.rows):
                 parts.append(f"Above {stats.LARGE:,} agents, bootstrap intervals are replaced by their normal limits.")
         if self._has("difference"):
+            than = "smaller" if self.metric == REGRET else "larger"
             parts.append(
                 f"difference: to {self.baseline} on the same problem; p: Welch's test, adjusted by Holm's method over "
-                "all comparisons of a problem. better: probability that an agent of this row has a larger value than "
+                f"all comparisons of a problem. better: probability that an agent of this row has a {than} value than "
                 f"one of {self.baseline} (ties count half), with a 95% bootstrap interval."
             )
         if self._has("regret"):
-            parts.append("regret: exact optimum minus mean.")
+            parts.append("regret: optimum minus mean.")
+        if self._has("episodes"):
+            parts.append(
+                "The cumulative regret is the sum of the optimum minus the return over so many training episodes. "
+                "slope: of its mean on log-log axes over the last factor of ten of episodes, with a 95% jackknife "
+                "interval."
+            )
+        if self._has("bound"):
+            parts.append("bound: exponent of the bound that is proven for the algorithm, up to logarithms.")
         return " ".join(parts)
 
     def _has(self, name: str) -> bool:
@@ -124,6 +134,8 @@ class Comparison:
         header += [] if self.brief else ["IQM [95%]"]
         header += ["difference", "p", "better [95%]"] if self._has("difference") else []
         header += ["optimum", "regret"] if self._has("regret") else []
+        if self._has("episodes"):
+            header += ["episodes", "slope [95%]", *(["bound"] if self._has("bound") else []), "optimum"]
         cells = [row.format(digits.get(row.problem, 3)) for row in self.rows]
         rows = [[row[name] for name in header] for row in cells]
         return formatting.Table(header, rows, self.name, self.note, left=2, sections=True)
@@ -161,7 +173,10 @@ def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = Fa
         _add_differences(study, baseline, columns)
         optima = compute_optima(study)
         optimum = np.array([optima.get(group.problem, np.nan) for group in groups])
-        columns["regret"] = optimum - columns["mean"]
+        if study.metric == REGRET:
+            _add_slopes(groups, columns)
+        else:
+            columns["regret"] = optimum - columns["mean"]
         columns["optimum"] = np.where(np.isnan(columns["mean"]), np.nan, optimum)
     lists = {name: [x if math.isfinite(x) else None for x in values.tolist()] for name, values in columns.items()}
     numbers = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
@@ -169,6 +184,9 @@ def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = Fa
         Row(group.problem, group.label, len(group.sample), len(group.seeds), group.failed, **some)
         for group, some in zip(groups, numbers or [{}] * len(groups), strict=True)
     ]
+    if study.metric == REGRET and not brief:
+        counts = [group.episodes if len(group.sample) else None for group in groups]
+        rows = [replace(row, episodes=count) for row, count in zip(rows, counts, strict=True)]
     return Comparison(study.name, study.metric, baseline, tuple(rows), brief)
 
 
@@ -186,6 +204,16 @@ def _fill(columns: _Columns, places: Sequence[int], band: stats.Estimate, *names
         columns[name][places] = values
 
 
+def _add_slopes(groups: Sequence[GroupValues], columns: _Columns) -> None:
+    """Fit the slopes of cumulative regret up to the episode at which it is compared."""
+    for place, group in enumerate(groups):
+        if group.curve is not None:
+            some = group.curve.episodes <= group.episodes
+            slope = stats.log_log_slope(group.curve.episodes[some], group.curve.cumulative[:, some])
+            _fill(columns, [place], slope, "slope", "slope_low", "slope_high")
+            columns["bound"][place] = np.nan if group.bound is None else group.bound
+
+
 def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns) -> None:
     """Compare groups with the baseline on the same problem."""
     by_problem: dict[str, list[int]] = defaultdict(list)
@@ -197,7 +225,9 @@ def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns
             continue
         others = [place for place in places if study.groups[place] is not base]
         for some, samples in _stack_by_size(study.groups, others):
-            better = stats.probability_of_improvement(samples, base.sample, seed=_SEED, resamples=_RESAMPLES)
+            sign = -1.0 if study.metric == REGRET else 1.0  # less regret is better
+            pair = sign * samples, sign * base.sample
+            better = stats.probability_of_improvement(*pair, seed=_SEED, resamples=_RESAMPLES)
             _fill(columns, some, better, "better", "better_low", "better_high")
             columns["difference"][some] = stats.mean_interval(samples).mean - stats.mean_interval(base.sample).mean
             if min(len(samples), len(base.sample)) > 1:
@@ -205,27 +235,6 @@ def _add_differences(study: StudyValues, baseline: str | None, columns: _Columns
                 columns["p_value"][some] = np.where(varies, stats.welch(samples, base.sample).p_value, np.nan)
         tested = [place for place in others if math.isfinite(columns["p_value"][place])]
         columns["p_adjusted"][tested] = stats.holm(columns["p_value"][tested])
-
-
-def compute_optima(study: StudyValues) -> dict[str, float]:
-    """Compute the exact optimum by problem, where that is possible and the metric is a return."""
-    if study.metric not in _RETURNS:
-        return {}
-    labels: dict[Problem, list[str]] = defaultdict(list)
-    order: dict[Problem, tuple[int, str]] = {}  # the shortest first, wherever it stands in the study
-    for label, groups in study.problems.items():
-        run = groups[0].run
-        if run.compiled and (problem := problem_of(run)).model is not None:
-            labels[problem].append(label)
-            order[problem] = problem.horizon, json.dumps([run.problem, run.arguments], sort_keys=True, default=str)
-    optima: dict[str, float] = {}
-    shortest = sorted(order, key=order.__getitem__)[:_MAX_SOLVED]
-    quick = np.cumsum([problem.horizon for problem in shortest]) <= _MAX_STEPS
-    for problem in itertools.compress(shortest, quick):
-        optimum = known_optimum(problem, _TOLERANCE)
-        if optimum is not None:
-            optima |= dict.fromkeys(labels[problem], optimum.value)
-    return optima
 
 
 def _format_interval(value: float | None, low: float | None, high: float | None, digits: int) -> str:

@@ -7,7 +7,7 @@ read in one pass from one snapshot of the store, also while the study runs.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,16 @@ from spaql.runner.run_spec import from_specification
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import STUDY, Group
 
-METRIC = "evaluation"
+METRIC, REGRET = "evaluation", "regret"
 _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Cumulative regret of the runs of a group."""
+
+    episodes: NDArray[np.int64]  # of training, `[m]`, increasing
+    cumulative: NDArray[np.float64]  # `[runs, m]`
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +40,9 @@ class GroupValues(Group):
     finished: Sequence[str] = ()  # ids, in the order of the seeds
     sample: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of those runs that have a finite value
     failed: int = 0
+    curve: Curve | None = None  # of the metric regret
+    episodes: int = 0  # after which the sample is the regret
+    bound: float | None = None  # exponent of a proven bound on the regret
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +54,7 @@ class StudyValues:
     metric: str
     baseline: str | None  # label of the algorithm that tables compare with
     groups: tuple[GroupValues, ...]  # also those without finished runs
+    recorded: Mapping[str, float] = field(default_factory=dict)  # optima that problems state, by the id of a run
 
     @cached_property
     def problems(self) -> dict[str, list[GroupValues]]:
@@ -51,6 +63,17 @@ class StudyValues:
         for group in self.groups:
             problems[group.problem].append(group)
         return dict(problems)
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """Return optima by the label of their problem: of the study file, else those that the problems state."""
+        optima = {}
+        for label, groups in self.problems.items():
+            given = [group.optimum for group in groups if group.optimum is not None]
+            given += [self.recorded[run_id] for group in groups for run_id in group.finished if run_id in self.recorded]
+            if given:
+                optima[label] = given[0]
+        return optima
 
 
 def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyValues:
@@ -61,10 +84,12 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
     folder
         A folder of `spaql sweep`, or of any other study.
     metric
-        Any number that runs record, such as evaluation, training_score, cells, training_steps or seconds.
+        Any number that runs record, such as evaluation, training_score, cells, training_steps or seconds; for regret
+        see `spaql.studies.sweep.regret`.
     """
     path = Path(folder)
     values: dict[str, float] = {}  # by id
+    recorded: dict[str, float] = {}
     names: set[str] = set()
     with Store.open_readonly(path / STORE) as store, store.snapshot():
         name, baseline, groups = _read_study(path)
@@ -72,6 +97,8 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
             value: Any = row.seconds if metric == "seconds" else row.scalars.get(metric)
             names.update(row.scalars)
             values[row.id] = np.nan if value is None else float(value)
+            if (optimum := row.scalars.get("optimum")) is not None:
+                recorded[row.id] = float(optimum)
         failures = store.failures()
     if values and metric != "seconds" and metric not in names:
         raise StudyError(f"metric: no run has {metric!r}; choose from {', '.join(sorted({*names, 'seconds'}))}")
@@ -80,10 +107,10 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
         ids = [run_id for run_id in group.ids if run_id in values]
         failed = sum(run_id in failures for run_id in group.ids) if failures else 0
         sample = np.array([values[run_id] for run_id in ids], np.float64)
-        fields = group.problem, group.algorithm, group.run, group.seeds, group.varied, group.colour
+        fields = group.problem, group.algorithm, group.run, group.seeds, group.varied, group.colour, group.optimum
         return GroupValues(*fields, ids, sample[np.isfinite(sample)], failed)
 
-    return StudyValues(path, name or path.resolve().name, metric, baseline, tuple(map(select, groups)))
+    return StudyValues(path, name or path.resolve().name, metric, baseline, tuple(map(select, groups)), recorded)
 
 
 def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:

@@ -95,6 +95,7 @@ class ProblemTable(_Sized):
     periodic: list[Value] | None = None
     horizon: Size | None = None
     warm_up: Size | None = None
+    optimum: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
     @property
     def environment(self) -> dict[str, Any]:

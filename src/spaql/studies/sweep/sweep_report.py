@@ -9,6 +9,7 @@ import shutil
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -22,8 +23,10 @@ from spaql.errors import NothingYetError, OutputError, StudyError
 from spaql.formatting import Table
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import Report, Sheet, make_series
-from spaql.studies.sweep.comparison_table import compare, compute_optima
-from spaql.studies.sweep.group_values import METRIC, GroupValues, StudyValues, read_values
+from spaql.studies.sweep.comparison_table import compare
+from spaql.studies.sweep.group_values import METRIC, REGRET, GroupValues, StudyValues
+from spaql.studies.sweep.optima import compute_optima
+from spaql.studies.sweep.regret import read_metric
 from spaql.studies.sweep.status import read_status
 from spaql.viz.charts import Chart, Level, Series
 
@@ -53,7 +56,7 @@ def write_report(
 ) -> Path:
     """Write the page of a folder, and return its path; `report.html` in the folder by default."""
     path = Path(folder) / "report.html" if target is None else Path(target)
-    study, status = read_values(folder, metric), read_status(folder, _MAX_FAILURES)
+    study, status = read_metric(folder, metric), read_status(folder, _MAX_FAILURES)
     tables = [compare(study, baseline=baseline).table]
     if status.failures:
         form = "{algorithm} on {problem}".format_map
@@ -115,7 +118,7 @@ def watch(
         start, finished = time.monotonic(), False
         try:
             status = read_status(folder)
-            values = read_values(folder, metric)
+            values = read_metric(folder, metric)
             table = compare(values, brief=True).table.text().splitlines()
             lines = [status.sentence, status.bar(), "", values.name, *table]
             lines += ["", *status.lines()[1:]] if status.kinds else []
@@ -162,7 +165,8 @@ class _Charts:
             if name is not None and len(group.sample):
                 values[group.algorithm, name].add(float(group.varied[name]))
         varied = dict.fromkeys(name for (_, name), some in values.items() if len(some) >= _MIN_VALUES)
-        return {"scores": self._score_sheet(), **{f"by-{name}": self._parameter_sheet(name) for name in varied}}
+        first = self._regret_sheets() if self.study.metric == REGRET else {"scores": self._score_sheet()}
+        return {**first, **{f"by-{name}": self._parameter_sheet(name) for name in varied}}
 
     def _score_sheet(self) -> Sheet:
         charts, shown, omitted = [], 0, 0
@@ -182,6 +186,30 @@ class _Charts:
         extra = f"the {shown} of {shown + omitted:,} algorithms with the largest means" if omitted else ""
         extra += f", with {self.baseline}" if omitted and self.baseline else ""
         return self._sheet(self.study.name, charts, extra)
+
+    def _regret_sheets(self) -> dict[str, Sheet]:
+        """Make the sheets of cumulative regret, and of the regret per episode between the points of its curve."""
+        sums: list[Chart] = []
+        rates: list[Chart] = []
+        for problem, groups in self.problems.items():
+            chosen = _best_groups(groups, self.baseline, MAX_LINES, least=True)
+            for charts, gain in ((sums, False), (rates, True)):
+                series = []
+                for group in chosen:
+                    assert group.curve is not None  # a group with a sample has one
+                    x, y = group.curve.episodes, group.curve.cumulative
+                    if gain:
+                        y = np.diff(y, axis=1, prepend=0.0) / np.diff(x, prepend=0)
+                    series.append(self._curve(group.label, x, y))
+                chart = self._chart(problem, "training episode", series, [])
+                label = "regret per episode" if gain else "cumulative regret"
+                charts.append(replace(chart, y_label=label, x_scale=chart.x_scale if gain else "linear"))
+        most = max(map(len, self.problems.values()))
+        extra = f"the {MAX_LINES} of {most:,} algorithms with the least regret" if most > MAX_LINES else ""
+        return {
+            "scores": self._sheet(f"{self.study.name}: cumulative regret", sums, extra),
+            "per-episode": self._sheet(f"{self.study.name}: regret per episode", rates, extra),
+        }
 
     def _parameter_sheet(self, name: str) -> Sheet:
         charts = []
@@ -218,7 +246,8 @@ class _Charts:
             mean = stats.mean_interval(group.sample)
             low, high = mean.interval if np.isfinite(mean.low) else (None, None)
             levels.append(Level(group.label, mean.mean, low, high, colour=self.colours.get(group.label, "")))
-        levels += [Level("optimum", self.optima[problem])] if problem in self.optima else []
+        if problem in self.optima and self.study.metric != REGRET:
+            levels.append(Level("optimum", self.optima[problem]))
         return Chart(problem, x_label, self.study.metric, tuple(series), tuple(levels), scale)
 
     def _curve(self, label: str, x: NDArray[Any], scores: NDArray[np.float64]) -> Series:
@@ -237,9 +266,12 @@ class _Charts:
         return make_series(name, x, means, look=label, style=style, colour=self.colours.get(label, ""))
 
 
-def _best_groups(groups: Sequence[GroupValues], baseline: str | None, most: int) -> list[GroupValues]:
-    """Return the groups with the largest means, the baseline among them, in their own order."""
-    ranked = sorted(groups, key=lambda group: (group.label != baseline, -float(group.sample.mean())))
+def _best_groups(
+    groups: Sequence[GroupValues], baseline: str | None, most: int, *, least: bool = False
+) -> list[GroupValues]:
+    """Return the groups with the largest (or least) means, the baseline among them, in their own order."""
+    sign = 1.0 if least else -1.0
+    ranked = sorted(groups, key=lambda group: (group.label != baseline, sign * float(group.sample.mean())))
     kept = {id(group) for group in ranked[:most]}
     return [group for group in groups if id(group) in kept]
 

@@ -17,7 +17,7 @@ import numpy as np
 from spaql.agents import resolve
 from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
-from spaql.problems.ambulance import HEURISTICS
+from spaql.problems.heuristics import HEURISTICS
 from spaql.runner.engines import Engine, Processes, Threads, make_engine
 from spaql.runner.execute import make_agent
 from spaql.runner.record import ERROR, Failure
@@ -181,26 +181,26 @@ def _make_groups(file: StudyFile) -> Iterator[Group]:
     labels = [variant.label for variant in variants]
     _check_unique([table[0].algorithm for table in tables], "algorithms")
     _check_unique(labels, "algorithms")
-    _check_unique([problem for problem, _, _ in problems], "problems")
-    agents = max(len(seeds) if isinstance(seeds, list) else seeds for _, _, seeds in problems)
+    _check_unique([problem for problem, *_ in problems], "problems")
+    agents = max(len(seeds) if isinstance(seeds, list) else seeds for _, _, seeds, _ in problems)
     groups = len(problems) * len(variants)
     for number, most, noun in ((groups, MAX_GROUPS, "groups"), (groups * agents, MAX_RUNS, "runs")):
         if number > most:
             raise StudyError(f"study: more than {most:,} {noun}; leave some out")
     check_baseline(file.baseline, labels)
     _check_seeding(file)
-    for at, (problem, run, seeds) in enumerate(problems):
+    for at, (problem, run, seeds, optimum) in enumerate(problems):
         tried: set[str] = set()
         for variant in variants:
-            group = _combine(file, variant, problem, run, seeds)
+            group = replace(_combine(file, variant, problem, run, seeds), optimum=optimum)
             if variant.algorithm not in tried or at == 0:
                 _try(group.run, f"problem {problem!r} with algorithm {group.label!r}")
                 tried.add(variant.algorithm)
             yield group
 
 
-def _make_problems(file: StudyFile) -> Iterator[tuple[str, Run, Any]]:
-    """Yield label, run without an algorithm, and seeds, or their number, of each problem."""
+def _make_problems(file: StudyFile) -> Iterator[tuple[str, Run, Any, float | None]]:
+    """Yield label, run without an algorithm, seeds or their number, and stated optimum of each problem."""
     for at, table in enumerate(file.problems, 1):
         sizes = {"seeds": 10, "episodes": 100, "points": 0, **file.given(*SIZES)}
         if table.steps is not None or table.iterations is not None:  # replaces that of the whole study
@@ -216,7 +216,8 @@ def _make_problems(file: StudyFile) -> Iterator[tuple[str, Run, Any]]:
         elif points:
             length |= {"moments": points, "moment_episodes": episodes}
         for varied, run in table.runs():
-            yield with_values(table.label or table.problem, varied), replace(run, **length), sizes["seeds"]
+            label = with_values(table.label or table.problem, varied)
+            yield label, replace(run, **length), sizes["seeds"], table.optimum
 
 
 def _make_variants(table: AlgorithmTable, seed: int) -> Iterator[Group]:
@@ -258,7 +259,8 @@ def _try(run: Run, place: str) -> None:
     """Make the agent of a run; on a built-in problem where that would make a user's environment."""
     if not run.compiled:
         if run.algorithm in HEURISTICS:
-            raise StudyError(f"{place}: this heuristic needs the ambulance problem; remove one of the two")
+            home = HEURISTICS[run.algorithm].home
+            raise StudyError(f"{place}: this heuristic needs the {home} problem; remove one of the two")
         if ":" in run.algorithm or resolve(run.algorithm).required:  # depend on the problem
             return
         run = Run("oil", {}, run.algorithm, run.parameters, 0, 1, 2)
