@@ -201,6 +201,7 @@ class QLearner(PartitionAgent):
     """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin`."""
 
     needs_unit_rewards = True
+    inherits_visits = True
     _fewest_rollouts = 1
 
     def __init__(self, problem: Any, *, scaling: float, rollouts: int, seed: int, **environment: Any) -> None:
@@ -234,6 +235,11 @@ class QLearner(PartitionAgent):
     def selection_score(self) -> float | None:
         """The score of the returned policy in rollouts; of SPAQL a running maximum, biased up; None without."""
         return float(self.history["best"][-1]) if self.iterations and self.rollouts else None
+
+    @property
+    def bonus_scale(self) -> float | None:
+        """xi, as the bonus is xi / sqrt(v)."""
+        return self.scaling
 
     @property
     def steps_to_split(self) -> int:
