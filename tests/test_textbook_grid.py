@@ -45,7 +45,9 @@ def test_ucb_q_equals_the_textbook(name, bonus, rewards):
     # so that either term of the Bernstein bonus is the smaller one at times
     scaling = 1e-7 if bonus == "bernstein" and name != "oil" else 0.01
     agent = UCBQ(problem, bins=given["bins"], bonus=bonus, scaling=scaling, rewards=rewards, seed=3)
-    expected = textbook.ucb_q(plain, episodes=EPISODES, c=scaling, bonus=bonus, rewards=rewards or (0, 1), seed=3, **given)
+    expected = textbook.ucb_q(
+        plain, episodes=EPISODES, c=scaling, bonus=bonus, rewards=rewards or (0, 1), seed=3, **given
+    )
     assert_equal(agent.learn(iterations=EPISODES), *expected)
 
 

@@ -77,7 +77,9 @@ def play(table, episodes, seed, choose, learn, value, *, per_step, ended, before
     return history
 
 
-def ucb_q(problem, *, episodes, bins, c, seed, bonus="hoeffding", p=0.05, T=100_000, rewards=(0, 1), slack=0.0, choices=None):
+def ucb_q(
+    problem, *, episodes, bins, c, seed, bonus="hoeffding", p=0.05, T=100_000, rewards=(0, 1), slack=0.0, choices=None
+):
     """UCB-Hoeffding and UCB-Bernstein (Jin et al., 2018), and with `slack` = 2 epsilon L NBQL (Song and Sun, 2019)."""
     H, (low, high) = float(problem.horizon), rewards
     table = Table(problem, bins, problem.horizon, H, choices)

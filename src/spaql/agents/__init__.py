@@ -21,6 +21,6 @@ from spaql.agents.tessera.agent import Tessera
 from spaql.agents.ucb_q import UCBQ
 from spaql.agents.ucb_q_infinite import UCBQInfinite
 
-__all__ = ["AQL", "NBQL", "SPAQL", "SPAQLTS", "UCBQ", "QLearning", "UCBQInfinite", "Random", "Tessera"]
+__all__ = ["AQL", "NBQL", "SPAQL", "SPAQLTS", "UCBQ", "QLearning", "Random", "Tessera", "UCBQInfinite"]
 __all__ += ["Agent", "PartitionAgent"]
 __all__ += ["Diagnosis", "Entry", "Evaluation", "algorithms", "register", "resolve"]

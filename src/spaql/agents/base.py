@@ -183,10 +183,10 @@ class Agent(Parameterised):
         first = self.iterations
         if len(self._rows) < first + count:
             more = make_records(first + max(count, first), self._row)
-            more[:first] = self._rows[:first]
+            more.view(np.uint8)[: self._rows.nbytes] = self._rows.view(np.uint8)  # field by field takes longer
             self._rows = more
         rows = self._rows[first : first + count]
-        rows[:] = make_records(1, self._row)  # an iteration that failed may have left something
+        rows[:1] = make_records(1, self._row)  # an iteration that failed may have left something
         return rows
 
     @property

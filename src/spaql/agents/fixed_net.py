@@ -53,12 +53,14 @@ from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.rollouts import FINISHED, STATUS, TRAINING, advance_all, reset_all
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel, unreferenced
-from spaql.partition.kernels import count_visit, find_leaf, rank_cell, take_centre
-from spaql.partition.net import Net, Shape, shape_net
+from spaql.partition.kernels import count_visit, take_centre
+from spaql.partition.net import Net, Shape, find_leaf, rank_cell, shape_net
 from spaql.partition.partition import Partition, fill_array
 from spaql.problems.base import RAN, SOME_ENDED, Playable, failed
 
 SUM, SQUARES, BETA = range(3)  # columns of `moments`
+RATE, BONUS = range(2)  # columns of `tables`
+_TABLED = 1 << 13  # visits of a cell whose rate and bonus stand in tables
 _LONGEST = 10_000
 
 
@@ -74,7 +76,7 @@ class Rules(NamedTuple):
     step_size: float = 1.0  # kappa
     bonus: float = 0.0  # b
     offset: float = 0.0  # b_0
-    union: float = 0.0  # with `running`: S A / delta, see `spaql.agents.ucb_q_infinite`
+    union: float = 0.0  # S A / delta of an anytime bonus, see `spaql.agents.ucb_q_infinite`
     variance: float = 0.0  # with `moments`: c sqrt(H iota), see `spaql.agents.ucb_q`
     lower_order: float = 0.0  # with `moments`: c sqrt(H^7 S A) iota
     low: float = 0.0  # of the rewards
@@ -90,37 +92,54 @@ def find_rate(rules, t):
 
 
 @kernel(inline=True)
-def find_bernstein_bonus(rules, moments, cell, value, t, alpha):
+def find_bonus(rules, t):
+    """Return b_t; with a union bound the anytime bonus of `spaql.agents.ucb_q_infinite`."""
+    if rules.union > 0.0:
+        return rules.bonus * math.sqrt(math.log(rules.union * (t + 1.0) * (t + 2.0)) / t)
+    return rules.bonus / math.sqrt(t) + rules.offset
+
+
+@kernel()
+def fill_tables(rules, tables):
+    """Fill `tables` [visits, 2] with alpha_t and b_t: a look-up costs less than the roots, powers and logarithms."""
+    for t in range(1, tables.shape[0]):
+        tables[t, RATE] = find_rate(rules, t)
+        tables[t, BONUS] = find_bonus(rules, t)
+
+
+@kernel(inline=True)
+def find_bernstein_bonus(rules, moments, cell, value, t, alpha, hoeffding):
     """Return b_t from the variance of V (UCB-Bernstein; see `spaql.agents.ucb_q`)."""
     moments[cell, SUM] += value
     moments[cell, SQUARES] += value * value
     mean = moments[cell, SUM] / t
     variance = max(0.0, moments[cell, SQUARES] / t - mean * mean)
     beta = rules.variance * math.sqrt((variance + rules.horizon) / t) + rules.lower_order / t
-    beta = min(beta, rules.bonus / math.sqrt(t))
+    beta = min(beta, hoeffding)
     bonus = (beta - (1.0 - alpha) * moments[cell, BETA]) / (2.0 * alpha)
     moments[cell, BETA] = beta
     return bonus
 
 
 @kernel(inline=True)
-def update_visit(f, rules, cell, reward, value, moments, running):
+def update_visit(f, rules, tables, leaf, cell, reward, value, moments, running):
     """Learn from one visit of a cell."""
     t = count_visit(f, cell)
-    alpha = find_rate(rules, t)
-    if moments is not None:
-        bonus = find_bernstein_bonus(rules, moments, cell, value, t, alpha)
-    elif running is not None:
-        bonus = rules.bonus * math.sqrt(math.log(rules.union * (t + 1.0) * (t + 2.0)) / t)
+    if t < tables.shape[0]:
+        alpha = tables[t, RATE]
+        bonus = tables[t, BONUS]
     else:
-        bonus = rules.bonus / math.sqrt(t) + rules.offset
+        alpha = find_rate(rules, t)
+        bonus = find_bonus(rules, t)
+    if moments is not None:
+        bonus = find_bernstein_bonus(rules, moments, cell, value, t, alpha, bonus)
     target = reward + rules.discount * value + bonus
     if running is None:
-        rank_cell(f, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
+        rank_cell(f, leaf, rules.choices, cell, (1.0 - alpha) * f.cells[cell].q + alpha * target)
     else:
         running[cell] = (1.0 - alpha) * running[cell] + alpha * target
         if running[cell] < f.cells[cell].q:
-            rank_cell(f, cell, running[cell])
+            rank_cell(f, leaf, rules.choices, cell, running[cell])
 
 
 @kernel(inline=True)
@@ -134,16 +153,30 @@ def find_value(f, rules, leaf, exploring):
 
 @kernel(inline=True)
 def train_episode(
-    f, world, frame, rules, per_step, moments, running, exploring, level, counts, row, agent_random, world_random
+    f,
+    lattice,
+    world,
+    frame,
+    rules,
+    tables,
+    per_step,
+    moments,
+    running,
+    exploring,
+    level,
+    counts,
+    row,
+    agent_random,
+    world_random,
 ):
     """Play and learn from one episode; fills the row's range of V and score (the return), gives back the status."""
     status = reset_all(world, frame, 0, 1, world_random)
-    row.value_low = np.inf
-    row.value_high = -np.inf
+    low = np.inf
+    high = -np.inf
     total = 0.0
-    leaf = 0
+    leaf = following = 0
     if status == RAN:
-        leaf = find_leaf(f, 0, frame.points, 0)
+        leaf = find_leaf(lattice, 0, frame.points, 0)
     for h in range(rules.horizon):
         if status != RAN:  # a fault: its state must not be looked up; or the episode's end
             break
@@ -162,26 +195,44 @@ def train_episode(
         elif per_step is not None and left == 0:
             value = 0.0
         else:
-            leaf = find_leaf(f, 0 if per_step is None else h + 1, frame.points, 0)
-            value = find_value(f, rules, leaf, exploring)
-        row.value_low = min(row.value_low, value)
-        row.value_high = max(row.value_high, value)
+            following = find_leaf(lattice, 0 if per_step is None else h + 1, frame.points, 0)
+            value = find_value(f, rules, following, exploring)
+        low = min(low, value)
+        high = max(high, value)
         reward = (frame.outcomes[0, 0] - rules.low) * rules.unit
-        update_visit(f, rules, cell, reward, value, moments, running)
+        update_visit(f, rules, tables, leaf, cell, reward, value, moments, running)
+        leaf = following
+    row.value_low = low
+    row.value_high = high
     row.score = total
     return status
 
 
 @kernel()
 def iterate(
-    net, world, frame, rules, per_step, moments, running, exploring, annealing, counts, streams, rows, budget
+    net,
+    lattice,
+    world,
+    frame,
+    rules,
+    tables,
+    per_step,
+    moments,
+    running,
+    exploring,
+    annealing,
+    counts,
+    streams,
+    rows,
+    budget,
 ):
     """Learn from up to `len(rows)` episodes.
 
     Stops early where an episode might pass the step budget, or at a fault of the problem, which `counts[STATUS]` then
     reports.
     """
-    f, world, frame, counts = unreferenced(net), unreferenced(world), unreferenced(frame), unreferenced(counts)
+    f, lattice, tables, counts = unreferenced(net), unreferenced(lattice), unreferenced(tables), unreferenced(counts)
+    world, frame = unreferenced(world), unreferenced(frame)
     agent_random, world_random = unreferenced(streams[0]), unreferenced(streams[1])
     for k in range(rows.shape[0]):
         if counts[TRAINING] > budget - rules.horizon:
@@ -194,7 +245,21 @@ def iterate(
             row.temperature = level
             row.heat = annealing[HEAT]
         counts[STATUS] = train_episode(
-            f, world, frame, rules, per_step, moments, running, exploring, level, counts, row, agent_random, world_random
+            f,
+            lattice,
+            world,
+            frame,
+            rules,
+            tables,
+            per_step,
+            moments,
+            running,
+            exploring,
+            level,
+            counts,
+            row,
+            agent_random,
+            world_random,
         )
         if failed(counts[STATUS]):
             return
@@ -227,7 +292,9 @@ class FixedNetAgent(PartitionAgent):
                 f"horizon: {cls.__name__} keeps a net per time step, at most {_LONGEST}, got {problem.horizon}"
             )
         bins = cls._find_bins(parameters.get(cls._fineness))
-        return shape_net(problem.states, problem.actions, bins, problem.horizon if cls.time_variant else 1, cls._fineness)
+        return shape_net(
+            problem.states, problem.actions, bins, problem.horizon if cls.time_variant else 1, cls._fineness
+        )
 
     @classmethod
     def _find_bins(cls, fineness: Any) -> Any:
@@ -251,6 +318,8 @@ class FixedNetAgent(PartitionAgent):
     ) -> None:
         """Make the untrained net, of which every cell has the Q `initial`, and the memory that its rules need."""
         self._rules, self._exploring = rules, exploring
+        self._tables = np.zeros((_TABLED, 2))
+        fill_tables(rules, self._tables)
         try:
             self._work = Net(self.problem.states, self.problem.actions, self._shape, initial=initial)
             self._moments = np.zeros((len(self._work), 3)) if moments else None
@@ -260,6 +329,8 @@ class FixedNetAgent(PartitionAgent):
             raise ParameterError(f"{self._fineness}: {message}") from None
         self._annealing = None if exploring is None else np.array([exploring.final, heat, -np.inf])
         self._frame = self.problem.frame(1)
+
+    _work: Net
 
     def _policy(self) -> Partition:
         return self._work
@@ -286,5 +357,6 @@ class FixedNetAgent(PartitionAgent):
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
         memory = self._moments, self._running, self._exploring, self._annealing
-        rules = self._rules, True if self.time_variant else None
-        iterate(self._work.forest, self.problem.world, self._frame, *rules, *memory, self._counts, self._streams, rows, budget)
+        rules = self._rules, self._tables, True if self.time_variant else None
+        world = self._work.forest, self._work.lattice, self.problem.world, self._frame
+        iterate(*world, *rules, *memory, self._counts, self._streams, rows, budget)

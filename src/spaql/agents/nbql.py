@@ -5,9 +5,9 @@ UCB-Q (`spaql.agents.ucb_q`) on an epsilon-net of the product of states and acti
 2 epsilon apart, so their Q* differ by at most 2 epsilon L, and that much is added to the bonus to keep it an upper one:
 
     Q_h(z) <- (1 - alpha_t) Q_h(z) + alpha_t (r + V_{h+1}(x') + b_t),       b_t = c sqrt(H^3 iota / t) + 2 epsilon L
-    V_h(x) =  min(H, max Q_h(z) over the cells z of x),       alpha_t = (H + 1) / (H + t),       iota = ln(|N| T / delta)
+    V_h(x) =  min(H, max Q_h(z) over the cells z of x),      alpha_t = (H + 1) / (H + t),      iota = ln(|N| T / delta)
 
-Distances are those of the maximum norm in the unit cube.  There cells of side 1/n have their centres as an epsilon-net
+Distances are those of the maximum norm in the unit cube.  There, cells of side 1/n have their centres as an epsilon-net
 for epsilon = 1/(2n), with n the smallest number for which that is not above the `epsilon` asked for; 2 epsilon L is
 then L / n.  Discrete actions are at a distance from each other that no net bridges: each has its own cells.
 """
@@ -62,7 +62,7 @@ class NBQL(OptimisticQ):
         *,
         epsilon: float | None = None,
         lipschitz: float = 1.0,
-        scaling: float = 0.01,
+        scaling: float = 0.003,
         failure_probability: float = 0.05,
         planned_steps: int = 100_000,
         rewards: Range | None = None,
@@ -88,5 +88,5 @@ class NBQL(OptimisticQ):
 
     @property
     def bonus_scale(self) -> float | None:
-        """c sqrt(H^3 iota), of the part of the bonus that falls with the visits."""
+        """C sqrt(H^3 iota), of the part of the bonus that falls with the visits."""
         return self._rules.bonus

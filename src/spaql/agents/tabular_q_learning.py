@@ -123,7 +123,9 @@ class QLearning(FixedNetAgent):
                 f"got {self.exploration_final:g}; exploration falls from the one to the other"
             )
         if KINDS.index(self.exploration) == UCB_BOLTZMANN and SCHEDULES.index(self.schedule) == CYCLIC:
-            raise ParameterError("schedule: 'ucb-boltzmann' needs a falling temperature; give 'linear' or 'exponential'")
+            raise ParameterError(
+                "schedule: 'ucb-boltzmann' needs a falling temperature; give 'linear' or 'exponential'"
+            )
 
     def _make_rules(self) -> tuple[Rules, float]:
         """Return the rules, and Q at the start."""

@@ -65,7 +65,7 @@ class UCBQ(OptimisticQ):
         *,
         bins: Bins = None,
         bonus: str = "hoeffding",
-        scaling: float = 0.01,
+        scaling: float = 0.003,
         failure_probability: float = 0.05,
         planned_steps: int = 100_000,
         rewards: Range | None = None,

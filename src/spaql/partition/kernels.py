@@ -114,17 +114,6 @@ def find_best(f, root, points, row):
 
 
 @kernel(inline=True)
-def find_leaf(f, root, points, row):
-    """Return the leaf of the state tree that holds x."""
-    node = root
-    while True:
-        left = f.nodes[node].child
-        if left < 0:
-            return node
-        node = left + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
-
-
-@kernel(inline=True)
 def sample_cell(f, root, points, row, temperature, random):
     """Sample a cell of RELEVANT(x) by its Boltzmann weight (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
 
@@ -246,8 +235,8 @@ def update_top(f, node):
 
 
 @kernel(inline=True)
-def rank_cell(f, cell, q):
-    """Give a cell its new Q and its node the best cell; return whether that one changed, or its Q."""
+def set_q(f, cell, q):
+    """Give a cell its new Q and update the index."""
     f.cells[cell].q = q
     node = f.cells[cell].node
     before = f.nodes[node].top_q
@@ -257,16 +246,6 @@ def rank_cell(f, cell, q):
     elif cell == f.nodes[node].top or q == before:
         update_top(f, node)
     else:
-        return False
-    return True
-
-
-@kernel(inline=True)
-def set_q(f, cell, q):
-    """Give a cell its new Q and update the index."""
-    node = f.cells[cell].node
-    before = f.nodes[node].top_q
-    if not rank_cell(f, cell, q):
         return
     above = f.links[node].above
     ceiling = max(before, f.nodes[node].top_q)

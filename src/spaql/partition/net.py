@@ -6,8 +6,8 @@ centres are an epsilon-net with epsilon = 1/(2n).  A discrete action is one cell
 
 The net is a `Partition` all of whose cells hang on the leaves of the state tree, so that everything that reads a policy
 reads this one.  Bins need not be a power of two: a node with k bins in its widest dimension passes the lower floor(k/2)
-to its lower child, cuts lie anywhere, and look-ups walk from the root, ceil(log2 n) comparisons per dimension.  (The
-flat table of one-dimensional partitions knows halves only; the walk costs a few nanoseconds.)
+to its lower child, and cuts lie at i/n.  Evaluations walk from the root, as in any partition (from the root always:
+the flat table of one-dimensional partitions knows halves only); learning computes the bin, which is faster.
 
 Cells are numbered like the entries of a C-ordered array `[steps, *state bins, *action bins]`: those of one state are
 neighbours, and `forest.cells["q"]` is the Q table.  Ties go to the first action.
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
+from spaql.partition.jit import kernel
 from spaql.partition.kernels import CELL, LINK, NODE, NONE
 from spaql.partition.partition import Partition, fill_array
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
@@ -31,6 +32,51 @@ Bins = int | Sequence[int] | None
 _USUAL_BINS, _USUAL_CELLS = 16, 1 << 18  # at most, where bins are left to the net
 _LARGEST = np.iinfo(np.int32).max  # the kernels' links are of 32 bits
 _UNKNOWN_MEMORY = 8 << 30
+
+
+class Lattice(NamedTuple):
+    """What kernels need to compute the leaf of a state."""
+
+    bins: Floats  # [states]
+    leaves: NDArray[np.int32]  # [steps * leaves] node of each leaf, in the order of the cells
+
+
+@kernel(inline=True)
+def find_leaf(lattice, root, points, row):
+    """Return the leaf that holds x; the same as walking from the root.
+
+    x n can be rounded up to the next bin, or down, while the tree compares x with the double i/n.
+    """
+    place = root
+    for d in range(lattice.bins.shape[0]):
+        n = lattice.bins[d]
+        x = points[row, d]
+        i = min(int(x * n), int(n) - 1)
+        if i > 0 and x < i / n:
+            i -= 1
+        elif i + 1 < n and x >= (i + 1) / n:
+            i += 1
+        place = place * int(n) + i
+    return lattice.leaves[place]
+
+
+@kernel(inline=True)
+def rank_cell(f, leaf, choices, cell, q):
+    """Give a cell of a leaf its new Q, and the leaf its best cell, the first of equals."""
+    f.cells[cell].q = q
+    before = f.nodes[leaf].top_q
+    if q > before:
+        f.nodes[leaf].top = cell
+        f.nodes[leaf].top_q = q
+    elif q == before or cell == f.nodes[leaf].top:
+        top = f.nodes[leaf].head
+        best = f.cells[top].q
+        for other in range(top + 1, top + choices):
+            value = f.cells[other].q
+            top = other if value > best else top
+            best = max(best, value)
+        f.nodes[leaf].top = top
+        f.nodes[leaf].top_q = best
 
 
 class Shape(NamedTuple):
@@ -102,10 +148,11 @@ def _check_size(shape: Shape, actions: Actions, name: str) -> None:
     memory = _find_memory()
     if size > memory or max(shape.cells, nodes) > _LARGEST:
         steps = f" x {shape.steps:,} steps" if shape.steps > 1 else ""
+        most = min(memory, _LARGEST * CELL.itemsize) / 1e9
         raise ParameterError(
-            f"{name}: a net of {shape.leaves:,} states x {shape.choices:,} actions{steps} has {shape.cells:,} cells and "
-            f"takes {size / 1e9:,.1f} GB, with at most {min(memory, _LARGEST * CELL.itemsize) / 1e9:,.1f} GB to be had; "
-            "give fewer bins, one number per dimension, and 1 for those that matter least"
+            f"{name}: a net of {shape.leaves:,} states x {shape.choices:,} actions{steps} has {shape.cells:,} cells "
+            f"and takes {size / 1e9:,.1f} GB of at most {most:,.1f} GB; give fewer bins, one number per dimension, and "
+            "1 for those that matter least"
         )
 
 
@@ -152,11 +199,12 @@ class Net(Partition):
     def _fill_cells(self, tree: "_Tree", initial: float) -> None:
         """Hang all cells on the leaves."""
         cells, choices, per_step = self.forest.cells, self.shape.choices, self.shape.leaves * self.shape.choices
-        self._leaves = np.flatnonzero(self.forest.nodes["head"] != NONE)
-        self._leaves = self._leaves[np.argsort(self.forest.nodes["head"][self._leaves])]  # in the order of their cells
+        leaves = np.flatnonzero(self.forest.nodes["head"] != NONE)
+        leaves = leaves[np.argsort(self.forest.nodes["head"][leaves])].astype(np.int32)
+        self.lattice = Lattice(np.array(self.shape.states, float), leaves)
         cells["next"] = np.arange(1, len(cells) + 1)
         cells["next"][choices - 1 :: choices] = NONE
-        cells["node"] = np.repeat(self._leaves, choices)
+        cells["node"] = np.repeat(leaves, choices)
         cells["depth"] = self.forest.nodes["level"][cells["node"]]
         cells["root"] = np.repeat(np.arange(self.steps), per_step)
         boxes = _make_action_boxes(self.actions, self.shape.actions)
@@ -166,7 +214,7 @@ class Net(Partition):
 
     def _set_values(self, q: Floats, visits: NDArray[np.int32]) -> None:
         """Give every cell its Q and visits, and every leaf its best cell."""
-        cells, nodes, leaves = self.forest.cells, self.forest.nodes, self._leaves
+        cells, nodes, leaves = self.forest.cells, self.forest.nodes, self.lattice.leaves
         cells["q"], cells["visits"] = q, visits
         best = np.argmax(q.reshape(-1, self.shape.choices), axis=1)  # the first of equals, as the kernels'
         nodes["top"][leaves] = nodes["head"][leaves] + best
