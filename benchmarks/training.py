@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from benchmarks import Prepare, Report, measure_in_turn, measure_seconds, median_ratio, median_seconds, part, repeat
-from spaql.agents import AQL, SPAQL, Tessera
+from spaql.agents import AQL, SPAQL, UCBQ, Tessera
 from spaql.agents.rollouts import simulate
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import PROBLEMS, Discrete, Problem, oil
@@ -25,7 +25,7 @@ CONTROL = tuple((task.problem, task.environment, task.budget) for task in TASKS)
 PAPER = tuple((setting.make, setting.iterations) for setting in SETTINGS if setting.id != LONG)
 LOOPS = ("CartPole-v1", "Pendulum-v1")
 AGENTS = 64  # that are trained on two threads
-_ALGORITHMS = (("tessera", Tessera), ("spaql", SPAQL), ("aql", AQL))
+_ALGORITHMS = (("tessera", Tessera), ("spaql", SPAQL), ("aql", AQL), ("ucb-q", UCBQ))
 
 
 def make_simulation(problem: Problem, episodes: int) -> Callable[[], int]:
@@ -61,8 +61,9 @@ def ratio_to_simulation(report: Report) -> dict[str, Any]:
 
     On the paper's twelve problems at the paper's settings (K and N as printed, xi = 0.5), with AQL's monitoring
     rollouts counted as steps; `ratio_without_monitoring` is AQL with N = 0.  Tessera learns from K episodes and has no
-    rollouts; `ratio_of_policy` is the time to extract its policy over the same simulation.  Then Tessera on classic
-    control with the budgets of `spaql control`.  All are times per step, since episodes differ in length.
+    rollouts; `ratio_of_policy` is the time to extract its policy over the same simulation.  UCB-Q stands for the agents
+    on a fixed net, which have no rollouts either; the aim is 3.  Then Tessera on classic control with the budgets of
+    `spaql control`.  All are times per step, since episodes differ in length.
     """
     cases = [(make(), each, {"iterations": iterations}) for make, iterations in PAPER for each in _ALGORITHMS]
     cases += [(PROBLEMS[name](), _ALGORITHMS[0], {"total_timesteps": steps}) for name, _, steps in CONTROL]

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import spaql
+from spaql.agents import algorithms
+from spaql.agents.baselines import Heuristic
+from spaql.agents.fixed_net import FixedNetAgent
 
 F32, F64 = np.float32, np.float64
 
@@ -117,14 +119,21 @@ class Dial(gymnasium.Env):
 
 # Faults ---------------------------------------------------------------------------------------------------------------
 
-ALL = {
-    "Tessera": spaql.Tessera,
-    "published": lambda problem, **options: spaql.SPAQL(problem, rollouts=2, **options),
-    "AQL": lambda problem, **options: spaql.AQL(problem, rollouts=1, **options),
-    "Random": spaql.Random,
-}
 
-LEARNERS = {name: make for name, make in ALL.items() if name != "Random"}
+def made_by(entry):
+    """A function that makes the agents of one algorithm, with few rollouts."""
+    few = {"rollouts": 2} if entry.accepts("rollouts") else {}
+    return lambda problem, **options: entry.make(problem, **few | options)
+
+
+# every algorithm for any problem: without parameters that must be given, and no heuristic of one problem
+ENTRIES = {
+    entry.label: entry
+    for entry in algorithms().values()
+    if entry.built_in and not entry.required and not issubclass(entry.cls, Heuristic)
+}
+ALL = {label: made_by(entry) for label, entry in ENTRIES.items()}
+LEARNERS = {label: make for label, make in ALL.items() if ENTRIES[label].learns}
 
 every_learner = pytest.mark.parametrize("name", LEARNERS)
 
@@ -213,6 +222,15 @@ ENVIRONMENTS = {
     "many buttons": lambda: Toy(spaces.MultiBinary(2), spaces.MultiBinary(11)),
     "far start": lambda: Toy(spaces.Tuple([spaces.Discrete(3, start=4)]), spaces.Discrete(3, start=-9), ends=True),
 }
+
+
+# of finite and of continuous actions, without bounds, of several parts, and with thousands of actions
+DIFFERENT = ["CartPole-v1", "Pendulum-v1", "chase", "nested", "many buttons"]
+
+
+def applies(name, world):
+    """Whether an agent is tried in an environment: one on a fixed net in environments that differ in kind."""
+    return world in DIFFERENT or not issubclass(ENTRIES[name].cls, FixedNetAgent)
 
 
 def made(name, world, seed=0):

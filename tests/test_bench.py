@@ -204,7 +204,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(training, "PAPER", ((oil, 50),))
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
     rows = [(row["problem"], row["algorithm"]) for row in figures["ratio_to_simulation"]]
-    paper = [(oil().name, name) for name in ("tessera", "spaql", "aql")]
+    paper = [(oil().name, name) for name in ("tessera", "spaql", "aql", "ucb-q")]
     assert rows == [*paper, ("cartpole", "tessera"), ("pendulum", "tessera")]
     assert [row["environment"] for row in figures["ratio_to_gymnasium"]] == list(training.LOOPS)
     assert [row["problem"] for row in figures["compiled_to_gymnasium"]] == ["cartpole", "pendulum"]

@@ -82,7 +82,7 @@ def test_the_discount_of_a_long_horizon_sees_past_a_truncation():
         np.testing.assert_allclose(agent.cells().q, worth, rtol=0.1)
 
 
-@pytest.mark.parametrize("name", ["published", "AQL"])
+@pytest.mark.parametrize("name", ["SPAQL", "AQL"])
 def test_published_agents_stop_at_terminated_only(name):
     """The value of what follows is 0 after a termination; after a truncation it is not."""
     for end, ends in (("terminated", True), ("truncated", False), ("terminated and truncated", True)):

@@ -1,6 +1,7 @@
 """Checks of what users give: each returns the value, converted, or raises an error in one sentence."""
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,13 @@ def check_number(value: Any, name: str, *, least: float = -np.inf, most: float =
         both = " and" if lower and upper else ""
         raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {value!r}")
     return number
+
+
+def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
+    """Return one of a few words; a `ParameterError` if it is not among them."""
+    if not isinstance(value, str) or value not in choices:
+        raise ParameterError(f"{name}: {value!r:.80} is not one of {', '.join(choices)}")
+    return value
 
 
 def import_module(name: str, what: str) -> ModuleType:

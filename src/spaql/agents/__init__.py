@@ -2,7 +2,8 @@
 
 `registry` knows every algorithm, declared next to its class: `algorithms`, `resolve`, `register`.  `base.Agent` is what
 all agents have (`learn`, `evaluate`, `predict`, `save`, `load`, `explain`); `foreign` wraps classes from outside.
-`spaql`, `aql` and `tessera` are rules over `partition_agent`, `q_learning` and `rollouts`; `callbacks`, `loggers`,
+`spaql`, `aql` and `tessera` are rules over `partition_agent`, `q_learning` and `rollouts`; `tabular_q_learning`,
+`ucb_q`, `ucb_q_infinite` and `nbql` over `partition_agent` and `fixed_net`; `callbacks`, `loggers`,
 `diagnosis` and `files` are used with any of them.
 """
 
@@ -11,10 +12,15 @@ from spaql.agents.base import Agent
 from spaql.agents.baselines import Random
 from spaql.agents.diagnosis import Diagnosis
 from spaql.agents.evaluation import Evaluation
+from spaql.agents.nbql import NBQL
 from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.registry import Entry, algorithms, register, resolve
 from spaql.agents.spaql import SPAQL, SPAQLTS
+from spaql.agents.tabular_q_learning import QLearning
 from spaql.agents.tessera.agent import Tessera
+from spaql.agents.ucb_q import UCBQ
+from spaql.agents.ucb_q_infinite import UCBQInfinite
 
-__all__ = ["AQL", "SPAQL", "SPAQLTS", "Agent", "PartitionAgent", "Random", "Tessera"]
+__all__ = ["AQL", "NBQL", "SPAQL", "SPAQLTS", "UCBQ", "QLearning", "Random", "Tessera", "UCBQInfinite"]
+__all__ += ["Agent", "PartitionAgent"]
 __all__ += ["Diagnosis", "Entry", "Evaluation", "algorithms", "register", "resolve"]

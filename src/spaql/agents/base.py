@@ -74,8 +74,9 @@ class Agent(Parameterised):
     learns: ClassVar[bool] = True  #: whether there is anything to learn
     time_variant: bool = False  #: whether the policy changes with the time step
     plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
-    needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
+    needs_unit_rewards: bool = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
+    inherits_visits: ClassVar[bool] = False  #: whether new cells start with the visits of the one that split
     _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
@@ -191,10 +192,10 @@ class Agent(Parameterised):
         first = self.iterations
         if len(self._rows) < first + count:
             more = make_records(first + max(count, first), self._row)
-            more[:first] = self._rows[:first]
+            more.view(np.uint8)[: self._rows.nbytes] = self._rows.view(np.uint8)  # field by field takes longer
             self._rows = more
         rows = self._rows[first : first + count]
-        rows[:] = make_records(1, self._row)  # an iteration that failed may have left something
+        rows[:1] = make_records(1, self._row)  # an iteration that failed may have left something
         return rows
 
     @property
@@ -241,6 +242,11 @@ class Agent(Parameterised):
         return None
 
     @property
+    def bonus_scale(self) -> float | None:
+        """What the bonus for exploration after v visits is over 1 / sqrt(v); None for agents without such a bonus."""
+        return None
+
+    @property
     def steps_to_split(self) -> int | None:
         """Steps of learning before cells can be a quarter of the space, or None for agents without cells."""
         return None
@@ -271,6 +277,11 @@ class Agent(Parameterised):
         return 0
 
     # Files ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
+        """Count the cells of a new agent with these parameters, none of which ever goes away."""
+        return getattr(problem.actions, "count", 1) * (problem.horizon if cls.time_variant else 1)
 
     @property
     def can_save(self) -> bool:
@@ -533,9 +544,8 @@ class Agent(Parameterised):
         from spaql.explain.explanation import explain
 
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
-        policy, scaling = self._policy(), self.get_params().get("scaling")
-        most = check_whole(runners_up, "runners_up", 0)
-        settings: dict[str, Any] = {"step": at, "scaling": scaling, "runners_up": most}
+        policy, most = self._policy(), check_whole(runners_up, "runners_up", 0)
+        settings: dict[str, Any] = {"step": at, "scaling": self.bonus_scale, "runners_up": most}
         return explain(
             self.problem,
             policy,
@@ -565,9 +575,8 @@ class Agent(Parameterised):
         from spaql.explain.rules import Rules
 
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
-        inherits = "scaling" in self.get_params()  # the published agents, who split as published
         with announce_compilation("rules", None):
-            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=inherits)
+            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=self.inherits_visits)
 
     def export(
         self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None

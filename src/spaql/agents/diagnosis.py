@@ -146,12 +146,15 @@ def _rewards(case: Case) -> Iterator[Diagnosis]:
             "Correct `rewards` of the problem, or the rewards",
         )
     if case.agent.needs_unit_rewards and not 0.0 <= low <= high <= 1.0:
+        scales, starts = case.agent.accepts("rewards"), case.agent.accepts("initial_q")
+        remedy = "Give their range, as `rewards`" if scales else "Scale the rewards to 0 to 1"
+        remedy = "Give `initial_q`, about the best return" if starts else remedy
         yield Diagnosis(
             "reward-outside-unit-range",
             f"rewards from {low:.4g} to {high:.4g} were met, and {type(case.agent).__name__} is made for 0 to 1",
             "every Q starts at H, the return of rewards of 1, so with larger rewards it hardly explores, and with "
             "negative ones every untried action looks better than all others",
-            "Scale the rewards to 0 to 1, or use Tessera, which takes them as they are",
+            f"{remedy}, or use Tessera, which takes them as they are",
         )
 
 

@@ -193,11 +193,10 @@ def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDAr
     for name in entry.required:
         if name not in parameters:
             raise ValueError(f"{entry.name} needs the parameter {name!r}")
-    # No cell ever goes away, and those at the beginning are one for each discrete action and time step: checked before
-    # the agent is made, as it may be large.
-    planted = getattr(problem.actions, "count", 1) * (problem.horizon if entry.cls.time_variant else 1)
+    # Checked before the agent is made, as it may be large.
     counts = [read_used(array)[1] for name, array in arrays.items() if name.endswith("-used")]
-    if counts and planted > max(counts):
+    counts += [len(array) for name, array in arrays.items() if name.endswith("-q")]  # of a net
+    if counts and entry.cls.count_first_cells(problem, parameters) > max(counts):
         raise ValueError("fewer cells than it began with")
     agent = entry.make(problem, **parameters)
     agent._restore(arrays)

@@ -30,8 +30,8 @@ def view_policy(agent: Agent, names: Names = None, actions: Names = None) -> Pol
     agent._require_training()
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
-    scaling = getattr(agent, "scaling", None)
-    return PolicyView(agent.problem, agent._policy(), make_labels(agent.problem, names, actions), label, scaling)
+    labels = make_labels(agent.problem, names, actions)
+    return PolicyView(agent.problem, agent._policy(), labels, label, agent.bonus_scale)
 
 
 def make_page(agents: Sequence[Agent], *, seed: int = 0, names: Names = None, actions: Names = None) -> str:

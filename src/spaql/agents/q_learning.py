@@ -204,6 +204,7 @@ class QLearner(PartitionAgent):
 
     needs_unit_rewards = True
     _row = np.dtype([*ROW.descr, ("training_return", np.float64)])  # the score is that of rollouts
+    inherits_visits = True
     _fewest_rollouts = 1
 
     def __init__(self, problem: Any, *, scaling: float, rollouts: int, seed: int, **environment: Any) -> None:
@@ -237,6 +238,11 @@ class QLearner(PartitionAgent):
     def selection_score(self) -> float | None:
         """The score of the returned policy in rollouts; of SPAQL a running maximum, biased up; None without."""
         return float(self.history["best"][-1]) if self.iterations and self.rollouts else None
+
+    @property
+    def bonus_scale(self) -> float | None:
+        """xi, as the bonus is xi / sqrt(v)."""
+        return self.scaling
 
     @property
     def steps_to_split(self) -> int:
