@@ -1,0 +1,389 @@
+"""The study `spaql family`: the algorithms of the paper's line of work on sixteen problems, with equal budgets.
+
+The problems are the twelve of the paper and four harder ones: a battery, a machine, inventory and revenue management.
+Each algorithm has the parameter that its exploration depends on most chosen for every problem on agents of their own
+seeds, and is then evaluated with other agents, on new random numbers, against the exact optimum.  All have the same
+number of environment steps, learning and selection together.
+
+Three numbers describe an algorithm on a problem: its *share of the optimum*, mean evaluation over optimum; its *rank*
+by that share among all that learn; and its *regret*, what its training episodes lost against the optimum
+(`spaql.agents.regret`), with the slope on log-log axes beside the exponent of its bound.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from spaql._version import __version__
+from spaql.agents.registry import algorithms, resolve
+from spaql.formatting import Bold, Table, with_values
+from spaql.problems.optimum import optimum
+from spaql.runner.run_spec import Run, problem_of, seeds_at
+from spaql.stats import Estimate, combination, log_log_slope, mean_interval
+from spaql.studies.paper.plan import SETTINGS
+from spaql.studies.study import Floats, Group, Report, Results, Stage, Study, make_series, standing, to_fields
+from spaql.viz.charts import Chart, Level
+
+FULL = {"agents": 10, "choosers": 3, "episodes": 1000}
+QUICK = {"agents": 2, "choosers": 2, "episodes": 100, "part": 0.05}
+NOTE = (
+    "Share of the exact optimum in {episodes} new episodes, in %: mean of {agents} agents, half of its 95% interval. "
+    "Bold: not significantly worse than the best of those that learn (Welch, 5%, not corrected for the number of "
+    "comparisons). All have the same environment steps, learning and selection together: 25,000 (oil, and the four "
+    "harder problems) or 10,000 (ambulance). The parameter in the table of choices is the best one on each problem for "
+    "{choosers} agents of other seeds."
+)
+_HARDER: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("battery", {}),
+    ("machine", {}),
+    ("inventory", {"lead_time": 1}),
+    ("revenue", {}),
+)
+_HARDER_STEPS = 25_000
+_SCALINGS = (0.01, 0.1, 0.5, 1.0, 2.0)
+_BONUSES = (0.0003, 0.003, 0.03, 0.3)  # the constant of bonuses that grow with H^1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An algorithm with the parameter that is chosen for each problem, and parameters that are the same on all."""
+
+    algorithm: str
+    tuned: str = ""
+    choices: Sequence[Any] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Its label in tables and charts."""
+        bonus = self.fixed.get("bonus")
+        return resolve(self.algorithm).label + (f" ({bonus.capitalize()})" if bonus else "")
+
+    @property
+    def name(self) -> str:
+        """Its name in JSON."""
+        return "-".join([self.algorithm, *filter(None, [self.fixed.get("bonus")])])
+
+    def variants(self) -> list[dict[str, Any]]:
+        """All its parameters to choose from."""
+        return [{**self.fixed, self.tuned: choice} for choice in self.choices] or [dict(self.fixed)]
+
+
+MEMBERS = (
+    Member("tessera"),
+    Member("spaql", "scaling", _SCALINGS),
+    Member("aql", "scaling", _SCALINGS, {"rollouts": 0}),
+    Member("adamb", "scaling", _SCALINGS, {"rollouts": 0}),
+    Member("zoomrl", "scaling", _SCALINGS, {"rollouts": 0}),
+    Member("nbql", "scaling", _BONUSES),
+    Member("ucb-q", "scaling", _BONUSES, {"bonus": "hoeffding"}),
+    Member("ucb-q", "scaling", _BONUSES, {"bonus": "bernstein"}),
+    Member("ucb-q-infinite", "scaling", _BONUSES),
+    Member("q-learning", "decay_episodes", (100, 400, 1600)),
+    Member("rlsvi", "sigma", (0.01, 0.1, 1.0), {"rollouts": 0}),
+    Member("random"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A problem of the study with its budget of steps."""
+
+    label: str
+    problem: str
+    arguments: Mapping[str, Any]
+    steps: int
+
+    def run(self, algorithm: str, parameters: Mapping[str, Any], episodes: int) -> Run:
+        """Return a run on it, with seed 0."""
+        learns = resolve(algorithm).learns
+        length: dict[str, Any] = {"budgets": (self.steps,)} if learns else {}
+        return Run(self.problem, self.arguments, algorithm, parameters, 0, 0, episodes, **length)
+
+    @cached_property
+    def optimum(self) -> float:
+        """The expected return of the best policy."""
+        return optimum(problem_of(self.run("random", {}, 0)), tolerance=1e-4).value
+
+    @property
+    def heuristics(self) -> list[str]:
+        """Names of the baselines that are made for it."""
+        return [name for name, entry in algorithms().items() if not entry.learns and entry.home == self.problem]
+
+
+@cache
+def places(part: float) -> tuple[Place, ...]:
+    """The sixteen problems, with a part of their budgets."""
+    paper = [
+        Place(setting.tick, setting.problem, setting.arguments, int(part * setting.iterations * setting.horizon))
+        for setting in SETTINGS
+        if setting.printed is not None
+    ]
+    harder = [Place(name, name, arguments, int(part * _HARDER_STEPS)) for name, arguments in _HARDER]
+    return *paper, *harder
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Results of one algorithm on one problem."""
+
+    group: Group
+    shares: Floats  # [agents]
+    cells: float
+    steps: float
+    regret: Estimate | None  # after all training episodes
+    slope: Estimate | None
+    bound: float | None  # exponent of the bound on it
+
+    @cached_property
+    def share(self) -> Estimate:
+        """Mean share of the optimum."""
+        return mean_interval(self.shares)
+
+
+class Family(Study):
+    """All algorithms on all problems; the heuristics of a problem beside them."""
+
+    def __init__(
+        self, seed: int = 0, *, agents: int = 10, choosers: int = 3, episodes: int = 1000, part: float = 1.0
+    ) -> None:
+        self.seed, self.agents, self.choosers, self.episodes = seed, agents, choosers, episodes
+        self.places = places(part)
+        self.scores: dict[tuple[str, str], Score] = {}  # by member and place
+        self._chosen: dict[tuple[str, str], Group] = {}
+
+    def _group(self, member: Member, place: Place, parameters: Mapping[str, Any], phase: str, count: int) -> Group:
+        seeds = seeds_at(count, self.seed, "family", phase, member.name, place.label)
+        run = place.run(member.algorithm, parameters, self.episodes)
+        return Group(place.label, member.label, run, seeds, {member.tuned: parameters[member.tuned]} if member.tuned else {})
+
+    def stages(self, results: Results) -> Iterator[Stage]:
+        """Run the agents that choose parameters, then those that are reported."""
+        pairs = [(member, place) for member in MEMBERS for place in self.places]
+        choices = {
+            (member.name, place.label): [
+                self._group(member, place, parameters, "choice", self.choosers) for parameters in member.variants()
+            ]
+            for member, place in pairs
+            if len(member.choices) > 1
+        }
+        groups = [group for some in choices.values() for group in some]
+        later = sum(self.agents * place.steps for place in self.places) * len(MEMBERS)
+        yield Stage(groups, later)
+        for member, place in pairs:
+            parameters = member.variants()[0]
+            if some := choices.get((member.name, place.label)):
+                means = [float(np.nan_to_num(results.values(group), nan=-np.inf).mean()) for group in some]
+                parameters = dict(some[int(np.argmax(means))].run.parameters)
+            group = self._group(member, place, parameters, "report", self.agents)
+            self._chosen[member.name, place.label] = group
+        yield Stage([*self._chosen.values(), *(group for place in self.places for group in self._heuristics(place))])
+
+    def _heuristics(self, place: Place) -> list[Group]:
+        return [self._group(Member(name), place, {}, "report", 2) for name in place.heuristics]
+
+    def _read(self, results: Results, member: Member, place: Place) -> Score:
+        group = self._chosen[member.name, place.label]
+        steps = results.values(group, "training_steps") + results.values(group, "selection_steps")
+        regret = slope = bound = None
+        if resolve(member.algorithm).learns:
+            bounds = results.values(group, "regret_exponent")
+            bound = None if np.isnan(bounds).any() else float(bounds[0])
+            runs = results.arrays(group, ("episode", "return_sum"))
+            shared = runs[0]["episode"]
+            for run in runs[1:]:
+                shared = np.intersect1d(shared, run["episode"])
+            sums = np.array([run["return_sum"][np.isin(run["episode"], shared)] for run in runs])
+            losses = place.optimum * shared - sums
+            regret, slope = mean_interval(losses[:, -1]), log_log_slope(shared, losses)
+        return Score(
+            group,
+            results.values(group) / place.optimum,
+            float(results.values(group, "cells").mean()),
+            float(steps.mean()),
+            regret,
+            slope,
+            bound,
+        )
+
+    def report(self, results: Results) -> Report:
+        """Tables of shares, ranks, regret, cells and choices, with what follows from them."""
+        self.scores = {(m.name, p.label): self._read(results, m, p) for m in MEMBERS for p in self.places}
+        learners = [member for member in MEMBERS if resolve(member.algorithm).learns]
+        ranks = self._ranks(learners)
+        title = "Sixteen problems, the same budget for all"
+        note = NOTE.format(episodes=self.episodes, agents=self.agents, choosers=self.choosers)
+        paper, harder = self.places[: -len(_HARDER)], self.places[-len(_HARDER) :]
+        oil, ambulance = ([at for at in paper if at.problem == name] for name in ("oil", "ambulance"))
+        series = [
+            make_series(m.label, [p.label for p in self.places], [self._of(m, p).share for p in self.places],
+                        algorithm=m.algorithm, look=m.name, style="points", factor=100)
+            for m in learners
+        ]  # fmt: skip
+        chart = Chart(title, "", "share of the optimum, %", tuple(series), (Level("optimum", 100.0, look="optimum"),), "category")
+        return Report(
+            "family",
+            title,
+            f"{self.agents} agents of each algorithm on each problem, seed {self.seed}; spaql {__version__}.",
+            self._findings(learners, ranks),
+            [
+                self._summary(learners, ranks),
+                self._shares("Oil discovery, share of the optimum", oil, learners, results),
+                self._shares("Ambulance relocation, share of the optimum", ambulance, learners, results),
+                self._shares("Harder problems, share of the optimum", harder, learners, results),
+                self._regrets(learners),
+                self._choices(learners),
+            ],
+            note,
+            {"family": chart},
+            {"spaql": __version__, "seed": self.seed, "agents": self.agents, "rows": self._records()},
+        )
+
+    def _of(self, member: Member, place: Place) -> Score:
+        return self.scores[member.name, place.label]
+
+    def _ranks(self, learners: Sequence[Member]) -> Floats:
+        """Ranks by mean share, 1 for the best, `[learners, problems]`."""
+        shares = np.array([[self._of(member, place).share.mean for place in self.places] for member in learners])
+        return np.asarray(rankdata(-shares, axis=0), dtype=np.float64)
+
+    def _ties_best(self, member: Member, place: Place, learners: Sequence[Member]) -> bool:
+        """Whether an algorithm is not significantly worse than the best one that learns."""
+        best = max(learners, key=lambda other: self._of(other, place).share.mean)
+        if best is member:
+            return True
+        samples = [self._of(each, place).shares for each in (member, best)]
+        return standing(combination(samples, [1.0, -1.0])) >= 0
+
+    def _summary(self, learners: Sequence[Member], ranks: Floats) -> Table:
+        rows = []
+        for member, own in sorted(zip(learners, ranks, strict=True), key=lambda pair: float(pair[1].mean())):
+            rank, scores = mean_interval(own), [self._of(member, place) for place in self.places]
+            best = sum(self._ties_best(member, place, learners) for place in self.places)
+            shares = np.array([100 * score.share.mean for score in scores])
+            rows.append(
+                [
+                    member.label,
+                    f"{rank.mean:.1f} ± {rank.half_width:.1f}",
+                    f"{best} of {len(self.places)}",
+                    f"{shares.mean():.1f}",
+                    f"{shares.min():.1f}",
+                    f"{np.mean([score.cells for score in scores]):,.0f}",
+                ]
+            )
+        header = ["algorithm", "mean rank", "best on", "mean share, %", "least share, %", "cells"]
+        note = (
+            "Rank by the mean share on each problem, 1 for the best: mean over the problems, half of its 95% interval. "
+            "Best on: problems on which no algorithm is significantly better. Cells are what the memory of an "
+            "algorithm is proportional to; of Tessera they are the leaves of its tree, and it keeps all transitions."
+        )
+        return Table(header, rows, "All problems", note)
+
+    def _shares(self, caption: str, some: Sequence[Place], learners: Sequence[Member], results: Results) -> Table:
+        rows = []
+        for member in MEMBERS:
+            cells = []
+            for place in some:
+                share = self._of(member, place).share
+                text = f"{100 * share.mean:z.1f} ± {100 * share.half_width:.1f}"
+                best = member in learners and self._ties_best(member, place, learners)
+                cells.append(Bold(text) if best else text)
+            rows.append([member.label, *cells])
+        baselines = []
+        for place in some:
+            means = {group.algorithm: float(results.values(group).mean()) for group in self._heuristics(place)}
+            name = max(means, key=means.__getitem__, default="")
+            baselines.append(f"{100 * means[name] / place.optimum:.1f} ({name})" if name else "")
+        if any(baselines):
+            rows.append(["best heuristic", *baselines])
+        return Table(["algorithm", *(place.label for place in some)], rows, caption)
+
+    def _regrets(self, learners: Sequence[Member]) -> Table:
+        rows = []
+        for member in learners:
+            scores = [self._of(member, place) for place in self.places]
+            slopes = [score.slope.mean for score in scores if score.slope and np.isfinite(score.slope.mean)]
+            lost = [score.regret.mean / (p.optimum * self._episodes(p)) for score, p in zip(scores, self.places, strict=True) if score.regret]
+            bounds = {score.bound for score in scores} - {None}
+            bound = ", ".join(f"{each:.2f}" for each in sorted(filter(None, bounds)))
+            slope = mean_interval(slopes) if len(slopes) > 1 else None
+            known = f"{slope.mean:.2f} ± {slope.half_width:.2f}" if slope else ""
+            rows.append([member.label, f"{100 * np.mean(lost):.1f}", known, bound])
+        header = ["algorithm", "lost in training, %", "slope of the regret", "exponent of the bound"]
+        note = (
+            "Lost: what training episodes earned less than the optimum, in % of it, mean over the problems. Slope of "
+            "the cumulative regret on log-log axes over the last factor of ten of the training episodes: mean over the "
+            "problems, half of its 95% interval; 1 is no learning. SPAQL spends 20 of 21 steps on selection and so has "
+            "fewer training episodes."
+        )
+        return Table(header, rows, "Regret", note)
+
+    @staticmethod
+    def _episodes(place: Place) -> float:
+        return place.steps / problem_of(place.run("random", {}, 0)).horizon
+
+    def _choices(self, learners: Sequence[Member]) -> Table:
+        rows = []
+        for member in learners:
+            if member.tuned:
+                chosen = (self._of(member, place).group.varied[member.tuned] for place in self.places)
+                rows.append([with_values(member.label, {}), member.tuned, *(f"{value:g}" for value in chosen)])
+        return Table(["algorithm", "parameter", *(p.label for p in self.places)], rows, "Chosen parameters", left=2)
+
+    def _findings(self, learners: Sequence[Member], ranks: Floats) -> list[str]:
+        """Statements that follow from the scores, each with its interval."""
+        mean = {member.name: mean_interval(own) for member, own in zip(learners, ranks, strict=True)}
+        by_name = {member.name: member for member in learners}
+        best = min(mean, key=lambda name: float(mean[name].mean))
+        wins = sum(self._ties_best(by_name[best], place, learners) for place in self.places)
+        published = [member for member in learners if member.algorithm != "tessera"]
+        second = min(published, key=lambda member: float(mean[member.name].mean))
+        lines = [
+            f"{by_name[best].label} has the best mean rank, {mean[best]}; no algorithm is significantly better on "
+            f"{wins} of {len(self.places)} problems.",
+            f"Of the published algorithms {second.label} has the best mean rank, {mean[second.name]}.",
+        ]
+        lines += [
+            self._compare("aql", "nbql", "An adaptive partition against a fixed net, both for each time step"),
+            self._compare("adamb", "aql", "A model on an adaptive partition against none"),
+            self._compare("spaql", "aql", "One partition with selection against one for each time step"),
+            self._compare("ucb-q-bernstein", "ucb-q-hoeffding", "A bonus by variance against one without"),
+        ]
+        beaten = [
+            f"{member.label} on {place.label}"
+            for member in learners
+            for place in self.places
+            if standing(combination([self._of(member, place).shares, self._of(MEMBERS[-1], place).shares], [1.0, -1.0])) < 0
+        ]
+        lines.append(f"Significantly worse than uniformly random actions: {', '.join(beaten) or 'none'}.")
+        return lines
+
+    def _compare(self, first: str, second: str, what: str) -> str:
+        """Compare two algorithms by their mean shares, paired by problem, and their cells."""
+        ours, theirs = ([self.scores[name, place.label] for place in self.places] for name in (first, second))
+        labels = {member.name: member.label for member in MEMBERS}
+        gain = mean_interval([100 * (a.share.mean - b.share.mean) for a, b in zip(ours, theirs, strict=True)])
+        cells = float(np.exp(np.mean([np.log(a.cells / b.cells) for a, b in zip(ours, theirs, strict=True)])))
+        return (
+            f"{what}: {labels[first]} has {gain} points more of the optimum than {labels[second]}, with {cells:.2g} "
+            "times its cells."
+        )
+
+    def _records(self) -> list[dict[str, Any]]:
+        """All scores, ready for JSON."""
+        records = []
+        for (name, label), score in self.scores.items():
+            record = {"algorithm": name, "problem": label, **dict(score.group.varied), "steps": score.steps}
+            record |= {**to_fields("share", score.share), "cells": None if np.isnan(score.cells) else score.cells}
+            slope = score.slope if score.slope and np.isfinite(score.slope.mean) else None
+            bounded = slope if slope and np.isfinite([slope.low, slope.high]).all() else None
+            records.append(
+                record
+                | to_fields("regret", score.regret)
+                | {"slope": slope and slope.mean, "slope_low": bounded and bounded.low, "slope_high": bounded and bounded.high}
+            )
+        return records
