@@ -6,6 +6,7 @@ all agents have (`learn`, `evaluate`, `predict`, `save`, `load`, `explain`); `fo
 `diagnosis` and `files` are used with any of them.
 """
 
+from spaql.agents.adamb import AdaMB
 from spaql.agents.aql import AQL
 from spaql.agents.base import Agent
 from spaql.agents.baselines import Random
@@ -13,8 +14,10 @@ from spaql.agents.diagnosis import Diagnosis
 from spaql.agents.evaluation import Evaluation
 from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.registry import Entry, algorithms, register, resolve
+from spaql.agents.rlsvi import RLSVI
 from spaql.agents.spaql import SPAQL, SPAQLTS
 from spaql.agents.tessera.agent import Tessera
+from spaql.agents.zoomrl import ZoomRL
 
-__all__ = ["AQL", "SPAQL", "SPAQLTS", "Agent", "PartitionAgent", "Random", "Tessera"]
+__all__ = ["AQL", "RLSVI", "SPAQL", "SPAQLTS", "AdaMB", "Agent", "PartitionAgent", "Random", "Tessera", "ZoomRL"]
 __all__ += ["Diagnosis", "Entry", "Evaluation", "algorithms", "register", "resolve"]

@@ -67,6 +67,7 @@ class Agent(Parameterised):
     plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
     needs_unit_rewards: ClassVar[bool] = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
+    inherits_visits: bool = False  #: whether cells split at 4^depth visits, and their parts start with all of them
     _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
@@ -548,9 +549,8 @@ class Agent(Parameterised):
         from spaql.explain.rules import Rules
 
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
-        inherits = "scaling" in self.get_params()  # the published agents, who split as published
         with announce_compilation("rules", None):
-            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=inherits)
+            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=self.inherits_visits)
 
     def export(
         self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None

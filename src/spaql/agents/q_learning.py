@@ -201,6 +201,7 @@ class QLearner(PartitionAgent):
     """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin`."""
 
     needs_unit_rewards = True
+    inherits_visits = True
     _fewest_rollouts = 1
 
     def __init__(self, problem: Any, *, scaling: float, rollouts: int, seed: int, **environment: Any) -> None:
