@@ -22,7 +22,8 @@ TABULAR = "tests.tabular:TabularQ"
 
 def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     entries = algorithms()
-    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera", "random", "no-movement", "mean", "median"}
+    published = {"spaql", "aql", "spaql-ts", "adamb", "zoomrl", "rlsvi"}
+    assert set(entries) == published | {"tessera", "random", "no-movement", "mean", "median"}
     assert [entries[name].label for name in ("spaql", "aql", "spaql-ts", "tessera")] == [
         "SPAQL",
         "AQL",
@@ -35,7 +36,7 @@ def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     assert entries["spaql-ts"].required == ["reference", "radius"]
     assert {name for name, entry in entries.items() if not entry.learns} == {"random", "no-movement", "mean", "median"}
     colours = [entry.colour for entry in entries.values() if entry.colour]
-    assert len(set(colours)) == len(colours) == 5
+    assert len(set(colours)) == len(colours) == 8
     for name, entry in entries.items():
         agent = entry.make("ambulance", seed=3, **entry.example)
         assert (name_of(agent), agent.seed) == (name, 3)

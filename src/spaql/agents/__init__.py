@@ -2,8 +2,8 @@
 
 `registry` knows every algorithm, declared next to its class: `algorithms`, `resolve`, `register`.  `base.Agent` is what
 all agents have (`learn`, `evaluate`, `predict`, `save`, `load`, `explain`); `foreign` wraps classes from outside.
-`spaql`, `aql` and `tessera` are rules over `partition_agent`, `q_learning` and `rollouts`; `callbacks`, `loggers`,
-`diagnosis` and `files` are used with any of them.
+`spaql`, `aql` and `tessera` are rules over `partition_agent`, `q_learning` and `rollouts`; `adamb`, `zoomrl` and
+`rlsvi` over `stepwise`; `callbacks`, `loggers`, `diagnosis` and `files` are used with any of them.
 """
 
 from spaql.agents.adamb import AdaMB

@@ -15,7 +15,8 @@ paper files those of a ball at the ball's own resolution, and shares them out in
     V_h(A)  = min over A' of V~_h(A') + L |x(A) - x(A')|,    x(A) the centre of A, in the unit cube's largest coordinate
 
 for all balls, backwards through the steps, after every episode (`planning="full"`), or at each step for the ball played
-alone, with the V that the episode began with (`planning="one-step"`).
+alone, with the V that the episode began with (`planning="one-step"`).  As Q only falls, V~ does too; the paper takes
+its minimum with the former V~.
 
 What differs from the paper, as in the authors' experiments: xi / sqrt(n) stands for both of its bonuses, whose further
 terms (in the ball's diameter and in 2^(d_S l) / n) and constants are left out, and V = V~ unless L is given.
@@ -364,7 +365,7 @@ class AdaMB(StepwiseAgent):
         self,
         problem: Any,
         *,
-        scaling: float = 0.5,
+        scaling: float = 1.0,
         split_exponent: int = 2,
         planning: str = "full",
         lipschitz: float | None = None,
@@ -428,7 +429,11 @@ class AdaMB(StepwiseAgent):
 
     def _state(self) -> dict[str, NDArray[Any]]:
         model, records, cells = self._model, int(self._model.used[0]), len(self._work)
-        own = {"means": model.means[:cells], "newest": model.newest[:cells], "ends": model.ends}
+        own: dict[str, NDArray[Any]] = {
+            "means": model.means[:cells],
+            "newest": model.newest[:cells],
+            "ends": model.ends,
+        }
         own |= {"records": model.records[:records]} | transition_arrays(self._transitions, records)
         return super()._state() | {f"model-{name}": array for name, array in own.items()}
 

@@ -1,9 +1,9 @@
 """RLSVI: randomised least-squares value iteration (Osband, Van Roy and Wen, 2016), on a fixed net.
 
-Each time step h has the same net over states and actions, whose cells are the features: phi(x, a) is 1 for the cell that
-holds (x, a), and 0 for all others.  Before every episode a value function is sampled, backwards through the steps:
+Each time step h has the same net over states and actions, whose cells are the features: phi(x, a) is 1 for the cell
+that holds (x, a), and 0 for all others.  Before every episode a value function is sampled, backwards through the steps:
 
-    b_i = r_i + max over a of theta_{h+1} phi(x'_i, a)      for every transition i of step h so far; r_i at the last step
+    b_i = r_i + max over a of theta_{h+1} phi(x'_i, a)    for every transition i of step h so far; r_i at the last step
     Sigma_h = (A'A / sigma^2 + lambda I)^-1,    m_h = Sigma_h A'b / sigma^2       (A: rows phi(x_i, a_i))
     theta_h ~ Normal(m_h, Sigma_h)
 
@@ -202,7 +202,9 @@ class RLSVI(StepwiseAgent):
             raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
         count = self._count_net(int(bins))
         if count > _MOST_CELLS:
-            fits = [few for few in (1 << halvings for halvings in range(MAX_DEPTH)) if self._count_net(few) <= _MOST_CELLS]
+            fits = [
+                few for few in (1 << halvings for halvings in range(MAX_DEPTH)) if self._count_net(few) <= _MOST_CELLS
+            ]
             remedy = f"choose at most {fits[-1]}" if fits else "choose a shorter horizon="
             raise ParameterError(
                 f"bins: {bins} per dimension make a net of {count:,} cells over {self.problem.horizon} time steps, "

@@ -4,20 +4,20 @@ Each time step h has its own balls.  In state x the ball of largest index among 
 
     index(B) = L rad(B) + min over B' with rad(B') >= rad(B) of ( Q(B') + L dist(B, B') )
 
-with dist between centres: a Lipschitz Q-function cannot exceed the cone above any estimate.  The ball played learns from
-the reward r and the next state x', v its visits:
+with dist between centres: a Lipschitz Q-function cannot exceed the cone above any estimate.  The ball played learns
+from the reward r and the next state x', v its visits:
 
     alpha_v = (H + 1) / (H + v),    Q(B) <- (1 - alpha_v) Q(B) + alpha_v (r + V(x') + xi / sqrt(v))
     V(x') = min(H, max index over the balls relevant to x' in the next step),    V = 0 after the last
 
 New balls, of half the radius, come with Q = H and no visits once v >= (d_max / rad)^2.
 
-What differs from the paper, which puts one new ball at each visited point and lets the old one keep the rest of its
-domain: here a ball is the cell of a dyadic partition, whose radius in the largest coordinate of the unit cube is half
-its side.  It gives way to all 2^d cells of half its side at once; as in the paper, its estimate then stands and goes on
+What differs from the paper: there a new ball lies around the visited point, and the old one keeps the rest of its
+domain.  Here a ball is the cell of a dyadic partition, a ball in the largest coordinate of the unit cube whose radius
+is half its side, and it gives way to all 2^d cells of half its side at once.  Its estimate then stands, and goes on
 bounding the others.  So the domains of the balls in play are boxes, and the policy is a partition.  Different discrete
-actions are infinitely far apart.  d_max is the root's radius.  The bonus xi / sqrt(v) stands for the paper's, without its
-constants, its logarithms and what it adds for the width of the ball; the index has L rad(B) for that.
+actions are infinitely far apart.  d_max is the root's radius.  The bonus xi / sqrt(v) stands for the paper's, without
+its constants and logarithms; it adds nothing for the width of the ball, for which the index has L rad(B).
 """
 
 from collections.abc import Mapping
