@@ -10,7 +10,8 @@ import spaql
 from files_for_tests import MAKERS
 from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, RLSVI, AdaMB, Random, ZoomRL
-from spaql.errors import AgentFileError, ParameterError
+from spaql.errors import AgentFileError, ParameterError, ProblemError
+from spaql.partition.rng import uniform
 from spaql.problems import Box, Discrete, Problem, ambulance, oil
 from test_files import Gusts
 from test_files_damage import ASTRAY, MISSHAPEN, edited, replaced
@@ -139,13 +140,13 @@ def test_adamb_knows_its_model():
         np.testing.assert_array_equal(cells.q[held[:, 0]], 0.25 * (3 - h))
 
 
+@pytest.mark.compiled_only
 def test_a_lipschitz_constant_bounds_what_was_never_visited():
     """Balls far from the start are never played; only neighbours say what they can be worth."""
     problem = ambulance(arrivals="uniform", cost=1.0)
-    iterations = 10 if config.DISABLE_JIT else 100
     for cls in (AdaMB, ZoomRL):
         agents = [cls(problem, scaling=0.5, lipschitz=value, rollouts=0) for value in (0.1, 50.0)]
-        tight, loose = (agent.learn(iterations=iterations) for agent in agents)
+        tight, loose = (agent.learn(iterations=100) for agent in agents)
         assert np.mean(tight.cells().at(0).q) < np.mean(loose.cells().at(0).q)
 
 
@@ -234,6 +235,26 @@ def test_rewards_outside_the_assumed_range_are_found_before_training():
         found = {diagnosis.id: diagnosis for diagnosis in cls(problem).diagnose()}
         assert "Scale the rewards to 0 to 1" in found["reward-outside-unit-range"].advice
     assert "reward-outside-unit-range" not in {diagnosis.id for diagnosis in RLSVI(problem, bins=2).diagnose()}
+
+
+def _faulty_step(state, action, parameters, random, next_state):
+    """Reports no number as reward, once in fifty steps."""
+    next_state[0] = uniform(random)
+    return np.nan if uniform(random) < 0.02 else 0.5, False
+
+
+@every_kind
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fault_of_the_problem_keeps_what_was_learned(kind, seed):
+    space = Box(0, 1)
+    problem = Problem(name="faulty", step=_faulty_step, reset=_chain_reset, states=space, actions=space, horizon=4)
+    agent = CLASSES[kind](problem, seed=seed, rollouts=1)
+    for _ in range(3):
+        with pytest.raises(ProblemError, match="in iteration"):
+            agent.learn(iterations=200)
+        assert len(agent.history) == agent.iterations
+        assert np.isfinite(agent.cells().q).all()
+    assert agent.iterations > 0
 
 
 # Reading the policy -------------------------------------------------------------------------------------------

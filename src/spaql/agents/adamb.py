@@ -289,10 +289,11 @@ def train_episode(f, m, t, world, frame, hyper, counts, row, agent_random, world
             plan_cell(f, m, t, cell, hyper)
         depth = np.int64(f.cells[cell].depth)
         exponent = min(hyper.exponent * depth, _LONGEST_THRESHOLD)
-        if depth < MAX_DEPTH and f.cells[cell].visits >= np.int64(1) << exponent:
+        ready = depth < MAX_DEPTH and f.cells[cell].visits >= np.int64(1) << exponent
+        if ready:
             split_ball(f, m, cell)
             splits += 1
-        if not hyper.full:
+        if ready or not hyper.full:
             update_values(f, m, node, hyper.lipschitz)
     row.value_low = low
     row.value_high = high

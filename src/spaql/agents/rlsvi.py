@@ -55,7 +55,7 @@ from spaql.partition.spaces import Box
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
 from spaql.validation import check_number
 
-_MOST_CELLS = 4_000_000  # half a gigabyte
+_MOST_CELLS = 4_000_000  # below a gigabyte
 
 
 class Constants(NamedTuple):
