@@ -20,6 +20,7 @@ its minimum with the former V~.
 
 What differs from the paper, as in the authors' experiments: xi / sqrt(n) stands for both of its bonuses, whose further
 terms (in the ball's diameter and in 2^(d_S l) / n) and constants are left out, and V = V~ unless L is given.
+Their code starts with Q = H in every step.
 """
 
 from collections.abc import Mapping
