@@ -9,6 +9,9 @@ MAKERS = {
     "published": lambda problem: spaql.SPAQL(problem, seed=3, rollouts=2),
     "ts": lambda problem: spaql.SPAQLTS(problem, seed=3, rollouts=2, reference=[0.5], radius=0.5),
     "aql": lambda problem: spaql.AQL(problem, seed=3, rollouts=2),
+    "adamb": lambda problem: spaql.AdaMB(problem, seed=3, rollouts=2),
+    "zoomrl": lambda problem: spaql.ZoomRL(problem, seed=3, rollouts=2),
+    "rlsvi": lambda problem: spaql.RLSVI(problem, seed=3, rollouts=2, bins=4),
 }
 
 

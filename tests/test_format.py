@@ -25,6 +25,17 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
             np.testing.assert_array_equal(done, aql.predict(state, np.array([step]))[0])
 
 
+@pytest.mark.parametrize("make", [spaql.AdaMB, spaql.ZoomRL, spaql.RLSVI])
+def test_the_reader_of_the_page_decides_as_those_with_one_partition_do(tmp_path, make):
+    namespace = run_page("format.md")
+    agent = make("ambulance", seed=1, rollouts=0).learn(iterations=30)
+    read = namespace["read"](agent.save(tmp_path / "agent.spaql"))
+    for step in range(5):
+        for state in np.random.default_rng(0).random((20, 1)):
+            done = namespace["decide"](*read, state, step)
+            np.testing.assert_array_equal(done, agent.predict(state, np.array([step]))[0])
+
+
 def test_the_file_of_tessera_has_its_policy(tmp_path):
     tessera = spaql.Tessera("ambulance", seed=1).learn(iterations=100)
     namespace = run_page("format.md")
@@ -43,7 +54,8 @@ def test_the_file_of_tessera_has_its_policy(tmp_path):
 
 def test_every_array_is_named_on_the_page(tmp_path):
     text, read = read_page("format.md"), run_page("format.md")["read"]
-    for agent in (spaql.Tessera("oil"), spaql.SPAQL("oil", rollouts=1), spaql.AQL("oil", rollouts=0)):
+    others = [make("oil", rollouts=0) for make in (spaql.AQL, spaql.AdaMB, spaql.ZoomRL, spaql.RLSVI)]
+    for agent in (spaql.Tessera("oil"), spaql.SPAQL("oil", rollouts=1), *others):
         head, arrays = read(agent.learn(iterations=5).save(tmp_path / "agent.spaql"))
         for name in arrays:
             family, _, last = name.partition("-")

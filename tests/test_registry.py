@@ -23,7 +23,19 @@ TABULAR = "tests.tabular:TabularQ"
 
 def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     entries = algorithms()
-    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera", "random", *HEURISTICS}
+    published = {
+        "spaql",
+        "aql",
+        "spaql-ts",
+        "adamb",
+        "zoomrl",
+        "rlsvi",
+        "nbql",
+        "ucb-q",
+        "ucb-q-infinite",
+        "q-learning",
+    }
+    assert set(entries) == published | {"tessera", "random", *HEURISTICS}
     assert [entries[name].label for name in ("spaql", "aql", "spaql-ts", "tessera")] == [
         "SPAQL",
         "AQL",
@@ -36,7 +48,7 @@ def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     assert entries["spaql-ts"].required == ["reference", "radius"]
     assert {name for name, entry in entries.items() if not entry.learns} == {"random", *HEURISTICS}
     colours = [entry.colour for entry in entries.values() if entry.colour]
-    assert len(set(colours)) == len(colours) == 5
+    assert len(set(colours)) == len(colours) == 12
     for name, entry in entries.items():
         agent = entry.make(entry.home, seed=3, **entry.example)
         assert (name_of(agent), agent.seed) == (name, 3)

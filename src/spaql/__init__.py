@@ -4,9 +4,10 @@
     agent.evaluate(episodes=1000)
     agent.save("cartpole.spaql")
 
-`spaql.SPAQL`, `spaql.AQL` and `spaql.SPAQLTS` are the published algorithms; `spaql.algorithms` lists all of them, and
-`spaql.problems` has what they learn on.  Names are imported when first used, so that `import spaql` and `spaql --help`
-do not wait for a compiler.  Importing the package registers its environments with Gymnasium.
+`spaql.SPAQL`, `spaql.SPAQLTS`, `spaql.AQL`, `spaql.AdaMB`, `spaql.ZoomRL` and `spaql.RLSVI` are published algorithms;
+`spaql.algorithms` lists all of them, and `spaql.problems` has what they learn on.  Names are imported when first used,
+so that `import spaql` and `spaql --help` do not wait for a compiler.  Importing the package registers its environments
+with Gymnasium.
 """
 
 import importlib
@@ -19,6 +20,8 @@ from spaql.errors import *  # noqa: F403  (they are light, and a user catches th
 
 _HOMES = {
     "AQL": "spaql.agents",
+    "AdaMB": "spaql.agents",
+    "RLSVI": "spaql.agents",
     "SPAQL": "spaql.agents",
     "SPAQLTS": "spaql.agents",
     "QLearning": "spaql.agents",
@@ -26,6 +29,7 @@ _HOMES = {
     "UCBQInfinite": "spaql.agents",
     "NBQL": "spaql.agents",
     "Tessera": "spaql.agents",
+    "ZoomRL": "spaql.agents",
     "Random": "spaql.agents",
     "algorithms": "spaql.agents",
     "register": "spaql.agents",

@@ -76,7 +76,7 @@ class Agent(Parameterised):
     plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
     needs_unit_rewards: bool = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
-    inherits_visits: ClassVar[bool] = False  #: whether new cells start with the visits of the one that split
+    inherits_visits: bool = False  #: whether cells split at 4^depth visits, and their parts start with all of them
     _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:

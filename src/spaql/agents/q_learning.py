@@ -29,12 +29,12 @@ from spaql.agents.partition_agent import PartitionAgent
 from spaql.agents.rollouts import (
     FINISHED,
     MONITORING,
-    ROW,
     SELECTION,
     SPLIT_ITERATIONS,
     STARTED,
     STATUS,
     TRAINING,
+    TRAINING_ROW,
     advance_all,
     play_episodes,
     reset_all,
@@ -203,7 +203,7 @@ class QLearner(PartitionAgent):
     """Base class of the Q-learning agents; a subclass checks its own parameters and calls `_begin`."""
 
     needs_unit_rewards = True
-    _row = np.dtype([*ROW.descr, ("training_return", np.float64)])  # the score is that of rollouts
+    _row = TRAINING_ROW
     inherits_visits = True
     _fewest_rollouts = 1
 

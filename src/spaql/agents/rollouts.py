@@ -44,6 +44,9 @@ ROW = np.dtype(
     ]
 )
 
+#: a row of agents whose score may be that of rollouts
+TRAINING_ROW = np.dtype([*ROW.descr, ("training_return", np.float64)])
+
 
 @kernel(inline=True)
 def address_of(array):

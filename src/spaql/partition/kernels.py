@@ -114,6 +114,17 @@ def find_best(f, root, points, row):
 
 
 @kernel(inline=True)
+def find_leaf(f, root, points, row):
+    """Return the leaf of the state tree that holds `points[row]`: the smallest state box that any cell has there."""
+    node = root
+    left = f.nodes[node].child
+    while left >= 0:
+        node = left + (points[row, f.nodes[node].dim] >= f.nodes[node].cut)
+        left = f.nodes[node].child
+    return node
+
+
+@kernel(inline=True)
 def sample_cell(f, root, points, row, temperature, random):
     """Sample a cell of RELEVANT(x) by its Boltzmann weight (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
 

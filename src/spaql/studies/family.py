@@ -11,7 +11,7 @@ by that share among all that learn; and its *regret*, what its training episodes
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
@@ -159,7 +159,9 @@ class Family(Study):
     def _group(self, member: Member, place: Place, parameters: Mapping[str, Any], phase: str, count: int) -> Group:
         seeds = seeds_at(count, self.seed, "family", phase, member.name, place.label)
         run = place.run(member.algorithm, parameters, self.episodes)
-        return Group(place.label, member.label, run, seeds, {member.tuned: parameters[member.tuned]} if member.tuned else {})
+        return Group(
+            place.label, member.label, run, seeds, {member.tuned: parameters[member.tuned]} if member.tuned else {}
+        )
 
     def stages(self, results: Results) -> Iterator[Stage]:
         """Run the agents that choose parameters, then those that are reported."""
@@ -224,7 +226,9 @@ class Family(Study):
                         algorithm=m.algorithm, look=m.name, style="points", factor=100)
             for m in learners
         ]  # fmt: skip
-        chart = Chart(title, "", "share of the optimum, %", tuple(series), (Level("optimum", 100.0, look="optimum"),), "category")
+        chart = Chart(
+            title, "", "share of the optimum, %", tuple(series), (Level("optimum", 100.0, look="optimum"),), "category"
+        )
         return Report(
             "family",
             title,
@@ -307,7 +311,11 @@ class Family(Study):
         for member in learners:
             scores = [self._of(member, place) for place in self.places]
             slopes = [score.slope.mean for score in scores if score.slope and np.isfinite(score.slope.mean)]
-            lost = [score.regret.mean / (p.optimum * self._episodes(p)) for score, p in zip(scores, self.places, strict=True) if score.regret]
+            lost = [
+                score.regret.mean / (p.optimum * self._episodes(p))
+                for score, p in zip(scores, self.places, strict=True)
+                if score.regret
+            ]
             bounds = {score.bound for score in scores} - {None}
             bound = ", ".join(f"{each:.2f}" for each in sorted(filter(None, bounds)))
             slope = mean_interval(slopes) if len(slopes) > 1 else None
@@ -357,7 +365,8 @@ class Family(Study):
             f"{member.label} on {place.label}"
             for member in learners
             for place in self.places
-            if standing(combination([self._of(member, place).shares, self._of(MEMBERS[-1], place).shares], [1.0, -1.0])) < 0
+            if standing(combination([self._of(member, place).shares, self._of(MEMBERS[-1], place).shares], [1.0, -1.0]))
+            < 0
         ]
         lines.append(f"Significantly worse than uniformly random actions: {', '.join(beaten) or 'none'}.")
         return lines
@@ -384,6 +393,10 @@ class Family(Study):
             records.append(
                 record
                 | to_fields("regret", score.regret)
-                | {"slope": slope and slope.mean, "slope_low": bounded and bounded.low, "slope_high": bounded and bounded.high}
+                | {
+                    "slope": slope and slope.mean,
+                    "slope_low": bounded and bounded.low,
+                    "slope_high": bounded and bounded.high,
+                }
             )
         return records
