@@ -22,7 +22,9 @@ TABULAR = "tests.tabular:TabularQ"
 
 def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     entries = algorithms()
-    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera", "random", "no-movement", "mean", "median"}
+    fixed = {"q-learning", "ucb-q", "ucb-q-infinite", "nbql"}
+    baselines = {"random", "no-movement", "mean", "median"}
+    assert set(entries) == {"spaql", "aql", "spaql-ts", "tessera"} | fixed | baselines
     assert [entries[name].label for name in ("spaql", "aql", "spaql-ts", "tessera")] == [
         "SPAQL",
         "AQL",
@@ -33,9 +35,9 @@ def test_every_algorithm_is_registered_once_with_all_that_is_said_of_it():
     assert "scaling" in entries["spaql"].parameters
     assert "seed" not in entries["spaql"].parameters
     assert entries["spaql-ts"].required == ["reference", "radius"]
-    assert {name for name, entry in entries.items() if not entry.learns} == {"random", "no-movement", "mean", "median"}
+    assert {name for name, entry in entries.items() if not entry.learns} == baselines
     colours = [entry.colour for entry in entries.values() if entry.colour]
-    assert len(set(colours)) == len(colours) == 5
+    assert len(set(colours)) == len(colours) == 9
     for name, entry in entries.items():
         agent = entry.make("ambulance", seed=3, **entry.example)
         assert (name_of(agent), agent.seed) == (name, 3)

@@ -125,5 +125,5 @@ def test_a_long_run_equals_the_textbook():
     problem, plain, given = made("ambulance")
     episodes = 10 * EPISODES
     expected = textbook.ucb_q(plain, episodes=episodes, c=0.01, seed=5, bonus="bernstein", **given)
-    agent = UCBQ(problem, bins=given["bins"], bonus="bernstein", seed=5).learn(iterations=episodes)
+    agent = UCBQ(problem, bins=given["bins"], bonus="bernstein", scaling=0.01, seed=5).learn(iterations=episodes)
     assert_equal(agent, *expected)
