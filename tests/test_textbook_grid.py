@@ -9,7 +9,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.agents import NBQL, UCBQ, QLearning, UCBQInfinite
 from test_textbook import ambulance_pair, columns, oil_pair
 
-EPISODES = 30 if config.DISABLE_JIT else 300
+EPISODES = 10 if config.DISABLE_JIT else 300
 
 # a problem, its plain form, the number of its discrete actions, and bins that are no powers of two where there are many
 PAIRS = {
