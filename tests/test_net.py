@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core import config
 
 from spaql.errors import ParameterError
 from spaql.partition import net
@@ -57,7 +58,7 @@ def test_cells_are_the_bins_in_the_order_of_an_array(name):
         np.testing.assert_array_equal(cells.action_high, (at + 1) / np.array(sizes))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=8 if config.DISABLE_JIT else 60, deadline=None)
 @given(bins=st.lists(st.integers(1, 60), min_size=1, max_size=3), seed=st.integers(0, 1000))
 def test_computing_a_bin_is_walking_to_it(bins, seed):
     """Also on the borders, one double beside them, and a rounding error outside the cube."""

@@ -9,7 +9,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.agents import NBQL, UCBQ, QLearning, UCBQInfinite
 from test_textbook import ambulance_pair, columns, oil_pair
 
-EPISODES = 30 if config.DISABLE_JIT else 300
+EPISODES = 10 if config.DISABLE_JIT else 300
 
 # a problem, its plain form, the number of its discrete actions, and bins that are no powers of two where there are many
 PAIRS = {
@@ -125,5 +125,5 @@ def test_a_long_run_equals_the_textbook():
     problem, plain, given = made("ambulance")
     episodes = 10 * EPISODES
     expected = textbook.ucb_q(plain, episodes=episodes, c=0.01, seed=5, bonus="bernstein", **given)
-    agent = UCBQ(problem, bins=given["bins"], bonus="bernstein", seed=5).learn(iterations=episodes)
+    agent = UCBQ(problem, bins=given["bins"], bonus="bernstein", scaling=0.01, seed=5).learn(iterations=episodes)
     assert_equal(agent, *expected)

@@ -195,7 +195,7 @@ def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDAr
             raise ValueError(f"{entry.name} needs the parameter {name!r}")
     # Checked before the agent is made, as it may be large.
     counts = [read_used(array)[1] for name, array in arrays.items() if name.endswith("-used")]
-    counts += [len(array) for name, array in arrays.items() if name.endswith("-q")]  # of a net
+    counts += [len(array) for name, array in arrays.items() if name == "work-q"]  # of a net
     if counts and entry.cls.count_first_cells(problem, parameters) > max(counts):
         raise ValueError("fewer cells than it began with")
     agent = entry.make(problem, **parameters)

@@ -60,7 +60,7 @@ from spaql.problems.base import RAN, SOME_ENDED, Playable, failed
 
 SUM, SQUARES, BETA = range(3)  # columns of `moments`
 RATE, BONUS = range(2)  # columns of `tables`
-_TABLED = 1 << 13  # visits of a cell whose rate and bonus stand in tables
+_TABLED = 1 << 12  # visits of a cell whose rate and bonus stand in tables
 _LONGEST = 10_000
 
 

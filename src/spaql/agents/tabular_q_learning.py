@@ -95,7 +95,7 @@ class QLearning(FixedNetAgent):
         limits: dict[str, Any] = {"least": 0.0, "most": 1.0, "above": True}
         self.learning_rate = None if learning_rate is None else check_number(learning_rate, "learning_rate", **limits)
         self.rate_power = check_number(rate_power, "rate_power", least=0.5, most=1.0)
-        bound = {"least": -LARGEST_REWARD, "most": LARGEST_REWARD}
+        bound: dict[str, Any] = {"least": -LARGEST_REWARD, "most": LARGEST_REWARD}
         self.initial_q = None if initial_q is None else check_number(initial_q, "initial_q", **bound)
         self.exploration = check_choice(exploration, "exploration", KINDS)
         self.schedule = check_choice(schedule, "schedule", SCHEDULES)

@@ -38,7 +38,7 @@ class Lattice(NamedTuple):
     """What kernels need to compute the leaf of a state."""
 
     bins: Floats  # [states]
-    leaves: NDArray[np.int32]  # [steps * leaves] node of each leaf, in the order of the cells
+    leaves: NDArray[np.intp]  # [steps * leaves] node of each leaf, in the order of the cells
 
 
 @kernel(inline=True)
@@ -200,7 +200,7 @@ class Net(Partition):
         """Hang all cells on the leaves."""
         cells, choices, per_step = self.forest.cells, self.shape.choices, self.shape.leaves * self.shape.choices
         leaves = np.flatnonzero(self.forest.nodes["head"] != NONE)
-        leaves = leaves[np.argsort(self.forest.nodes["head"][leaves])].astype(np.int32)
+        leaves = leaves[np.argsort(self.forest.nodes["head"][leaves])]
         self.lattice = Lattice(np.array(self.shape.states, float), leaves)
         cells["next"] = np.arange(1, len(cells) + 1)
         cells["next"][choices - 1 :: choices] = NONE
@@ -269,9 +269,9 @@ def _grow_tree(bins: tuple[int, ...]) -> _Tree:
         low, high = np.repeat(low[inner], 2, axis=0), np.repeat(high[inner], 2, axis=0)
         lower, upper = 2 * np.arange(len(inner)), 2 * np.arange(len(inner)) + 1
         high[lower, dim[inner]] = low[upper, dim[inner]] = middle[inner]
-    *columns, corner = (np.concatenate(column) for column in zip(*levels, strict=True))
-    leaves = np.flatnonzero(corner != NONE)
-    return _Tree(*columns, leaves[np.argsort(corner[leaves])])
+    dims, cuts, children, parents, depths, corners = (np.concatenate(column) for column in zip(*levels, strict=True))
+    leaves = np.flatnonzero(corners != NONE)
+    return _Tree(dims, cuts, children, parents, depths, leaves[np.argsort(corners[leaves])])
 
 
 def _make_action_boxes(actions: Actions, bins: tuple[int, ...]) -> Floats:
