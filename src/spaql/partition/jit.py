@@ -19,16 +19,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
-from numba.extending import intrinsic
+from numba.core.imputils import lower_getattr_generic
+from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
 from numpy.typing import NDArray
 
+T = TypeVar("T")
 _KEPT_DAYS = 30
 _READY: set[str] = set()  # kernels that this process has used
 
@@ -66,22 +70,141 @@ def _cache_folder() -> Path | None:
 CACHE = None if config.DISABLE_JIT else _cache_folder()
 
 
-def kernel(*signature: Any, inline: bool = False) -> Callable[[Any], Any]:
+def _without_literal(kind: types.Type) -> types.Type:
+    """Return the type of all values of a kind, where that is of one value only, also inside tuples."""
+    if isinstance(kind, types.Tuple):
+        return types.Tuple([_without_literal(part) for part in kind.types])
+    return types.unliteral(kind)
+
+
+class _Callee(CPUDispatcher):
+    """A kernel as other kernels call it: without an entry from Python, and once for all values of a type.
+
+    Numba would compile f(0) and f(n) separately, and for each of them code that takes every array out of Python's hands.
+    The code is part of each caller's file in the cache, and needs none of its own.
+    """
+
+    signature: Any = None
+
+    def compile(self, sig: Any) -> Any:
+        return super().compile(self.signature or sig)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(
+            tuple(map(_without_literal, args)), {name: _without_literal(kind) for name, kind in kws.items()}
+        )
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel as Python calls it; other kernels call its `callee`."""
+
+    callee: _Callee
+    signature: Any = None
+
+    def compile(self, sig: Any) -> Any:
+        return super().compile(self.signature or sig)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return self.callee.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        return self.callee.get_overload(sig)
+
+
+def kernel(signature: Any = None, *, inline: bool = False) -> Callable[[Any], Any]:
     """Compile a function: without the GIL, cached on disk, no fast-math (results must not depend on the machine).
 
     `inline` forces LLVM to inline it into its callers: the verbs are a few nanoseconds each, a call with all the
     arrays of a forest as arguments costs more than that.
     """
+    options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
 
     def decorate(function: Any) -> Any:
-        before = config.CACHE_DIR
-        config.CACHE_DIR = "" if CACHE is None else str(CACHE)
-        try:
-            return numba.njit(*signature, nogil=True, cache=CACHE is not None, forceinline=inline)(function)
-        finally:
-            config.CACHE_DIR = before
+        if config.DISABLE_JIT:
+            return function
+        made = _Kernel(function, targetoptions=options)
+        made.callee = _Callee(function, targetoptions=options | {"no_cpython_wrapper": True, "forceinline": inline})
+        made.signature = made.callee.signature = signature
+        if CACHE is not None:
+            before, config.CACHE_DIR = config.CACHE_DIR, str(CACHE)
+            try:
+                made.enable_caching()
+            finally:
+                config.CACHE_DIR = before
+        return made
 
     return decorate
+
+
+class _Reference(types.Type):
+    """A named tuple of arrays that stands in memory."""
+
+    def __init__(self, content: types.NamedTuple) -> None:
+        self.content = content
+        super().__init__(name=f"reference({content})")
+
+
+@register_model(_Reference)
+class _ReferenceModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, ir.IntType(8).as_pointer())
+
+
+@unbox(_Reference)
+def _unbox_reference(kind: _Reference, value: Any, c: Any) -> NativeValue:
+    number = c.pyapi.object_getattr_string(value, "address")
+    address = c.pyapi.long_as_longlong(number)
+    c.pyapi.decref(number)
+    return NativeValue(c.builder.inttoptr(address, ir.IntType(8).as_pointer()), is_error=c.pyapi.c_api_error())
+
+
+@infer_getattr
+class _ReferenceAttributes(AttributeTemplate):
+    key = _Reference
+
+    def generic_resolve(self, kind: _Reference, name: str) -> types.Type | None:
+        if name not in kind.content.fields:
+            return None
+        part = kind.content.types[kind.content.fields.index(name)]
+        return _Reference(part) if isinstance(part, types.NamedTuple) else part
+
+
+@lower_getattr_generic(_Reference)
+def _get_part(context: Any, builder: Any, kind: _Reference, value: Any, name: str) -> Any:
+    place = kind.content.fields.index(name)
+    whole = builder.bitcast(value, context.get_value_type(kind.content).as_pointer())
+    part = builder.gep(whole, [ir.IntType(32)(0), ir.IntType(32)(place)], inbounds=True)
+    if isinstance(kind.content.types[place], types.NamedTuple):
+        return builder.bitcast(part, value.type)
+    return builder.load(part)
+
+
+def _words_of(value: Any) -> list[int]:
+    """Return an array, or all arrays of a tuple, as the 64-bit words by which kernels know them, without references."""
+    if isinstance(value, tuple):
+        return [word for part in value for word in _words_of(part)]
+    return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
+
+
+def by_reference(cls: type[T]) -> type[T]:
+    """Let kernels take named tuples of this class, of arrays or of named tuples of them, by their place in memory.
+
+    Numba hands over every number of every array; with dozens of arrays that is what takes longest to compile.  A kernel
+    calls `unreferenced` to use the arrays, and may hand the reference on before.
+    """
+
+    def address(self: Any) -> int:
+        if "_words" not in vars(self):
+            self._words = np.array(_words_of(self), np.int64)
+        return int(self._words.ctypes.data)
+
+    cls.address = property(address)
+
+    @typeof_impl.register(cls)
+    def typeof(value: Any, c: Any) -> _Reference:
+        return _Reference(types.NamedTuple([typeof_impl(part, c) for part in value], cls))
+
+    return cls
 
 
 def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
@@ -176,6 +299,8 @@ if config.DISABLE_JIT:
 else:
 
     def _without_references(context, builder, kind, value):
+        if isinstance(kind, _Reference):
+            return builder.load(builder.bitcast(value, context.get_value_type(kind.content).as_pointer()))
         if isinstance(kind, types.Array):
             array = context.make_array(kind)(context, builder, value)
             array.meminfo = ir.Constant(array.meminfo.type, None)
@@ -188,7 +313,7 @@ else:
 
     @intrinsic
     def unreferenced(typingctx, value):
-        """Return an array, or a tuple of arrays, without reference counts.
+        """Return an array, or a tuple of arrays, without reference counts; of a class `by_reference`, its arrays.
 
         Every alias of an array inside a kernel costs two atomic operations, more than a whole look-up.  The caller
         of the kernel keeps the array alive, so the kernel needs no count of its own.
@@ -197,7 +322,7 @@ else:
         def codegen(context, builder, signature, arguments):
             return _without_references(context, builder, signature.args[0], arguments[0])
 
-        return value(value), codegen
+        return (value.content if isinstance(value, _Reference) else value)(value), codegen
 
     def _pointer_cast(element: Any) -> Any:
         def cast(typingctx, address):

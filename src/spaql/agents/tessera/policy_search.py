@@ -97,7 +97,7 @@ def play_on(m, t, z, k, step, total, r, i, recorded):
 @kernel()
 def record_rollouts(models, t, starts, horizon, rollouts):
     """Play rollouts of a policy in each model."""
-    models, t = unreferenced(models), unreferenced(t)
+    t = unreferenced(t)
     count, states = len(models), starts.shape[1]
     r = Rollouts(
         np.empty((count, rollouts, horizon, states)),
@@ -125,7 +125,7 @@ def combine_returns(totals, rollouts):
 @kernel()
 def score_policy(models, t, starts, horizon, rollouts):
     """Return the score of a policy."""
-    models, t = unreferenced(models), unreferenced(t)
+    t = unreferenced(t)
     totals = np.zeros(len(models))
     r = Rollouts(
         np.empty((0, 0, horizon, 0)),
@@ -229,7 +229,7 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
     candidate.  The climb ends after `budget` steps in the models, after 60 changes per node, or where the score reaches
     `ceiling`, above which no policy has one.
     """
-    models, t, r = unreferenced(models), unreferenced(t), unreferenced(r)
+    t, r = unreferenced(t), unreferenced(r)
     nodes = t.dims.shape[0]
     discrete = models[0].table.shape[0] > 0
     leaves, before = np.zeros(nodes, np.bool_), t.actions[0].copy()
@@ -277,7 +277,7 @@ def prune(models, t, r, score, floor):
     `r` are the policy's rollouts, and stay so.  Leaves that are joined keep their nodes, and play the same action;
     `truncate` drops them.
     """
-    models, t, r = unreferenced(models), unreferenced(t), unreferenced(r)
+    t, r = unreferenced(t), unreferenced(r)
     nodes = t.dims.shape[0]
     leaves, joined = np.zeros(nodes, np.bool_), t.dims == LEAF
     before = t.actions[0].copy()
@@ -417,7 +417,7 @@ def play_randomly(m, starts, horizon, actions, rollouts, random):
 @kernel()
 def refine_actions(m, v, support, steps, q, actions, discount, draws):
     """Return the best action of a box in each state [n, k]: a pattern search from the best candidate."""
-    m, v, support = unreferenced(m), unreferenced(v), unreferenced(support)
+    v, support = unreferenced(v), unreferenced(support)
     size, states = support.shape
     width = m.dynamics.slopes.shape[2]
     dimensions = actions.shape[1]

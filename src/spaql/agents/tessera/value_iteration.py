@@ -96,7 +96,7 @@ def evaluate_values(v, steps, points, values):
 @kernel()
 def find_successors(m, support, steps, actions, discount, hold, draws):
     """Play every action from every state of the support, at time steps [n], once and, if `hold` > 1, `hold` times."""
-    m, support, actions = unreferenced(m), unreferenced(support), unreferenced(actions)
+    support, actions = unreferenced(support), unreferenced(actions)
     size, states = support.shape
     count = actions.shape[0]
     width = m.dynamics.slopes.shape[2]
@@ -313,7 +313,7 @@ def backward_induction(
 @kernel()
 def evaluate_actions(m, v, support, steps, actions, discount, draws, q):
     """Fill `q` [n, J] with Q of every action in every state, at time steps [n]."""
-    m, v, support = unreferenced(m), unreferenced(v), unreferenced(support)
+    v, support = unreferenced(v), unreferenced(support)
     size, states = support.shape
     width = m.dynamics.slopes.shape[2]
     z, u, following = np.zeros(width + states), np.zeros(width - states), np.zeros(states)
