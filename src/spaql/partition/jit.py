@@ -26,10 +26,12 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.core.typing.templates import AttributeTemplate, builtin_registry, infer_getattr
 from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
+from numba.np import arrayobj
 from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -77,17 +79,50 @@ def _without_literal(kind: types.Type) -> types.Type:
     return types.unliteral(kind)
 
 
-class _Callee(CPUDispatcher):
+@contextmanager
+def _brief_compilation(hot: bool) -> Iterator[None]:
+    """Compile without what costs Numba and LLVM much and gains nothing here.
+
+    The loops of hot kernels are too short for vector instructions.  Where a slice is assigned to one of another size,
+    Numba has an error with both shapes, and code for strings in every kernel; here it is the sentence alone.
+    """
+    with global_compiler_lock:
+        before = config.LOOP_VECTORIZE, config.OPT
+        texts = [(template, template._overload_func) for template in _shape_errors()]
+        config.LOOP_VECTORIZE, config.OPT = 0, before[1] if hot else type(before[1])(1)
+        for template, _ in texts:
+            template._overload_func = staticmethod(arrayobj.ol_raise_with_shape_context_generic)
+        try:
+            yield
+        finally:
+            config.LOOP_VECTORIZE, config.OPT = before
+            for template, text in texts:
+                template._overload_func = staticmethod(text)
+
+
+def _shape_errors() -> list[Any]:
+    """Return Numba's templates for the error of a slice that is assigned to one of another size."""
+    wordy = getattr(arrayobj, "ol_raise_with_shape_context_cpu", None)
+    return [each for each in builtin_registry.functions if getattr(each, "_overload_func", 0) is wordy]
+
+
+class _Dispatcher(CPUDispatcher):
+    """A compiled function, of one signature only where that is given."""
+
+    signature: Any = None
+    hot = True
+
+    def compile(self, sig: Any) -> Any:
+        with _brief_compilation(self.hot):
+            return super().compile(self.signature or sig)
+
+
+class _Callee(_Dispatcher):
     """A kernel as other kernels call it: without an entry from Python, and once for all values of a type.
 
     Numba would compile f(0) and f(n) separately, and for each of them code that takes every array out of Python's hands.
     The code is part of each caller's file in the cache, and needs none of its own.
     """
-
-    signature: Any = None
-
-    def compile(self, sig: Any) -> Any:
-        return super().compile(self.signature or sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         return super().get_call_template(
@@ -95,14 +130,10 @@ class _Callee(CPUDispatcher):
         )
 
 
-class _Kernel(CPUDispatcher):
+class _Kernel(_Dispatcher):
     """A kernel as Python calls it; other kernels call its `callee`."""
 
     callee: _Callee
-    signature: Any = None
-
-    def compile(self, sig: Any) -> Any:
-        return super().compile(self.signature or sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         return self.callee.get_call_template(args, kws)
@@ -111,7 +142,7 @@ class _Kernel(CPUDispatcher):
         return self.callee.get_overload(sig)
 
 
-def kernel(signature: Any = None, *, inline: bool = False) -> Callable[[Any], Any]:
+def kernel(signature: Any = None, *, inline: bool = False, hot: bool = True) -> Callable[[Any], Any]:
     """Compile a function: without the GIL, cached on disk, no fast-math (results must not depend on the machine).
 
     `inline` forces LLVM to inline it into its callers: the verbs are a few nanoseconds each, a call with all the
@@ -124,7 +155,8 @@ def kernel(signature: Any = None, *, inline: bool = False) -> Callable[[Any], An
             return function
         made = _Kernel(function, targetoptions=options)
         made.callee = _Callee(function, targetoptions=options | {"no_cpython_wrapper": True, "forceinline": inline})
-        made.signature = made.callee.signature = signature
+        for each in (made, made.callee):
+            each.signature, each.hot = signature, hot
         if CACHE is not None:
             before, config.CACHE_DIR = config.CACHE_DIR, str(CACHE)
             try:

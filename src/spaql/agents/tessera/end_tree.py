@@ -59,7 +59,7 @@ def binary_entropy(positive, count):
     return -(positive * math.log(share) + (count - positive) * math.log(1.0 - share))
 
 
-@kernel()
+@kernel(hot=False)
 def grow_end_tree(features, ended, most):
     """Grow a classification tree by log likelihood; return dims, cuts, children and shares of ended rows."""
     size, width = features.shape

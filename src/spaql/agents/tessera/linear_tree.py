@@ -261,7 +261,7 @@ def divide_rows(values, rows, cut):
     return low
 
 
-@kernel()
+@kernel(hot=False)
 def grow_tree(features, residuals, rows, most, least):
     """Grow a tree on standardised outputs, which `residuals` holds and loses what is explained.
 
@@ -299,7 +299,7 @@ def grow_tree(features, residuals, rows, most, least):
     return dims[:used], cuts[:used], children[:used], offsets[:used], slopes[:used], first[:used], last[:used]
 
 
-@kernel()
+@kernel(hot=False)
 def fit_curvature(features, outputs, chosen, ridge):
     """Fit all products of features to outputs, beside a linear part; return curvature, offset and slope of each output.
 
@@ -332,7 +332,7 @@ def fit_curvature(features, outputs, chosen, ridge):
     return products[:, 1 + width :].copy(), products[:, 0].copy(), products[:, 1 : 1 + width].copy()
 
 
-@kernel()
+@kernel(hot=False)
 def subtract_curvature(features, outputs, curvature, offset, slope):
     """Subtract a quadratic fit from outputs, in place."""
     width, count = features.shape[1], outputs.shape[1]

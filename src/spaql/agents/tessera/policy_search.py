@@ -94,7 +94,7 @@ def play_on(m, t, z, k, step, total, r, i, recorded):
     return total, step - first
 
 
-@kernel()
+@kernel(hot=False)
 def record_rollouts(models, t, starts, horizon, rollouts):
     """Play rollouts of a policy in each model."""
     t = unreferenced(t)
@@ -122,7 +122,7 @@ def combine_returns(totals, rollouts):
     return (0.5 * totals.mean() + 0.5 * totals.min()) / rollouts
 
 
-@kernel()
+@kernel(hot=False)
 def score_policy(models, t, starts, horizon, rollouts):
     """Return the score of a policy."""
     t = unreferenced(t)
@@ -187,7 +187,7 @@ def replay(models, t, r, change, first, last, totals, recorded):
     return played
 
 
-@kernel()
+@kernel(hot=False)
 def try_change(models, t, r, change, slack, least):
     """Return the score of a changed policy and the steps that were played; the change is recorded if it is kept.
 
@@ -210,7 +210,7 @@ def try_change(models, t, r, change, slack, least):
     return score, played
 
 
-@kernel()
+@kernel(hot=False)
 def mark_below(t, node, leaves):
     """Set `leaves` [nodes] to whether a node is below another, or is it."""
     leaves[:] = False
@@ -220,7 +220,7 @@ def mark_below(t, node, leaves):
             leaves[t.children[other]] = leaves[t.children[other] + 1] = True
 
 
-@kernel()
+@kernel(hot=False)
 def climb(models, t, r, actions, spread, budget, ceiling, random):
     """Improve a policy by random changes of one cut or one action, kept where the score rises; return the score.
 
@@ -242,7 +242,7 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
         if score >= ceiling or played >= budget:
             break
         node = int(uniform(random) * nodes)
-        dim = t.dims[node]
+        dim = int(t.dims[node])
         cut = t.cuts[node]
         before[:] = t.actions[node]
         if dim != LEAF:
@@ -270,7 +270,7 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
     return score
 
 
-@kernel()
+@kernel(hot=False)
 def prune(models, t, r, score, floor):
     """Make leaves of nodes above two leaves while the score stays at `floor` or above; return it.
 
@@ -305,7 +305,7 @@ def prune(models, t, r, score, floor):
     return score
 
 
-@kernel()
+@kernel(hot=False)
 def set_below(t, node, action, leaves):
     """Let a node and all below it play one action; `leaves` [nodes] is set to which these are."""
     chosen = action.copy()
@@ -315,7 +315,7 @@ def set_below(t, node, action, leaves):
             t.actions[other] = chosen
 
 
-@kernel()
+@kernel(hot=False)
 def visit_states(m, t, starts, times, horizon, actions, noise, random, count):
     """Return `count` states of episodes of a policy in a model, and their time steps.
 
@@ -352,7 +352,7 @@ def visit_states(m, t, starts, times, horizon, actions, noise, random, count):
     return visited, steps
 
 
-@kernel()
+@kernel(hot=False)
 def visit_greedily(m, v, starts, horizon, actions, discount, noise, random, count):
     """Return `count` states of episodes in a model, and their time steps.
 
@@ -394,7 +394,7 @@ def visit_greedily(m, v, starts, horizon, actions, discount, noise, random, coun
     return visited, steps
 
 
-@kernel()
+@kernel(hot=False)
 def play_randomly(m, starts, horizon, actions, rollouts, random):
     """Return the mean return of random actions in a model."""
     states = starts.shape[1]
@@ -414,7 +414,7 @@ def play_randomly(m, starts, horizon, actions, rollouts, random):
     return total / rollouts
 
 
-@kernel()
+@kernel(hot=False)
 def refine_actions(m, v, support, steps, q, actions, discount, draws):
     """Return the best action of a box in each state [n, k]: a pattern search from the best candidate."""
     v, support = unreferenced(v), unreferenced(support)

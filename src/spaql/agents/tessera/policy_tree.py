@@ -113,7 +113,7 @@ def find_cut(states, advantages, labels, stakes, rows):
     return best, dim, cut, action
 
 
-@kernel()
+@kernel(hot=False)
 def grow_policy(states, q, actions, leaves):
     """Grow a tree of at most `leaves` leaves."""
     size, count = q.shape
@@ -164,7 +164,7 @@ def grow_policy(states, q, actions, leaves):
     )
 
 
-@kernel()
+@kernel(hot=False)
 def truncate(t, leaves):
     """Return the tree as it was with `leaves` leaves, without cuts between equal actions."""
     nodes = t.dims.shape[0]
