@@ -158,14 +158,29 @@ def kernel(signature: Any = None, *, inline: bool = False, hot: bool = True) -> 
         for each in (made, made.callee):
             each.signature, each.hot = signature, hot
         if CACHE is not None:
-            before, config.CACHE_DIR = config.CACHE_DIR, str(CACHE)
-            try:
+            with _our_cache():
                 made.enable_caching()
-            finally:
-                config.CACHE_DIR = before
         return made
 
     return decorate
+
+
+@contextmanager
+def _our_cache() -> Iterator[None]:
+    """Let Numba choose our folder for what is cached from here on."""
+    before, config.CACHE_DIR = config.CACHE_DIR, "" if CACHE is None else str(CACHE)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def compile_entry(signature: Any, function: Any) -> Any:
+    """Compile a function that kernels call by its address, or load it; with the JIT off it is returned as it is."""
+    if config.DISABLE_JIT:
+        return function
+    with _brief_compilation(True), _our_cache():
+        return numba.cfunc(signature, cache=CACHE is not None)(function)
 
 
 class _Reference(types.Type):
