@@ -19,7 +19,7 @@ from spaql.agents.registry import register
 from spaql.agents.rollouts import TRAINING
 from spaql.agents.tessera.learned_model import LearnedModel, SimulatedEpisode, thin_out
 from spaql.agents.tessera.linear_tree import LEAF
-from spaql.agents.tessera.planner import Facts, FittedModels, Plan, Transitions, compile_planner, fit_models, make_plan
+from spaql.agents.tessera.planner import SHORT, Facts, FittedModels, Plan, Transitions, compile_planner, fit_models, make_plan
 from spaql.agents.tessera.policy_tree import (
     PolicyTree,
     check_actions,
@@ -49,7 +49,7 @@ from spaql.partition.jit import announce_compilation, hold_interrupts
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.partition.spaces import Discrete, Floats
+from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import LONGEST
 from spaql.validation import check_number, check_whole
 
@@ -234,7 +234,7 @@ class Tessera(PartitionAgent):
         super().prepare(progress_bar)
         if not config.DISABLE_JIT:
             with announce_compilation(_PLANNING, progress_bar):
-                compile_planner()
+                compile_planner(isinstance(self.problem.actions, Box), self.problem.horizon <= SHORT)
         return self
 
     def _plan_next(self) -> None:

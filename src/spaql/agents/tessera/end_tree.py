@@ -50,7 +50,7 @@ def score_end(weights, x):
     return total
 
 
-@kernel()
+@kernel(hot=False)
 def binary_entropy(positive, count):
     """Return the negative log likelihood of `positive` of `count` draws at their own share."""
     if positive <= 0.0 or positive >= count:

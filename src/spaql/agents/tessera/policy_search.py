@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.tessera.linear_tree import LEAF, find_node
+from spaql.agents.tessera.policy_tree import PolicyTree
 from spaql.agents.tessera.value_iteration import evaluate_value, expect
-from spaql.agents.tessera.world_model import ACTION_SCALE, encode_action, imagine, imagine_step
+from spaql.agents.tessera.world_model import ACTION_SCALE, WorldModel, encode_action, imagine, imagine_step
 from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.rng import normal, scramble, uniform
 from spaql.partition.spaces import Floats
@@ -43,7 +44,7 @@ class Rollouts(NamedTuple):
     returns: Floats  # [models, rollouts]
 
 
-@kernel()
+@kernel(hot=False)
 def perturb(table, bits, u):
     """Replace the features of an action by those of a random one, in a small share of all steps."""
     bits = scramble(bits)
@@ -95,53 +96,53 @@ def play_on(m, t, z, k, step, total, r, i, recorded):
 
 
 @kernel(hot=False)
-def record_rollouts(models, t, starts, horizon, rollouts):
-    """Play rollouts of a policy in each model."""
-    t = unreferenced(t)
-    count, states = len(models), starts.shape[1]
-    r = Rollouts(
-        np.empty((count, rollouts, horizon, states)),
-        np.empty((count, rollouts, horizon), np.int32),
-        np.empty((count, rollouts, horizon)),
-        np.empty((count, rollouts), np.int64),
-        np.empty((count, rollouts)),
-    )
+def play_rollouts(models, t, starts, rollouts, r, recorded):
+    """Play rollouts of a policy in each model; return the total returns `[models]`.  `recorded`: whether to fill r."""
+    t, r = unreferenced(t), unreferenced(r)
+    totals, states = np.zeros(len(models)), starts.shape[1]
     i = 0
     for m in models:
         z = np.zeros(m.dynamics.slopes.shape[2] + states)
         for k in range(rollouts):
             z[:states] = starts[k % starts.shape[0]]
-            play_on(m, t, z, k, 0, 0.0, r, i, True)
+            totals[i] += play_on(m, t, z, k, 0, 0.0, r, i, recorded)[0]
         i += 1  # noqa: SIM113  (Numba cannot enumerate tuples)
+    return totals
+
+
+def make_rollouts(models: int, rollouts: int, horizon: int, states: int) -> Rollouts:
+    """Return room for rollouts."""
+    return Rollouts(
+        np.empty((models, rollouts, horizon, states)),
+        np.empty((models, rollouts, horizon), np.int32),
+        np.empty((models, rollouts, horizon)),
+        np.empty((models, rollouts), np.int64),
+        np.empty((models, rollouts)),
+    )
+
+
+def record_rollouts(
+    models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int
+) -> Rollouts:
+    """Play rollouts of a policy in each model."""
+    r = make_rollouts(len(models), rollouts, horizon, starts.shape[1])
+    play_rollouts(models, t, starts, rollouts, r, True)
     return r
 
 
-@kernel()
+@kernel(hot=False)
 def combine_returns(totals, rollouts):
     """Return half of the mean and half of the least mean return, of total returns in each model."""
     return (0.5 * totals.mean() + 0.5 * totals.min()) / rollouts
 
 
-@kernel(hot=False)
-def score_policy(models, t, starts, horizon, rollouts):
+def score_policy(
+    models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int
+) -> float:
     """Return the score of a policy."""
-    t = unreferenced(t)
-    totals = np.zeros(len(models))
-    r = Rollouts(
-        np.empty((0, 0, horizon, 0)),
-        np.empty((0, 0, 0), np.int32),
-        np.empty((0, 0, 0)),
-        np.empty((0, 0), np.int64),
-        np.empty((0, 0)),
-    )
-    i = 0
-    for m in models:
-        z = np.zeros(m.dynamics.slopes.shape[2] + starts.shape[1])
-        for k in range(rollouts):
-            z[: starts.shape[1]] = starts[k % starts.shape[0]]
-            totals[i] += play_on(m, t, z, k, 0, 0.0, r, i, False)[0]
-        i += 1  # noqa: SIM113  (Numba cannot enumerate tuples)
-    return combine_returns(totals, rollouts)
+    r = make_rollouts(0, 0, horizon, 0)
+    totals = play_rollouts(models, t, starts, rollouts, r, False)
+    return float((0.5 * totals.mean() + 0.5 * totals.min()) / rollouts)
 
 
 @kernel()
@@ -242,7 +243,7 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
         if score >= ceiling or played >= budget:
             break
         node = int(uniform(random) * nodes)
-        dim = int(t.dims[node])
+        dim = np.int64(t.dims[node])
         cut = t.cuts[node]
         before[:] = t.actions[node]
         if dim != LEAF:

@@ -37,7 +37,7 @@ class PolicyTree(NamedTuple):
     born: NDArray[np.int32]  # [nodes] leaves of the tree when the node was made
 
 
-@kernel()
+@kernel(hot=False)
 def score_action_sums(totals):
     """Return the index of the largest of `totals` [J]."""
     best = 0
@@ -47,7 +47,7 @@ def score_action_sums(totals):
     return best
 
 
-@kernel()
+@kernel(hot=False)
 def gini(weights):
     """Return the impurity of weighted classes, times their weight."""
     total = 0.0

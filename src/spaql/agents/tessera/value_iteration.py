@@ -136,7 +136,7 @@ def find_successors(m, support, steps, actions, discount, hold, draws):
     return Successors(reached, rewards, discounts, count)
 
 
-@kernel()
+@kernel(hot=False)
 def place(v, points):
     """Return the leaf of each of `points` [n, d] in each tree, `[n, trees]`."""
     leaves = np.empty((points.shape[0], v.roots.shape[0]), np.int32)
@@ -146,7 +146,7 @@ def place(v, points):
     return leaves
 
 
-@kernel()
+@kernel(hot=False)
 def prepare_regression(v, support):
     """Return what the regressions of values on a support share."""
     nodes, states = v.dims.shape[0], support.shape[1]
@@ -238,7 +238,7 @@ def back_up(v, step, s, there, i):
     return best, q, mean
 
 
-@kernel()
+@kernel(hot=False)
 def place_successors(v, s):
     """Return the leaves of all successors, `[n, J, draws, trees]`."""
     size, every, draws, states = s.states.shape
