@@ -37,7 +37,7 @@ from spaql.gym import calls
 from spaql.gym.callback import bridge, pack_constants
 from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, bounds_to_json, one_number
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.partition.spaces import Box, Discrete, Floats
+from spaql.partition.spaces import Box, Floats
 from spaql.problems import base
 from spaql.problems.base import Playable, World
 from spaql.validation import check_number, check_whole, restore_generator
@@ -237,7 +237,7 @@ class GymnasiumProblem(Playable):
         if self._world is None:
             self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
             self._moves = bridge()
-            address = ctypes.cast(self._callback, ctypes.c_void_p).value
+            address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
             addresses = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
             box = self.actions if isinstance(self.actions, Box) else None
             rounds = np.isin(np.arange(self.states.dimensions), list(self.periodic))

@@ -106,7 +106,7 @@ def _shape_errors() -> list[Any]:
     return [each for each in builtin_registry.functions if getattr(each, "_overload_func", 0) is wordy]
 
 
-class _Dispatcher(CPUDispatcher):
+class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
     """A compiled function, of one signature only where that is given."""
 
     signature: Any = None
@@ -120,8 +120,8 @@ class _Dispatcher(CPUDispatcher):
 class _Callee(_Dispatcher):
     """A kernel as other kernels call it: without an entry from Python, and once for all values of a type.
 
-    Numba would compile f(0) and f(n) separately, and for each of them code that takes every array out of Python's hands.
-    The code is part of each caller's file in the cache, and needs none of its own.
+    Numba would compile f(0) and f(n) separately, and for each of them code that takes every array from Python.  The
+    code is part of each caller's file in the cache, and needs none of its own.
     """
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -183,7 +183,7 @@ def compile_entry(signature: Any, function: Any) -> Any:
         return numba.cfunc(signature, cache=CACHE is not None)(function)
 
 
-class _Reference(types.Type):
+class _Reference(types.Type):  # type: ignore[misc]
     """A named tuple of arrays that stands in memory."""
 
     def __init__(self, content: types.NamedTuple) -> None:
@@ -192,7 +192,7 @@ class _Reference(types.Type):
 
 
 @register_model(_Reference)
-class _ReferenceModel(models.PrimitiveModel):
+class _ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, ir.IntType(8).as_pointer())
 
@@ -206,7 +206,7 @@ def _unbox_reference(kind: _Reference, value: Any, c: Any) -> NativeValue:
 
 
 @infer_getattr
-class _ReferenceAttributes(AttributeTemplate):
+class _ReferenceAttributes(AttributeTemplate):  # type: ignore[misc]
     key = _Reference
 
     def generic_resolve(self, kind: _Reference, name: str) -> types.Type | None:
@@ -245,7 +245,7 @@ def by_reference(cls: type[T]) -> type[T]:
             self._words = np.array(_words_of(self), np.int64)
         return int(self._words.ctypes.data)
 
-    cls.address = property(address)
+    cls.address = property(address)  # type: ignore[attr-defined]
 
     @typeof_impl.register(cls)
     def typeof(value: Any, c: Any) -> _Reference:
@@ -297,10 +297,11 @@ def hold_interrupts() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]:
+def announce_compilation(what: str, progress_bar: bool | None, seconds: int = 5) -> Iterator[None]:
     """Print to stderr that compilation is under way when `what` has not been compiled on this machine yet.
 
-    `progress_bar` says whether to print; None does so on a terminal.
+    `progress_bar` says whether to print; None does so on a terminal.  `seconds` is how long it takes on a core of its
+    own (`spaql bench --only start`); a busy or slow one needs a multiple.
     """
 
     def say(sentence: str) -> None:
@@ -317,7 +318,7 @@ def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]
         yield
         _READY.add(what)
         return
-    say(f"compiling {what} (first use on this machine, up to half a minute) ...")
+    say(f"compiling {what} (first use on this machine, about {seconds} s on an idle core) ...")
     start = time.perf_counter()
     yield
     say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")

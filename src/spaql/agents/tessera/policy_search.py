@@ -136,9 +136,7 @@ def combine_returns(totals, rollouts):
     return (0.5 * totals.mean() + 0.5 * totals.min()) / rollouts
 
 
-def score_policy(
-    models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int
-) -> float:
+def score_policy(models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int) -> float:
     """Return the score of a policy."""
     r = make_rollouts(0, 0, horizon, 0)
     totals = play_rollouts(models, t, starts, rollouts, r, False)
