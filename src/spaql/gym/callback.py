@@ -1,6 +1,6 @@
 """The compiled side of a Gymnasium environment: from a kernel's call into Python and back.
 
-A world's constants (`spaql.problems.base.World`) begin here with five addresses: of the function in Python that plays,
+A world's constants (`spaql.problems.World`) begin here with five addresses: of the function in Python that plays,
 and of the memory through which it is spoken to.  Two sizes follow, the number of states and, of a box, of actions; then
 the ranges of states, which of them come round, and the ranges of actions.
 """
@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from spaql.partition.jit import call, compile_entry, floats_at, kernel, words_at
 from spaql.partition.spaces import Box, Floats
-from spaql.problems import base
+from spaql.problems.base import (
+    ADVANCE,
+    BAD_REWARD,
+    BAD_STATE,
+    BEGIN,
+    LARGEST_REWARD,
+    NO_STATE,
+    RAN,
+    SOME_CUT,
+    SOME_ENDED,
+)
 
 RESET = -1  # what the function in Python is asked for; else the number of a finite action, or 0
 _CALLBACK, _ACTION, _SEEN, _REWARD, _TALLY, _STATES, _ACTIONS = range(7)
@@ -44,7 +54,7 @@ def place_observation(point_at, constants, stepped):
     for d in range(states):
         value = (seen[d] - ranges[0, d]) / ranges[1, d]
         if not -np.inf < seen[d] < np.inf:
-            status = base.BAD_STATE | base.NO_STATE
+            status = BAD_STATE | NO_STATE
         if ranges[2, d] != 0.0:
             value = value - np.floor(value) if -np.inf < value < np.inf else 0.0
         if value < 0.0 or value > 1.0:
@@ -69,20 +79,20 @@ def _advance(count, state_at, point_at, action_at, outcome_at, constants, random
             inner = min(ranges[0, d] + action[d] * ranges[1, d], ranges[2, d])  # it may round past it
             buffer[d] = ranges[2, d] if action[d] == 1.0 else inner
     status = call(np.int64(words[_CALLBACK]), (np.int64(number),))
-    if status & base.RAN == 0:
+    if status & RAN == 0:
         return 0
     reward = carray(floats_at(np.int64(words[_REWARD])), (1,))[0]
     outcome[0] = reward
-    outcome[1] = float(status & (base.SOME_ENDED | base.SOME_CUT))
-    if not abs(reward) <= base.LARGEST_REWARD:
-        status |= base.BAD_REWARD
+    outcome[1] = float(status & (SOME_ENDED | SOME_CUT))
+    if not abs(reward) <= LARGEST_REWARD:
+        status |= BAD_REWARD
     return status | place_observation(point_at, constants, True)
 
 
 def _begin(count, state_at, point_at, constants, random_at):
     words = carray(words_at(constants), (_WORDS,))
     status = call(np.int64(words[_CALLBACK]), (np.int64(RESET),))
-    if status & base.RAN == 0:
+    if status & RAN == 0:
         return 0
     return status | place_observation(point_at, constants, False)
 
@@ -90,4 +100,4 @@ def _begin(count, state_at, point_at, constants, random_at):
 @lru_cache(maxsize=1)
 def bridge() -> Any:
     """Return the two functions that kernels call, for all environments."""
-    return compile_entry(base.ADVANCE, _advance), compile_entry(base.BEGIN, _begin)
+    return compile_entry(ADVANCE, _advance), compile_entry(BEGIN, _begin)
