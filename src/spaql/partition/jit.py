@@ -247,6 +247,11 @@ def by_reference(cls: type[T]) -> type[T]:
 
     cls.address = property(address)  # type: ignore[attr-defined]
 
+    def reduce(self: Any) -> Any:
+        return cls, tuple(self)  # without the words, which say where the arrays of this one are
+
+    cls.__reduce__ = reduce  # type: ignore[method-assign]
+
     @typeof_impl.register(cls)
     def typeof(value: Any, c: Any) -> _Reference:
         return _Reference(types.NamedTuple([typeof_impl(part, c) for part in value], cls))
