@@ -185,7 +185,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
         "memory": {"steps": 10, "one_iteration": 200.0, "megabytes": {"pendulum": 300.0}},
         "show": {"cells": 100_000, "seconds": 5.04, "megabytes": 7.96},
         "cluster": {"ratio_dask_to_processes": 0.94, "costs": costs, "limits": cluster.find_limits(costs)},
-        "start": dict.fromkeys(["help_seconds", "train_seconds", "first_use_seconds"], 0.0),
+        "start": dict.fromkeys(["cold_seconds", "warm_seconds", "cold_ratio", "warm_ratio"], 0.0),
     }
     for name, value in slow.items():
         monkeypatch.setitem(bench.parts(), name, lambda report, name=name, value=value: {name: value})

@@ -2,7 +2,12 @@
 
 import ast
 import builtins
+import copy
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
 
 import spaql
 from spaql.partition import jit
@@ -55,3 +60,67 @@ def test_the_hash_follows_files_with_kernels_and_no_others(tmp_path, monkeypatch
         (tmp_path / name).write_text(text + "2")
         hashes.append(jit._source_hash())
     assert hashes[0] != hashes[1] != hashes[2] == hashes[3]
+
+
+class Pair(NamedTuple):
+    left: np.ndarray
+    right: np.ndarray
+
+
+class Nested(NamedTuple):
+    pair: Pair
+    matrix: np.ndarray
+
+
+@jit.by_reference
+class Referenced(Nested):
+    """A structure that kernels take by its place in memory."""
+
+
+@jit.kernel()
+def read_parts(several):
+    total = 0.0
+    for each in several:
+        arrays = jit.unreferenced(each)
+        total = 10.0 * total + each.pair.right[0] + arrays.matrix[1, 0] + each.matrix.shape[1]
+    return total
+
+
+def make_referenced(number):
+    pair = Pair(np.zeros(3), np.array([number, 9.0]))
+    return Referenced(pair, np.arange(12.0).reshape(3, 4)[:, ::2])  # with gaps
+
+
+def test_kernels_read_structures_by_reference():
+    assert read_parts((make_referenced(1.0), make_referenced(2.0))) == 10.0 * 7.0 + 8.0
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: one._replace(matrix=one.matrix.copy())])
+def test_a_copy_has_an_address_of_its_own(duplicate):
+    original = make_referenced(1.0)
+    assert read_parts((original,)) == 7.0
+    other = duplicate(original)
+    assert other.address != original.address
+    original.pair.right[0] = original.matrix[1, 0] = -100.0
+    assert other.matrix[1, 0] == 4.0
+    if duplicate is copy.deepcopy:
+        assert read_parts((other,)) == 7.0
+
+
+@jit.kernel()
+def double(number):
+    return 2 * number
+
+
+@jit.kernel()
+def double_constants(n):
+    return double(0) + double(1) + double(n)
+
+
+@pytest.mark.compiled_only
+def test_callees_are_compiled_once_for_all_constants():
+    assert double_constants(3) == 8
+    assert len(double.callee.signatures) == 1
+    assert not double.signatures
+    assert double(2.5) == 5.0

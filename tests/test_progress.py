@@ -81,7 +81,7 @@ def test_agents_can_be_copied_while_they_learn():
 @pytest.mark.compiled_only
 def test_prepare_compiles_the_planner(monkeypatch):
     agent = spaql.Tessera("oil", seed=0).prepare()
-    assert planner.compile_planner.cache_info().currsize == 1
-    assert planner.policy_search.score_policy.signatures
+    assert planner.compile_planner.cache_info().currsize >= 1  # other tests prepare other kinds of problems
+    assert planner.policy_search.play_rollouts.signatures
     assert planner.policy_search.prune.signatures
     assert agent.iterations == 0

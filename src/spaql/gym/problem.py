@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 
 from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym import calls
-from spaql.gym.callback import bridge
+from spaql.gym.callback import bridge, pack_constants
 from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, bounds_to_json, one_number
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.partition.spaces import Box, Discrete, Floats
+from spaql.partition.spaces import Box, Floats
 from spaql.problems import base
 from spaql.problems.base import Playable, World
 from spaql.validation import check_number, check_whole, restore_generator
@@ -235,16 +235,13 @@ class GymnasiumProblem(Playable):
     def world(self) -> World:  # type: ignore[override]
         """The callback into Python, and the compiled functions around it."""
         if self._world is None:
-            states, actions = self.states.dimensions, self.actions.dimensions
             self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._move())
-            rounds = tuple(d in self.periodic for d in range(states))
-            self._moves = bridge(states, actions, isinstance(self.actions, Discrete), rounds)
-            address = ctypes.cast(self._callback, ctypes.c_void_p).value
-            places = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
-            ends = [self.states.low, self.states.high - self.states.low]
-            if isinstance(self.actions, Box):
-                ends += [self.actions.low, self.actions.high - self.actions.low, self.actions.high]
-            constants = np.concatenate([np.array(places, np.int64).view(np.float64), *ends])
+            self._moves = bridge()
+            address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+            addresses = [address, *(a.ctypes.data for a in (self._action, self._seen, self._reward, self._tally))]
+            box = self.actions if isinstance(self.actions, Box) else None
+            rounds = np.isin(np.arange(self.states.dimensions), list(self.periodic))
+            constants = pack_constants(addresses, self.states, box, rounds)
             advance, begin = (getattr(move, "address", move) for move in self._moves)
             self._world = World(advance, begin, constants, self.max_copies)
         return self._world

@@ -19,16 +19,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
-from numba.extending import intrinsic
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.imputils import lower_getattr_generic
+from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import AttributeTemplate, builtin_registry, infer_getattr
+from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
+from numba.np import arrayobj
 from numpy.typing import NDArray
 
+T = TypeVar("T")
 _KEPT_DAYS = 30
 _READY: set[str] = set()  # kernels that this process has used
 
@@ -66,22 +72,191 @@ def _cache_folder() -> Path | None:
 CACHE = None if config.DISABLE_JIT else _cache_folder()
 
 
-def kernel(*signature: Any, inline: bool = False) -> Callable[[Any], Any]:
+def _without_literal(kind: types.Type) -> types.Type:
+    """Return the type of all values of a kind, where that is of one value only, also inside tuples."""
+    if isinstance(kind, types.Tuple):
+        return types.Tuple([_without_literal(part) for part in kind.types])
+    return types.unliteral(kind)
+
+
+@contextmanager
+def _brief_compilation(hot: bool) -> Iterator[None]:
+    """Compile without what costs Numba and LLVM much and gains nothing here.
+
+    The loops of hot kernels are too short for vector instructions.  Where a slice is assigned to one of another size,
+    Numba has an error with both shapes, and code for strings in every kernel; here it is the sentence alone.
+    """
+    with global_compiler_lock:
+        before = config.LOOP_VECTORIZE, config.OPT
+        texts = [(template, template._overload_func) for template in _shape_errors()]
+        config.LOOP_VECTORIZE, config.OPT = 0, before[1] if hot else type(before[1])(1)
+        for template, _ in texts:
+            template._overload_func = staticmethod(arrayobj.ol_raise_with_shape_context_generic)
+        try:
+            yield
+        finally:
+            config.LOOP_VECTORIZE, config.OPT = before
+            for template, text in texts:
+                template._overload_func = staticmethod(text)
+
+
+def _shape_errors() -> list[Any]:
+    """Return Numba's templates for the error of a slice that is assigned to one of another size."""
+    wordy = getattr(arrayobj, "ol_raise_with_shape_context_cpu", None)
+    return [each for each in builtin_registry.functions if getattr(each, "_overload_func", 0) is wordy]
+
+
+class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function, of one signature only where that is given."""
+
+    signature: Any = None
+    hot = True
+
+    def compile(self, sig: Any) -> Any:
+        with _brief_compilation(self.hot):
+            return super().compile(self.signature or sig)
+
+
+class _Callee(_Dispatcher):
+    """A kernel as other kernels call it: without an entry from Python, and once for all values of a type.
+
+    Numba would compile f(0) and f(n) separately, and for each of them code that takes every array from Python.  The
+    code is part of each caller's file in the cache, and needs none of its own.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(
+            tuple(map(_without_literal, args)), {name: _without_literal(kind) for name, kind in kws.items()}
+        )
+
+
+class _Kernel(_Dispatcher):
+    """A kernel as Python calls it; other kernels call its `callee`."""
+
+    callee: _Callee
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return self.callee.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        return self.callee.get_overload(sig)
+
+
+def kernel(signature: Any = None, *, inline: bool = False, hot: bool = True) -> Callable[[Any], Any]:
     """Compile a function: without the GIL, cached on disk, no fast-math (results must not depend on the machine).
 
     `inline` forces LLVM to inline it into its callers: the verbs are a few nanoseconds each, a call with all the
     arrays of a forest as arguments costs more than that.
     """
+    options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
 
     def decorate(function: Any) -> Any:
-        before = config.CACHE_DIR
-        config.CACHE_DIR = "" if CACHE is None else str(CACHE)
-        try:
-            return numba.njit(*signature, nogil=True, cache=CACHE is not None, forceinline=inline)(function)
-        finally:
-            config.CACHE_DIR = before
+        if config.DISABLE_JIT:
+            return function
+        made = _Kernel(function, targetoptions=options)
+        made.callee = _Callee(function, targetoptions=options | {"no_cpython_wrapper": True, "forceinline": inline})
+        for each in (made, made.callee):
+            each.signature, each.hot = signature, hot
+        if CACHE is not None:
+            with _our_cache():
+                made.enable_caching()
+        return made
 
     return decorate
+
+
+@contextmanager
+def _our_cache() -> Iterator[None]:
+    """Let Numba choose our folder for what is cached from here on."""
+    before, config.CACHE_DIR = config.CACHE_DIR, "" if CACHE is None else str(CACHE)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def compile_entry(signature: Any, function: Any) -> Any:
+    """Compile a function that kernels call by its address, or load it; with the JIT off it is returned as it is."""
+    if config.DISABLE_JIT:
+        return function
+    with _brief_compilation(True), _our_cache():
+        return numba.cfunc(signature, cache=CACHE is not None)(function)
+
+
+class _Reference(types.Type):  # type: ignore[misc]
+    """A named tuple of arrays that stands in memory."""
+
+    def __init__(self, content: types.NamedTuple) -> None:
+        self.content = content
+        super().__init__(name=f"reference({content})")
+
+
+@register_model(_Reference)
+class _ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, ir.IntType(8).as_pointer())
+
+
+@unbox(_Reference)
+def _unbox_reference(kind: _Reference, value: Any, c: Any) -> NativeValue:
+    number = c.pyapi.object_getattr_string(value, "address")
+    address = c.pyapi.long_as_longlong(number)
+    c.pyapi.decref(number)
+    return NativeValue(c.builder.inttoptr(address, ir.IntType(8).as_pointer()), is_error=c.pyapi.c_api_error())
+
+
+@infer_getattr
+class _ReferenceAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = _Reference
+
+    def generic_resolve(self, kind: _Reference, name: str) -> types.Type | None:
+        if name not in kind.content.fields:
+            return None
+        part = kind.content.types[kind.content.fields.index(name)]
+        return _Reference(part) if isinstance(part, types.NamedTuple) else part
+
+
+@lower_getattr_generic(_Reference)
+def _get_part(context: Any, builder: Any, kind: _Reference, value: Any, name: str) -> Any:
+    place = kind.content.fields.index(name)
+    whole = builder.bitcast(value, context.get_value_type(kind.content).as_pointer())
+    part = builder.gep(whole, [ir.IntType(32)(0), ir.IntType(32)(place)], inbounds=True)
+    if isinstance(kind.content.types[place], types.NamedTuple):
+        return builder.bitcast(part, value.type)
+    return builder.load(part)
+
+
+def _words_of(value: Any) -> list[int]:
+    """Return an array, or all arrays of a tuple, as the 64-bit words by which kernels know them, without references."""
+    if isinstance(value, tuple):
+        return [word for part in value for word in _words_of(part)]
+    return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
+
+
+def by_reference(cls: type[T]) -> type[T]:
+    """Let kernels take named tuples of this class, of arrays or of named tuples of them, by their place in memory.
+
+    Numba hands over every number of every array; with dozens of arrays that is what takes longest to compile.  A kernel
+    calls `unreferenced` to use the arrays, and may hand the reference on before.
+    """
+
+    def address(self: Any) -> int:
+        if "_words" not in vars(self):
+            self._words = np.array(_words_of(self), np.int64)
+        return int(self._words.ctypes.data)
+
+    cls.address = property(address)  # type: ignore[attr-defined]
+
+    def reduce(self: Any) -> Any:
+        return cls, tuple(self)  # without the words, which say where the arrays of this one are
+
+    cls.__reduce__ = reduce  # type: ignore[method-assign]
+
+    @typeof_impl.register(cls)
+    def typeof(value: Any, c: Any) -> _Reference:
+        return _Reference(types.NamedTuple([typeof_impl(part, c) for part in value], cls))
+
+    return cls
 
 
 def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
@@ -127,10 +302,11 @@ def hold_interrupts() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]:
+def announce_compilation(what: str, progress_bar: bool | None, seconds: int = 5) -> Iterator[None]:
     """Print to stderr that compilation is under way when `what` has not been compiled on this machine yet.
 
-    `progress_bar` says whether to print; None does so on a terminal.
+    `progress_bar` says whether to print; None does so on a terminal.  `seconds` is how long it takes on a core of its
+    own (`spaql bench --only start`); a busy or slow one needs a multiple.
     """
 
     def say(sentence: str) -> None:
@@ -147,7 +323,7 @@ def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]
         yield
         _READY.add(what)
         return
-    say(f"compiling {what} (first use on this machine, up to half a minute) ...")
+    say(f"compiling {what} (first use on this machine, about {seconds} s on an idle core) ...")
     start = time.perf_counter()
     yield
     say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")
@@ -176,6 +352,8 @@ if config.DISABLE_JIT:
 else:
 
     def _without_references(context, builder, kind, value):
+        if isinstance(kind, _Reference):
+            return builder.load(builder.bitcast(value, context.get_value_type(kind.content).as_pointer()))
         if isinstance(kind, types.Array):
             array = context.make_array(kind)(context, builder, value)
             array.meminfo = ir.Constant(array.meminfo.type, None)
@@ -188,7 +366,7 @@ else:
 
     @intrinsic
     def unreferenced(typingctx, value):
-        """Return an array, or a tuple of arrays, without reference counts.
+        """Return an array, or a tuple of arrays, without reference counts; of a class `by_reference`, its arrays.
 
         Every alias of an array inside a kernel costs two atomic operations, more than a whole look-up.  The caller
         of the kernel keeps the array alive, so the kernel needs no count of its own.
@@ -197,7 +375,7 @@ else:
         def codegen(context, builder, signature, arguments):
             return _without_references(context, builder, signature.args[0], arguments[0])
 
-        return value(value), codegen
+        return (value.content if isinstance(value, _Reference) else value)(value), codegen
 
     def _pointer_cast(element: Any) -> Any:
         def cast(typingctx, address):

@@ -329,7 +329,7 @@ class Problem(Playable):
         expected, given = len(signature.args), plain.__code__.co_argcount
         if given != expected:
             raise self._refusal(f"{what} must take {expected} arguments, it takes {given}; see Problem")
-        if signature.args in getattr(function, "signatures", ()):
+        if getattr(function, "signature", None) == signature or signature.args in getattr(function, "signatures", ()):
             return function
         try:
             return _compiled(plain, signature)

@@ -19,7 +19,16 @@ from spaql.agents.registry import register
 from spaql.agents.rollouts import TRAINING
 from spaql.agents.tessera.learned_model import LearnedModel, SimulatedEpisode, thin_out
 from spaql.agents.tessera.linear_tree import LEAF
-from spaql.agents.tessera.planner import Facts, FittedModels, Plan, Transitions, compile_planner, fit_models, make_plan
+from spaql.agents.tessera.planner import (
+    SHORT,
+    Facts,
+    FittedModels,
+    Plan,
+    Transitions,
+    compile_planner,
+    fit_models,
+    make_plan,
+)
 from spaql.agents.tessera.policy_tree import (
     PolicyTree,
     check_actions,
@@ -49,13 +58,14 @@ from spaql.partition.jit import announce_compilation, hold_interrupts
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.partition.spaces import Discrete, Floats
+from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import LONGEST
 from spaql.validation import check_number, check_whole
 
 MOST_TRANSITIONS = 1_000_000_000
 MOST_LEAVES = 1024
 _PLANNING = "planning of Tessera"
+_SECONDS = 20  # to compile it
 _FIRST_PLAN = 500
 _EXPLORED = 10  # episodes before the first that plays the policy as it is
 _GROWTH = 2.0
@@ -233,8 +243,8 @@ class Tessera(PartitionAgent):
         """Compile or load the agent's kernels now rather than in the first `learn`."""
         super().prepare(progress_bar)
         if not config.DISABLE_JIT:
-            with announce_compilation(_PLANNING, progress_bar):
-                compile_planner()
+            with announce_compilation(_PLANNING, progress_bar, _SECONDS):
+                compile_planner(isinstance(self.problem.actions, Box), self.problem.horizon <= SHORT)
         return self
 
     def _plan_next(self) -> None:
@@ -257,14 +267,14 @@ class Tessera(PartitionAgent):
             self._require_training()
             previous = self._tree if self._buffer.counts[PLANNED] == POLICY else None
             steps = int(self._counts[TRAINING])
-            with announce_compilation(_PLANNING, progress_bar), self._phase("planning", progress_bar):
+            with announce_compilation(_PLANNING, progress_bar, _SECONDS), self._phase("planning", progress_bar):
                 self._last_plan = make_plan(self._past(), self._facts, previous, self.seed, steps, True)
         return self._last_plan
 
     def _fit_models(self) -> FittedModels:
         """Fit the models that the final plan is made with."""
         self._require_training()
-        with announce_compilation(_PLANNING, None):
+        with announce_compilation(_PLANNING, None, _SECONDS):
             return fit_models(self._past(), self._facts, self.seed, int(self._counts[TRAINING]))
 
     @property

@@ -50,7 +50,7 @@ def score_end(weights, x):
     return total
 
 
-@kernel()
+@kernel(hot=False)
 def binary_entropy(positive, count):
     """Return the negative log likelihood of `positive` of `count` draws at their own share."""
     if positive <= 0.0 or positive >= count:
@@ -59,7 +59,7 @@ def binary_entropy(positive, count):
     return -(positive * math.log(share) + (count - positive) * math.log(1.0 - share))
 
 
-@kernel()
+@kernel(hot=False)
 def grow_end_tree(features, ended, most):
     """Grow a classification tree by log likelihood; return dims, cuts, children and shares of ended rows."""
     size, width = features.shape
@@ -81,18 +81,25 @@ def grow_end_tree(features, ended, most):
         if positive == 0.0 or positive == count or used + 2 > most:
             continue
         best, dim, cut = _GAIN, LEAF, 0.0
-        whole = binary_entropy(positive, count)
-        values = np.empty(count)
+        whole = binary_entropy(positive, float(count))
+        values, over = np.empty(count), np.empty(int(positive))  # of all rows, and of those that ended
         for f in range(width):
+            p = 0
             for k in range(count):
                 values[k] = features[here[k], f]
-            order = np.argsort(values)
-            below = 0.0
+                if ended[here[k]] > 0.0:
+                    over[p] = values[k]
+                    p += 1
+            values.sort()
+            over.sort()
+            p = 0
             for k in range(count - 1):
-                below += ended[here[order[k]]]
-                low, high = values[order[k]], values[order[k + 1]]
+                low, high = values[k], values[k + 1]
                 if low == high:
                     continue
+                while p < over.shape[0] and over[p] <= low:
+                    p += 1
+                below = float(p)
                 gain = whole - binary_entropy(below, k + 1.0) - binary_entropy(positive - below, count - k - 1.0)
                 if gain > best + 1e-9:
                     best, dim, cut = gain, f, 0.5 * (low + high)

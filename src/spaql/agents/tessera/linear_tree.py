@@ -104,7 +104,7 @@ def solve(factor, size, b):
         b[i] = total / factor[i, i]
 
 
-@kernel()
+@kernel(hot=False)
 def find_edges(values, edges, gap):
     """Write up to len(`edges`) distinct cuts between sorted `values`, near their quantiles; return how many.
 
@@ -248,7 +248,7 @@ def fit_node(features, residuals, rows, ridge, centre, offset, slope):
             residuals[q, m] -= fitted
 
 
-@kernel()
+@kernel(hot=False)
 def divide_rows(values, rows, cut):
     """Reorder `rows` so that those with a value below the cut come first; return how many these are."""
     low, high = 0, rows.shape[0] - 1
@@ -261,7 +261,7 @@ def divide_rows(values, rows, cut):
     return low
 
 
-@kernel()
+@kernel(hot=False)
 def grow_tree(features, residuals, rows, most, least):
     """Grow a tree on standardised outputs, which `residuals` holds and loses what is explained.
 
@@ -299,7 +299,7 @@ def grow_tree(features, residuals, rows, most, least):
     return dims[:used], cuts[:used], children[:used], offsets[:used], slopes[:used], first[:used], last[:used]
 
 
-@kernel()
+@kernel(hot=False)
 def fit_curvature(features, outputs, chosen, ridge):
     """Fit all products of features to outputs, beside a linear part; return curvature, offset and slope of each output.
 
@@ -332,20 +332,24 @@ def fit_curvature(features, outputs, chosen, ridge):
     return products[:, 1 + width :].copy(), products[:, 0].copy(), products[:, 1 : 1 + width].copy()
 
 
-@kernel()
-def subtract_curvature(features, outputs, curvature, offset, slope):
+def subtract_curvature(
+    features: NDArray[np.float64],
+    outputs: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    slope: NDArray[np.float64],
+) -> None:
     """Subtract a quadratic fit from outputs, in place."""
-    width, count = features.shape[1], outputs.shape[1]
-    for q in range(features.shape[0]):
-        for m in range(count):
-            fitted = offset[m]
-            p = 0
-            for i in range(width):
-                fitted += slope[m, i] * features[q, i]
-                for j in range(i + 1):
-                    fitted += curvature[m, p] * features[q, i] * features[q, j]
-                    p += 1
-            outputs[q, m] -= fitted
+    columns = features.T.copy()
+    for m in range(outputs.shape[1]):
+        fitted = np.full(len(features), offset[m])
+        p = 0
+        for i in range(len(columns)):
+            fitted += slope[m, i] * columns[i]
+            for j in range(i + 1):
+                fitted += curvature[m, p] * columns[i] * columns[j]
+                p += 1
+        outputs[:, m] -= fitted
 
 
 class Fit(NamedTuple):

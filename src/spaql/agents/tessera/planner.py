@@ -74,7 +74,7 @@ _NEAR = 0.1  # standard deviations in every dimension within which there is a re
 _ELITES = 16
 _REFINED = 8  # candidates of a box beside the grid, for values
 _HOLD = 5
-_SHORT = 100  # horizons with one V for each time step
+SHORT = 100  # horizons with one V for each time step
 _IMAGINED_STEPS = 10  # of random actions that follow recorded states in the support
 _SOFT = 0.1
 _ROUNDS = 300
@@ -159,13 +159,17 @@ def make_plan(
 
 
 @cache
-def compile_planner() -> None:
-    """Compile or load the planner's kernels, once per process, by a plan for a few made-up transitions."""
-    points, actions = np.random.default_rng(0).random((120, 2)), np.tile([0.2, 0.8, 0.5], 40)[:, None]
+def compile_planner(box: bool, short: bool) -> None:
+    """Compile or load the planner's kernels, once per process, by a plan for a few made-up transitions.
+
+    Some are for actions in a `box` only, some for `short` horizons.
+    """
+    points, actions = np.random.default_rng(0).random((120, 2)), np.tile([0.0, 1.0], 60)[:, None]
     following, times = 0.5 * (points + actions), np.zeros(120, np.int32)
     ended = (following[:, 0] > 0.7).astype(np.int8)
     past = Transitions(points, actions, -following[:, 0], following, ended, times)
-    facts = Facts(5, Box(0, 1), np.zeros((0, 1)), np.zeros(2, np.bool_), 4, ())
+    space, table = (Box(0, 1), np.zeros((0, 1))) if box else (Discrete(2), np.array([[-1.0], [1.0]]))
+    facts = Facts(5 if short else SHORT + 1, space, table, np.zeros(2, np.bool_), 4, ())
     plan = make_plan(past, facts, None, 0, 0, False)
     plan = make_plan(past, facts, plan.policy, 0, 0, True)
     find_leaves(plan.policy, points, np.empty(120, np.int64))
@@ -219,7 +223,7 @@ class Planner:
             past.ended.astype(np.bool_),
         )
         self.states, self.times = past.points.shape[1], past.times.astype(np.int64)
-        self.short = facts.horizon <= _SHORT and facts.has("induction")
+        self.short = facts.horizon <= SHORT and facts.has("induction")
         self.discount = 1.0 if self.short else 1.0 - 1.0 / facts.horizon
         self.hold = _HOLD if not self.short and facts.horizon >= 10 * _HOLD and facts.has("holds") else 1
         self.size, self.trees = self.effort.support, 6
@@ -309,7 +313,7 @@ class Planner:
     def _use_clock(self, order: NDArray[np.int64]) -> bool:
         """Make the time step a feature where the model of short episodes depends on it; return whether it does."""
         self.clock: Floats | None = None
-        if self.facts.horizon > _SHORT or not self.facts.has("clock") or not np.ptp(self.times) > 0:
+        if self.facts.horizon > SHORT or not self.facts.has("clock") or not np.ptp(self.times) > 0:
             return False
         clock = np.array([self.times.mean(), self.times.std()])
         times = (self.times - clock[0]) / clock[1]

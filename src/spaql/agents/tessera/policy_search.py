@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.tessera.linear_tree import LEAF, find_node
+from spaql.agents.tessera.policy_tree import PolicyTree
 from spaql.agents.tessera.value_iteration import evaluate_value, expect
-from spaql.agents.tessera.world_model import ACTION_SCALE, encode_action, imagine, imagine_step
+from spaql.agents.tessera.world_model import ACTION_SCALE, WorldModel, encode_action, imagine, imagine_step
 from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.rng import normal, scramble, uniform
 from spaql.partition.spaces import Floats
@@ -43,7 +44,7 @@ class Rollouts(NamedTuple):
     returns: Floats  # [models, rollouts]
 
 
-@kernel()
+@kernel(hot=False)
 def perturb(table, bits, u):
     """Replace the features of an action by those of a random one, in a small share of all steps."""
     bits = scramble(bits)
@@ -94,54 +95,52 @@ def play_on(m, t, z, k, step, total, r, i, recorded):
     return total, step - first
 
 
-@kernel()
-def record_rollouts(models, t, starts, horizon, rollouts):
-    """Play rollouts of a policy in each model."""
-    models, t = unreferenced(models), unreferenced(t)
-    count, states = len(models), starts.shape[1]
-    r = Rollouts(
-        np.empty((count, rollouts, horizon, states)),
-        np.empty((count, rollouts, horizon), np.int32),
-        np.empty((count, rollouts, horizon)),
-        np.empty((count, rollouts), np.int64),
-        np.empty((count, rollouts)),
-    )
+@kernel(hot=False)
+def play_rollouts(models, t, starts, rollouts, r, recorded):
+    """Play rollouts of a policy in each model; return the total returns `[models]`.  `recorded`: whether to fill r."""
+    t, r = unreferenced(t), unreferenced(r)
+    totals, states = np.zeros(len(models)), starts.shape[1]
     i = 0
     for m in models:
         z = np.zeros(m.dynamics.slopes.shape[2] + states)
         for k in range(rollouts):
             z[:states] = starts[k % starts.shape[0]]
-            play_on(m, t, z, k, 0, 0.0, r, i, True)
+            totals[i] += play_on(m, t, z, k, 0, 0.0, r, i, recorded)[0]
         i += 1  # noqa: SIM113  (Numba cannot enumerate tuples)
+    return totals
+
+
+def make_rollouts(models: int, rollouts: int, horizon: int, states: int) -> Rollouts:
+    """Return room for rollouts."""
+    return Rollouts(
+        np.empty((models, rollouts, horizon, states)),
+        np.empty((models, rollouts, horizon), np.int32),
+        np.empty((models, rollouts, horizon)),
+        np.empty((models, rollouts), np.int64),
+        np.empty((models, rollouts)),
+    )
+
+
+def record_rollouts(
+    models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int
+) -> Rollouts:
+    """Play rollouts of a policy in each model."""
+    r = make_rollouts(len(models), rollouts, horizon, starts.shape[1])
+    play_rollouts(models, t, starts, rollouts, r, True)
     return r
 
 
-@kernel()
+@kernel(hot=False)
 def combine_returns(totals, rollouts):
     """Return half of the mean and half of the least mean return, of total returns in each model."""
     return (0.5 * totals.mean() + 0.5 * totals.min()) / rollouts
 
 
-@kernel()
-def score_policy(models, t, starts, horizon, rollouts):
+def score_policy(models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int) -> float:
     """Return the score of a policy."""
-    models, t = unreferenced(models), unreferenced(t)
-    totals = np.zeros(len(models))
-    r = Rollouts(
-        np.empty((0, 0, horizon, 0)),
-        np.empty((0, 0, 0), np.int32),
-        np.empty((0, 0, 0)),
-        np.empty((0, 0), np.int64),
-        np.empty((0, 0)),
-    )
-    i = 0
-    for m in models:
-        z = np.zeros(m.dynamics.slopes.shape[2] + starts.shape[1])
-        for k in range(rollouts):
-            z[: starts.shape[1]] = starts[k % starts.shape[0]]
-            totals[i] += play_on(m, t, z, k, 0, 0.0, r, i, False)[0]
-        i += 1  # noqa: SIM113  (Numba cannot enumerate tuples)
-    return combine_returns(totals, rollouts)
+    r = make_rollouts(0, 0, horizon, 0)
+    totals = play_rollouts(models, t, starts, rollouts, r, False)
+    return float((0.5 * totals.mean() + 0.5 * totals.min()) / rollouts)
 
 
 @kernel()
@@ -187,7 +186,7 @@ def replay(models, t, r, change, first, last, totals, recorded):
     return played
 
 
-@kernel()
+@kernel(hot=False)
 def try_change(models, t, r, change, slack, least):
     """Return the score of a changed policy and the steps that were played; the change is recorded if it is kept.
 
@@ -210,7 +209,7 @@ def try_change(models, t, r, change, slack, least):
     return score, played
 
 
-@kernel()
+@kernel(hot=False)
 def mark_below(t, node, leaves):
     """Set `leaves` [nodes] to whether a node is below another, or is it."""
     leaves[:] = False
@@ -220,7 +219,7 @@ def mark_below(t, node, leaves):
             leaves[t.children[other]] = leaves[t.children[other] + 1] = True
 
 
-@kernel()
+@kernel(hot=False)
 def climb(models, t, r, actions, spread, budget, ceiling, random):
     """Improve a policy by random changes of one cut or one action, kept where the score rises; return the score.
 
@@ -229,7 +228,7 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
     candidate.  The climb ends after `budget` steps in the models, after 60 changes per node, or where the score reaches
     `ceiling`, above which no policy has one.
     """
-    models, t, r = unreferenced(models), unreferenced(t), unreferenced(r)
+    t, r = unreferenced(t), unreferenced(r)
     nodes = t.dims.shape[0]
     discrete = models[0].table.shape[0] > 0
     leaves, before = np.zeros(nodes, np.bool_), t.actions[0].copy()
@@ -242,7 +241,7 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
         if score >= ceiling or played >= budget:
             break
         node = int(uniform(random) * nodes)
-        dim = t.dims[node]
+        dim = np.int64(t.dims[node])
         cut = t.cuts[node]
         before[:] = t.actions[node]
         if dim != LEAF:
@@ -270,14 +269,14 @@ def climb(models, t, r, actions, spread, budget, ceiling, random):
     return score
 
 
-@kernel()
+@kernel(hot=False)
 def prune(models, t, r, score, floor):
     """Make leaves of nodes above two leaves while the score stays at `floor` or above; return it.
 
     `r` are the policy's rollouts, and stay so.  Leaves that are joined keep their nodes, and play the same action;
     `truncate` drops them.
     """
-    models, t, r = unreferenced(models), unreferenced(t), unreferenced(r)
+    t, r = unreferenced(t), unreferenced(r)
     nodes = t.dims.shape[0]
     leaves, joined = np.zeros(nodes, np.bool_), t.dims == LEAF
     before = t.actions[0].copy()
@@ -305,7 +304,7 @@ def prune(models, t, r, score, floor):
     return score
 
 
-@kernel()
+@kernel(hot=False)
 def set_below(t, node, action, leaves):
     """Let a node and all below it play one action; `leaves` [nodes] is set to which these are."""
     chosen = action.copy()
@@ -315,7 +314,7 @@ def set_below(t, node, action, leaves):
             t.actions[other] = chosen
 
 
-@kernel()
+@kernel(hot=False)
 def visit_states(m, t, starts, times, horizon, actions, noise, random, count):
     """Return `count` states of episodes of a policy in a model, and their time steps.
 
@@ -352,7 +351,7 @@ def visit_states(m, t, starts, times, horizon, actions, noise, random, count):
     return visited, steps
 
 
-@kernel()
+@kernel(hot=False)
 def visit_greedily(m, v, starts, horizon, actions, discount, noise, random, count):
     """Return `count` states of episodes in a model, and their time steps.
 
@@ -394,7 +393,7 @@ def visit_greedily(m, v, starts, horizon, actions, discount, noise, random, coun
     return visited, steps
 
 
-@kernel()
+@kernel(hot=False)
 def play_randomly(m, starts, horizon, actions, rollouts, random):
     """Return the mean return of random actions in a model."""
     states = starts.shape[1]
@@ -414,10 +413,10 @@ def play_randomly(m, starts, horizon, actions, rollouts, random):
     return total / rollouts
 
 
-@kernel()
+@kernel(hot=False)
 def refine_actions(m, v, support, steps, q, actions, discount, draws):
     """Return the best action of a box in each state [n, k]: a pattern search from the best candidate."""
-    m, v, support = unreferenced(m), unreferenced(v), unreferenced(support)
+    v, support = unreferenced(v), unreferenced(support)
     size, states = support.shape
     width = m.dynamics.slopes.shape[2]
     dimensions = actions.shape[1]

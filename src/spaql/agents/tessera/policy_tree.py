@@ -37,7 +37,7 @@ class PolicyTree(NamedTuple):
     born: NDArray[np.int32]  # [nodes] leaves of the tree when the node was made
 
 
-@kernel()
+@kernel(hot=False)
 def score_action_sums(totals):
     """Return the index of the largest of `totals` [J]."""
     best = 0
@@ -47,7 +47,7 @@ def score_action_sums(totals):
     return best
 
 
-@kernel()
+@kernel(hot=False)
 def gini(weights):
     """Return the impurity of weighted classes, times their weight."""
     total = 0.0
@@ -113,7 +113,7 @@ def find_cut(states, advantages, labels, stakes, rows):
     return best, dim, cut, action
 
 
-@kernel()
+@kernel(hot=False)
 def grow_policy(states, q, actions, leaves):
     """Grow a tree of at most `leaves` leaves."""
     size, count = q.shape
@@ -164,7 +164,7 @@ def grow_policy(states, q, actions, leaves):
     )
 
 
-@kernel()
+@kernel(hot=False)
 def truncate(t, leaves):
     """Return the tree as it was with `leaves` leaves, without cuts between equal actions."""
     nodes = t.dims.shape[0]

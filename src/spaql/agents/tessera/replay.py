@@ -116,7 +116,7 @@ def restore_buffer(arrays: Mapping[str, NDArray[Any]], states: int, actions: Act
     return buffer
 
 
-@kernel()
+@kernel(hot=False)
 def draw_exploratory_action(settings, elites, greedy, random, action):
     """Draw an exploratory action into `action` [k]; `greedy` [k] is what the policy plays."""
     if settings.choices > 0:

@@ -96,7 +96,7 @@ def evaluate_values(v, steps, points, values):
 @kernel()
 def find_successors(m, support, steps, actions, discount, hold, draws):
     """Play every action from every state of the support, at time steps [n], once and, if `hold` > 1, `hold` times."""
-    m, support, actions = unreferenced(m), unreferenced(support), unreferenced(actions)
+    support, actions = unreferenced(support), unreferenced(actions)
     size, states = support.shape
     count = actions.shape[0]
     width = m.dynamics.slopes.shape[2]
@@ -136,7 +136,7 @@ def find_successors(m, support, steps, actions, discount, hold, draws):
     return Successors(reached, rewards, discounts, count)
 
 
-@kernel()
+@kernel(hot=False)
 def place(v, points):
     """Return the leaf of each of `points` [n, d] in each tree, `[n, trees]`."""
     leaves = np.empty((points.shape[0], v.roots.shape[0]), np.int32)
@@ -146,7 +146,7 @@ def place(v, points):
     return leaves
 
 
-@kernel()
+@kernel(hot=False)
 def prepare_regression(v, support):
     """Return what the regressions of values on a support share."""
     nodes, states = v.dims.shape[0], support.shape[1]
@@ -238,7 +238,7 @@ def back_up(v, step, s, there, i):
     return best, q, mean
 
 
-@kernel()
+@kernel(hot=False)
 def place_successors(v, s):
     """Return the leaves of all successors, `[n, J, draws, trees]`."""
     size, every, draws, states = s.states.shape
@@ -313,7 +313,7 @@ def backward_induction(
 @kernel()
 def evaluate_actions(m, v, support, steps, actions, discount, draws, q):
     """Fill `q` [n, J] with Q of every action in every state, at time steps [n]."""
-    m, v, support = unreferenced(m), unreferenced(v), unreferenced(support)
+    v, support = unreferenced(v), unreferenced(support)
     size, states = support.shape
     width = m.dynamics.slopes.shape[2]
     z, u, following = np.zeros(width + states), np.zeros(width - states), np.zeros(states)

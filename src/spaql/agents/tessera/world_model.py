@@ -35,7 +35,7 @@ from spaql.agents.tessera.linear_tree import (
     predict,
     predict_all,
 )
-from spaql.partition.jit import kernel
+from spaql.partition.jit import by_reference, kernel, unreferenced
 from spaql.partition.spaces import Floats
 
 NOISY, ON_NEXT, RANDOM_END, TIMED = range(4)  # flags
@@ -64,8 +64,8 @@ class Data(NamedTuple):
     ended: NDArray[np.bool_]  # [n] terminated
 
 
-class WorldModel(NamedTuple):
-    """A learned model; see the module's docstring."""
+class Arrays(NamedTuple):
+    """The arrays of a learned model."""
 
     dynamics: LinearTree
     pool: Floats  # [nodes, residuals, d] of the dynamics, by leaf
@@ -82,6 +82,11 @@ class WorldModel(NamedTuple):
     table: Floats  # [actions, k] features of discrete actions; [0, k] where they are a box
     clock: Floats  # [2] mean and scale of the time step, by which its feature is standardised
     flags: NDArray[np.int64]  # [4]
+
+
+@by_reference
+class WorldModel(Arrays):
+    """A learned model; see the module's docstring."""
 
 
 @kernel(inline=True)
@@ -105,6 +110,7 @@ def imagine(m, z, step, following, bits):
     The end is whether the episode terminated.  `bits` decide what is random; 0 plays the mean.  `z` has room for x'
     behind u, and receives it, and the feature of the time step.
     """
+    m = unreferenced(m)
     states = following.shape[0]
     width = m.dynamics.slopes.shape[2]
     if m.flags[TIMED]:
