@@ -11,9 +11,12 @@ from numba.core import config
 
 from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, SPAQL, Random, Tessera, algorithms, resolve
+from spaql.agents.baselines import Heuristic
 from spaql.agents.fixed_net import FixedNetAgent
+from spaql.agents.stepwise import StepwiseAgent
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.rng import uniform
+from spaql.problems import PROBLEMS as PROBLEM_MAKERS
 from spaql.problems import Box, Discrete, Problem, ambulance, oil
 
 pytestmark = pytest.mark.tiny_planning
@@ -75,6 +78,13 @@ def made_by(label, parameters):
     return lambda problem, seed: entry.make(problem, seed=seed, **entry.example | few | parameters)
 
 
+# Problems that only their heuristics play here.
+HOMES = {
+    entry.home: PROBLEM_MAKERS[entry.home]
+    for entry in ENTRIES.values()
+    if not any(world.startswith(entry.home) for world in PROBLEMS)
+}
+PROBLEMS |= HOMES
 SETTINGS = {label: (label, {}) for label in ENTRIES} | VARIANTS
 AGENTS = {name: made_by(*setting) for name, setting in SETTINGS.items()}
 LEARNERS = {name: make for name, make in AGENTS.items() if ENTRIES[SETTINGS[name][0]].learns}
@@ -84,15 +94,15 @@ PUBLISHED = ["oil laplace", "oil quadratic", "ambulance uniform", "ambulance bet
 def applies(agent, problem):
     """Whether an agent is tried on a problem.
 
-    Examples of parameters are for the ambulance; its heuristics need arrivals, or equal spaces.  A fixed net does not
-    refine where a problem differs, and so is tried on problems that differ in kind.
+    Heuristics, and examples of parameters, are for one kind of problem.  Agents that are neither the paper's nor the
+    library's own are tried on problems that differ in kind.
     """
     entry = ENTRIES[SETTINGS[agent][0]]
-    if entry.example or entry.name in ("mean", "median"):
-        return problem.startswith("ambulance")
-    if issubclass(entry.cls, FixedNetAgent):
+    if entry.example or issubclass(entry.cls, Heuristic):
+        return problem.startswith(entry.home)
+    if issubclass(entry.cls, FixedNetAgent | StepwiseAgent):
         return problem in DIFFERENT
-    return not (entry.name == "no-movement" and problem == "finite world")
+    return problem not in HOMES
 
 
 def crossed(agents, problems=PROBLEMS):

@@ -11,7 +11,6 @@ from typing import Any
 from spaql.agents.q_learning import QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
-from spaql.partition.spaces import Box
 
 _LONGEST = 10_000
 
@@ -51,6 +50,4 @@ class AQL(QLearner):
     @property
     def regret_exponent(self) -> float:
         """(d + 1) / (d + 2), with d the dimensions of states and actions together (Sinclair et al., 2019)."""
-        actions = self.problem.actions.dimensions if isinstance(self.problem.actions, Box) else 0
-        d = self.problem.states.dimensions + actions
-        return (d + 1) / (d + 2)
+        return self._metric_exponent

@@ -33,7 +33,7 @@ from spaql.partition.jit import announce_compilation, is_progress_shown, make_re
 from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
-from spaql.partition.spaces import Floats
+from spaql.partition.spaces import Box, Floats
 from spaql.partition.tree import Tree, decision_tree
 from spaql.problems.base import Playable
 from spaql.problems.labels import make_labels
@@ -240,6 +240,13 @@ class Agent(Parameterised):
         The bound holds under the assumptions of the algorithm's paper; see `spaql.agents.regret`.
         """
         return None
+
+    @property
+    def _metric_exponent(self) -> float:
+        """(d + 1) / (d + 2), with d the dimensions of states and actions together."""
+        actions = self.problem.actions.dimensions if isinstance(self.problem.actions, Box) else 0
+        d = self.problem.states.dimensions + actions
+        return (d + 1) / (d + 2)
 
     @property
     def bonus_scale(self) -> float | None:

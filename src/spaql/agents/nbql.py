@@ -87,6 +87,11 @@ class NBQL(OptimisticQ):
         return math.ceil(0.5 / epsilon - _ROUNDING)
 
     @property
+    def regret_exponent(self) -> float:
+        """(d + 1) / (d + 2), with d the dimensions of states and actions together (Song and Sun, 2019)."""
+        return self._metric_exponent
+
+    @property
     def bonus_scale(self) -> float | None:
         """C sqrt(H^3 iota), of the part of the bonus that falls with the visits."""
         return self._rules.bonus

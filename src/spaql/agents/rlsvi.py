@@ -52,7 +52,7 @@ from spaql.partition.kernels import (
 from spaql.partition.partition import fill_array
 from spaql.partition.rng import normal
 from spaql.partition.spaces import Box
-from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
+from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Playable, failed
 from spaql.validation import check_number
 
 _MOST_CELLS = 4_000_000  # below a gigabyte
@@ -171,6 +171,13 @@ class RLSVI(StepwiseAgent):
         As for every agent; see `spaql.agents.base.Agent`.
     """
 
+    @classmethod
+    def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
+        """Count the cells of a new agent: those of its net."""
+        actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
+        bins = parameters.get("bins", cls.keywords()["bins"].default)
+        return int(super().count_first_cells(problem, parameters) * bins ** (problem.states.dimensions + actions))
+
     def __init__(
         self,
         problem: Any,
@@ -190,20 +197,16 @@ class RLSVI(StepwiseAgent):
         self._begin(np.zeros(self.problem.horizon))
         self._make_net()
 
-    def _count_net(self, bins: int) -> int:
-        """Count the cells of a net, over all time steps."""
-        actions = self.problem.actions
-        each = bins**actions.dimensions if isinstance(actions, Box) else actions.count
-        return self.problem.horizon * bins**self.problem.states.dimensions * each
-
     def _check_bins(self, bins: Any) -> int:
         whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
         if not whole or int(bins).bit_count() != 1:
             raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
-        count = self._count_net(int(bins))
+        count = self.count_first_cells(self.problem, {"bins": int(bins)})
         if count > _MOST_CELLS:
             fits = [
-                few for few in (1 << halvings for halvings in range(MAX_DEPTH)) if self._count_net(few) <= _MOST_CELLS
+                few
+                for few in (1 << halvings for halvings in range(MAX_DEPTH))
+                if self.count_first_cells(self.problem, {"bins": few}) <= _MOST_CELLS
             ]
             remedy = f"choose at most {fits[-1]}" if fits else "choose a shorter horizon="
             raise ParameterError(
@@ -213,7 +216,8 @@ class RLSVI(StepwiseAgent):
         return int(bins)
 
     def _make_net(self) -> None:
-        cells, leaves = self._count_net(self.bins), self.problem.horizon * self.bins**self.problem.states.dimensions
+        cells = self.count_first_cells(self.problem, {"bins": self.bins})
+        leaves = self.problem.horizon * self.bins**self.problem.states.dimensions
         self._work.ensure_room(2 * leaves, cells)
         split_evenly(self._work.forest, self.bins.bit_length() - 1)
         entries = make_records(0, ENTRY)
@@ -226,7 +230,10 @@ class RLSVI(StepwiseAgent):
         cells, boxes = work.forest.cells[: len(work)], work.forest.boxes[: len(work)]
         low = work.node_boxes()[0][cells["node"]]
         order = np.lexsort(np.column_stack([cells["root"], low, boxes[:, 0]]).T[::-1])
-        even = len(work) == self._count_net(self.bins) and (cells["depth"] == self.bins.bit_length() - 1).all()
+        even = (
+            len(work) == self.count_first_cells(self.problem, {"bins": self.bins})
+            and (cells["depth"] == self.bins.bit_length() - 1).all()
+        )
         if not even or (np.bincount(cells["root"], minlength=steps) != len(work) // steps).any():
             raise ValueError("a net of another size")
         return Data(rewards, order.reshape(steps, -1), np.zeros(len(work.forest.nodes)))

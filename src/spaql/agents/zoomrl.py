@@ -289,6 +289,11 @@ class ZoomRL(StepwiseAgent):
         self._make_balls()
 
     @property
+    def regret_exponent(self) -> float:
+        """(d + 1) / (d + 2), with d the dimensions of states and actions together (Touati et al., 2020; less where few actions are nearly optimal)."""
+        return self._metric_exponent
+
+    @property
     def steps_to_split(self) -> int:
         """Steps of learning before cells can be a quarter of the space."""
         return (1 + 4) * self.problem.horizon

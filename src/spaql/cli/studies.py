@@ -1,4 +1,4 @@
-"""The studies of the package: `paper`, `ablation`, `families` and `control`; and its benchmarks, `bench`."""
+"""The studies of the package: `paper`, `ablation`, `families`, `family` and `control`; and its benchmarks, `bench`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
     add_engine(paper)
     _add_study(commands, "ablation", _ablation, "Tessera without each of its mechanisms, beside SPAQL and AQL")
     _add_study(commands, "families", _families, "Tessera on random problems that it was not tuned on")
+    _add_study(commands, "family", _family, "the paper's line of algorithms on sixteen problems, with equal budgets")
     control = _add_study(commands, "control", _control, "Tessera, SPAQL, SPAQL-TS and AQL on classic control")
     control.add_argument("--agents", type=int, metavar="N", help="agents of each algorithm on each problem (20)")
     text = "run DQN, PPO and SAC of Stable-Baselines3 beside them (hours)"
@@ -91,6 +92,13 @@ def _families(options: argparse.Namespace) -> int:
 
     size = families.QUICK if options.quick else families.FULL
     return _perform(options, "families", lambda: families.Families(options.seed, size))
+
+
+def _family(options: argparse.Namespace) -> int:
+    from spaql.studies import family
+
+    size = family.QUICK if options.quick else family.FULL
+    return _perform(options, "family", lambda: family.Family(options.seed, **size))
 
 
 def _control(options: argparse.Namespace) -> int:

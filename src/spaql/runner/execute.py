@@ -40,11 +40,10 @@ def execute(run: Run, check: Callable[[], None] | None = None) -> Record:
     -------
     Record
         Scalars: `training_score`, `cells` (None without a partition), `training_steps`, `selection_steps`,
-        `monitoring_steps`; `value_low`, `value_high`, `resets` of trained agents with a partition; `evaluation` and
-        `evaluation_steps` where the run asks for episodes; `optimum` where the problem states it, and
-        `regret_exponent` where the algorithm has one.  Arrays: `episode`
-        and `return_sum` of agents that learned, and those of `budgets`, `points`, `moments` and `watch`, see `_spend`,
-        `_curves`, `_train`.
+        `monitoring_steps`, `memory` (bytes of what was learned); `value_low`, `value_high`, `resets` of trained agents
+        with a partition; `evaluation` and `evaluation_steps` where the run asks for episodes; `optimum` where the
+        problem states it, and `regret_exponent` where the algorithm has one.  Arrays: `episode` and `return_sum` of
+        agents that learned, and those of `budgets`, `points`, `moments` and `watch`, see `_spend`, `_curves`, `_train`.
     """
     agent = make_agent(run)
     learn = partial(agent.learn, callback=None if check is None else lambda _: check(), progress_bar=False)
@@ -113,6 +112,7 @@ def _scalars(agent: Agent, episodes: int) -> dict[str, float | int | None]:
         "training_steps": agent.training_steps,
         "selection_steps": agent.selection_steps,
         "monitoring_steps": agent.monitoring_steps,
+        "memory": sum(array.nbytes for name, array in agent._state().items() if name != "history"),
     }
     history = agent.history
     if len(history) and "value_low" in (history.dtype.names or ()):

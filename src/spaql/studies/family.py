@@ -1,15 +1,16 @@
 """The study `spaql family`: the algorithms of the paper's line of work on sixteen problems, with equal budgets.
 
 The problems are the twelve of the paper and four harder ones: a battery, a machine, inventory and revenue management.
-Each algorithm has the parameter that its exploration depends on most chosen for every problem on agents of their own
-seeds, and is then evaluated with other agents, on new random numbers, against the exact optimum.  All have the same
-number of environment steps, learning and selection together.
+Parameters that exploration depends on most, and the fineness of nets, are chosen for every problem on agents of their
+own seeds; each algorithm is then evaluated with other agents, on new random numbers, against the exact optimum.  All
+have the same number of environment steps, learning and selection together.
 
 Three numbers describe an algorithm on a problem: its *share of the optimum*, mean evaluation over optimum; its *rank*
 by that share among all that learn; and its *regret*, what its training episodes lost against the optimum
 (`spaql.agents.regret`), with the slope on log-log axes beside the exponent of its bound.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -20,7 +21,7 @@ from scipy.stats import rankdata
 
 from spaql._version import __version__
 from spaql.agents.registry import algorithms, resolve
-from spaql.formatting import Bold, Table, with_values
+from spaql.formatting import Bold, Table
 from spaql.problems.optimum import optimum
 from spaql.runner.run_spec import Run, problem_of, seeds_at
 from spaql.stats import Estimate, combination, log_log_slope, mean_interval
@@ -34,7 +35,7 @@ NOTE = (
     "Share of the exact optimum in {episodes} new episodes, in %: mean of {agents} agents, half of its 95% interval. "
     "Bold: not significantly worse than the best of those that learn (Welch, 5%, not corrected for the number of "
     "comparisons). All have the same environment steps, learning and selection together: 25,000 (oil, and the four "
-    "harder problems) or 10,000 (ambulance). The parameter in the table of choices is the best one on each problem for "
+    "harder problems) or 10,000 (ambulance). Parameters in the table of choices are the best ones on each problem for "
     "{choosers} agents of other seeds."
 )
 _HARDER: tuple[tuple[str, Mapping[str, Any]], ...] = (
@@ -44,17 +45,20 @@ _HARDER: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("revenue", {}),
 )
 _HARDER_STEPS = 25_000
-_SCALINGS = (0.01, 0.1, 0.5, 1.0, 2.0)
-_BONUSES = (0.0003, 0.003, 0.03, 0.3)  # the constant of bonuses that grow with H^1.5
+_MOST_CELLS = 262_144  # of a fixed net: more than have been visited ten times
+
+
+def _grid(**choices: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return every combination of values of parameters."""
+    return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """An algorithm with the parameter that is chosen for each problem, and parameters that are the same on all."""
+    """An algorithm with the parameters to choose from for each problem, and those that are the same on all."""
 
     algorithm: str
-    tuned: str = ""
-    choices: Sequence[Any] = ()
+    choices: Sequence[Mapping[str, Any]] = ({},)
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,23 +72,28 @@ class Member:
         """Its name in JSON."""
         return "-".join([self.algorithm, *filter(None, [self.fixed.get("bonus")])])
 
-    def variants(self) -> list[dict[str, Any]]:
-        """All its parameters to choose from."""
-        return [{**self.fixed, self.tuned: choice} for choice in self.choices] or [dict(self.fixed)]
+    @property
+    def learns(self) -> bool:
+        """Whether it learns at all."""
+        return resolve(self.algorithm).learns
 
 
+_SCALINGS = _grid(scaling=(0.01, 0.1, 0.5, 1.0, 2.0))
+_BINS = (4, 8, 16, 32)
+_BONUSES = (0.0003, 0.03)  # the constant of bonuses that grow with H^1.5
+_BOUNDED = _grid(bins=_BINS, scaling=_BONUSES)
 MEMBERS = (
     Member("tessera"),
-    Member("spaql", "scaling", _SCALINGS),
-    Member("aql", "scaling", _SCALINGS, {"rollouts": 0}),
-    Member("adamb", "scaling", _SCALINGS, {"rollouts": 0}),
-    Member("zoomrl", "scaling", _SCALINGS, {"rollouts": 0}),
-    Member("nbql", "scaling", _BONUSES),
-    Member("ucb-q", "scaling", _BONUSES, {"bonus": "hoeffding"}),
-    Member("ucb-q", "scaling", _BONUSES, {"bonus": "bernstein"}),
-    Member("ucb-q-infinite", "scaling", _BONUSES),
-    Member("q-learning", "decay_episodes", (100, 400, 1600)),
-    Member("rlsvi", "sigma", (0.01, 0.1, 1.0), {"rollouts": 0}),
+    Member("spaql", _SCALINGS),
+    Member("aql", _SCALINGS, {"rollouts": 0}),
+    Member("adamb", _SCALINGS, {"rollouts": 0}),
+    Member("zoomrl", _SCALINGS, {"rollouts": 0}),
+    Member("nbql", _grid(epsilon=[0.5 / bins for bins in _BINS], scaling=_BONUSES)),
+    Member("ucb-q", _BOUNDED, {"bonus": "hoeffding"}),
+    Member("ucb-q", _BOUNDED, {"bonus": "bernstein"}),
+    Member("ucb-q-infinite", _BOUNDED),
+    Member("q-learning", _grid(bins=_BINS, decay_episodes=(100, 1000))),
+    Member("rlsvi", _grid(bins=(4, 8, 16), sigma=(0.01, 0.1, 1.0)), {"rollouts": 0}),
     Member("random"),
 )
 
@@ -108,6 +117,11 @@ class Place:
     def optimum(self) -> float:
         """The expected return of the best policy."""
         return optimum(problem_of(self.run("random", {}, 0)), tolerance=1e-4).value
+
+    def count_cells(self, member: Member, varied: Mapping[str, Any]) -> int:
+        """Return the number of cells of an agent of fixed nets before it learns, or a few for others."""
+        cls, problem = resolve(member.algorithm).cls, problem_of(self.run("random", {}, 0))
+        return int(cls.count_first_cells(problem, {**member.fixed, **varied}))
 
     @property
     def heuristics(self) -> list[str]:
@@ -134,8 +148,10 @@ class Score:
     group: Group
     shares: Floats  # [agents]
     cells: float
+    memory: float  # bytes of what was learned
     steps: float
-    regret: Estimate | None  # after all training episodes
+    episodes: int  # of training, that all agents have
+    regret: Estimate | None  # after these
     slope: Estimate | None
     bound: float | None  # exponent of the bound on it
 
@@ -156,19 +172,19 @@ class Family(Study):
         self.scores: dict[tuple[str, str], Score] = {}  # by member and place
         self._chosen: dict[tuple[str, str], Group] = {}
 
-    def _group(self, member: Member, place: Place, parameters: Mapping[str, Any], phase: str, count: int) -> Group:
+    def _group(self, member: Member, place: Place, varied: Mapping[str, Any], phase: str, count: int) -> Group:
         seeds = seeds_at(count, self.seed, "family", phase, member.name, place.label)
-        run = place.run(member.algorithm, parameters, self.episodes)
-        return Group(
-            place.label, member.label, run, seeds, {member.tuned: parameters[member.tuned]} if member.tuned else {}
-        )
+        run = place.run(member.algorithm, {**member.fixed, **varied}, self.episodes)
+        return Group(place.label, member.label, run, seeds, varied)
 
     def stages(self, results: Results) -> Iterator[Stage]:
         """Run the agents that choose parameters, then those that are reported."""
         pairs = [(member, place) for member in MEMBERS for place in self.places]
         choices = {
             (member.name, place.label): [
-                self._group(member, place, parameters, "choice", self.choosers) for parameters in member.variants()
+                self._group(member, place, varied, "choice", self.choosers)
+                for varied in member.choices
+                if place.count_cells(member, varied) <= _MOST_CELLS
             ]
             for member, place in pairs
             if len(member.choices) > 1
@@ -177,11 +193,11 @@ class Family(Study):
         later = sum(self.agents * place.steps for place in self.places) * len(MEMBERS)
         yield Stage(groups, later)
         for member, place in pairs:
-            parameters = member.variants()[0]
+            varied = member.choices[0]
             if some := choices.get((member.name, place.label)):
                 means = [float(np.nan_to_num(results.values(group), nan=-np.inf).mean()) for group in some]
-                parameters = dict(some[int(np.argmax(means))].run.parameters)
-            group = self._group(member, place, parameters, "report", self.agents)
+                varied = some[int(np.argmax(means))].varied
+            group = self._group(member, place, varied, "report", self.agents)
             self._chosen[member.name, place.label] = group
         yield Stage([*self._chosen.values(), *(group for place in self.places for group in self._heuristics(place))])
 
@@ -192,7 +208,8 @@ class Family(Study):
         group = self._chosen[member.name, place.label]
         steps = results.values(group, "training_steps") + results.values(group, "selection_steps")
         regret = slope = bound = None
-        if resolve(member.algorithm).learns:
+        episodes = 0
+        if member.learns:
             bounds = results.values(group, "regret_exponent")
             bound = None if np.isnan(bounds).any() else float(bounds[0])
             runs = results.arrays(group, ("episode", "return_sum"))
@@ -200,13 +217,15 @@ class Family(Study):
             for run in runs[1:]:
                 shared = np.intersect1d(shared, run["episode"])
             sums = np.array([run["return_sum"][np.isin(run["episode"], shared)] for run in runs])
-            losses = place.optimum * shared - sums
+            losses, episodes = place.optimum * shared - sums, int(shared[-1])
             regret, slope = mean_interval(losses[:, -1]), log_log_slope(shared, losses)
         return Score(
             group,
             results.values(group) / place.optimum,
             float(results.values(group, "cells").mean()),
+            float(results.values(group, "memory").mean()),
             float(steps.mean()),
+            episodes,
             regret,
             slope,
             bound,
@@ -215,7 +234,7 @@ class Family(Study):
     def report(self, results: Results) -> Report:
         """Tables of shares, ranks, regret, cells and choices, with what follows from them."""
         self.scores = {(m.name, p.label): self._read(results, m, p) for m in MEMBERS for p in self.places}
-        learners = [member for member in MEMBERS if resolve(member.algorithm).learns]
+        learners = [member for member in MEMBERS if member.learns]
         ranks = self._ranks(learners)
         title = "Sixteen problems, the same budget for all"
         note = NOTE.format(episodes=self.episodes, agents=self.agents, choosers=self.choosers)
@@ -277,13 +296,15 @@ class Family(Study):
                     f"{shares.mean():.1f}",
                     f"{shares.min():.1f}",
                     f"{np.mean([score.cells for score in scores]):,.0f}",
+                    f"{np.mean([score.memory for score in scores]) / 1000:,.0f}",
                 ]
             )
-        header = ["algorithm", "mean rank", "best on", "mean share, %", "least share, %", "cells"]
+        header = ["algorithm", "mean rank", "best on", "mean share, %", "least share, %", "cells", "kB"]
         note = (
             "Rank by the mean share on each problem, 1 for the best: mean over the problems, half of its 95% interval. "
-            "Best on: problems on which no algorithm is significantly better. Cells are what the memory of an "
-            "algorithm is proportional to; of Tessera they are the leaves of its tree, and it keeps all transitions."
+            "Best on: problems on which no algorithm is significantly better. Cells and kilobytes of what was "
+            "learned are means; of Tessera the cells are the leaves of its tree, and the memory is that of all "
+            "transitions, which it keeps."
         )
         return Table(header, rows, "All problems", note)
 
@@ -312,7 +333,7 @@ class Family(Study):
             scores = [self._of(member, place) for place in self.places]
             slopes = [score.slope.mean for score in scores if score.slope and np.isfinite(score.slope.mean)]
             lost = [
-                score.regret.mean / (p.optimum * self._episodes(p))
+                score.regret.mean / (p.optimum * score.episodes)
                 for score, p in zip(scores, self.places, strict=True)
                 if score.regret
             ]
@@ -330,16 +351,12 @@ class Family(Study):
         )
         return Table(header, rows, "Regret", note)
 
-    @staticmethod
-    def _episodes(place: Place) -> float:
-        return place.steps / problem_of(place.run("random", {}, 0)).horizon
-
     def _choices(self, learners: Sequence[Member]) -> Table:
         rows = []
         for member in learners:
-            if member.tuned:
-                chosen = (self._of(member, place).group.varied[member.tuned] for place in self.places)
-                rows.append([with_values(member.label, {}), member.tuned, *(f"{value:g}" for value in chosen)])
+            for name in member.choices[0]:
+                chosen = (self._of(member, place).group.varied[name] for place in self.places)
+                rows.append([member.label, name, *(f"{value:g}" for value in chosen)])
         return Table(["algorithm", "parameter", *(p.label for p in self.places)], rows, "Chosen parameters", left=2)
 
     def _findings(self, learners: Sequence[Member], ranks: Floats) -> list[str]:
@@ -361,15 +378,16 @@ class Family(Study):
             self._compare("spaql", "aql", "One partition with selection against one for each time step"),
             self._compare("ucb-q-bernstein", "ucb-q-hoeffding", "A bonus by variance against one without"),
         ]
-        beaten = [
-            f"{member.label} on {place.label}"
-            for member in learners
-            for place in self.places
-            if standing(combination([self._of(member, place).shares, self._of(MEMBERS[-1], place).shares], [1.0, -1.0]))
-            < 0
-        ]
-        lines.append(f"Significantly worse than uniformly random actions: {', '.join(beaten) or 'none'}.")
+        beaten = {
+            member.label: sum(self._is_behind_random(member, place) for place in self.places) for member in learners
+        }
+        some = ", ".join(f"{label} on {count}" for label, count in beaten.items() if count)
+        lines.append(f"Significantly worse than uniformly random actions: {some or 'none'}.")
         return lines
+
+    def _is_behind_random(self, member: Member, place: Place) -> bool:
+        samples = [self._of(each, place).shares for each in (member, MEMBERS[-1])]
+        return standing(combination(samples, [1.0, -1.0])) < 0
 
     def _compare(self, first: str, second: str, what: str) -> str:
         """Compare two algorithms by their mean shares, paired by problem, and their cells."""
@@ -388,6 +406,7 @@ class Family(Study):
         for (name, label), score in self.scores.items():
             record = {"algorithm": name, "problem": label, **dict(score.group.varied), "steps": score.steps}
             record |= {**to_fields("share", score.share), "cells": None if np.isnan(score.cells) else score.cells}
+            record |= {"memory": score.memory, "episodes": score.episodes}
             slope = score.slope if score.slope and np.isfinite(score.slope.mean) else None
             bounded = slope if slope and np.isfinite([slope.low, slope.high]).all() else None
             records.append(
