@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families control docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families family control docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -20,17 +20,21 @@ ablation: .venv/.stamp ## Run Tessera without each of its mechanisms, and SPAQL 
 families: .venv/.stamp ## Run Tessera on random problems that it was not tuned on
 	$(BIN)/spaql families --out results/families
 
+family: .venv/.stamp ## Run the paper's line of algorithms on sixteen problems, with equal budgets
+	$(BIN)/spaql family --out results/family
+
 control: .venv/.stamp ## Run Tessera, SPAQL, SPAQL-TS and AQL on classic control
 	$(BIN)/spaql control --out results/control
 
 # The table of control has no rows of Stable-Baselines3: for these, spaql control --with-sb3 --out results/control (hours).
-docs-study: paper ablation families control ## Run all studies, and copy their tables, findings and some figures into docs/study
+docs-study: paper ablation families family control ## Run all studies, and copy their tables, findings and some figures into docs/study
 	cp results/paper/tables.md results/paper/tables.csv results/paper/findings.json docs/study/
 	cp results/ablation/ablation.md results/ablation/ablation.json docs/study/
 	cp results/families/families.md results/families/families.json docs/study/
+	cp results/family/family.md results/family/family.json docs/study/
 	cp results/control/control.md results/control/control.json docs/study/
 	for name in docs/study/*.png; do \
-		find results/paper results/ablation results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
+		find results/paper results/ablation results/family results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
 	$(BIN)/python docs/include_results.py
 
 docs-results: .venv/.stamp ## Copy results from docs/study into README.md and the pages of docs

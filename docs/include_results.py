@@ -134,6 +134,13 @@ def families() -> str:
     return read_table("families")
 
 
+def family() -> str:
+    """What the study of the family found, and its summary and regret."""
+    statements = "\n".join(wrap(f"- {statement}", "  ") for statement in read_summary("family", subtitle=True))
+    tables = (read_table("family", caption) for caption in ("All problems", "Regret"))
+    return "\n\n".join([statements, *tables])
+
+
 def findings_table() -> str:
     """All agents on the paper's problems."""
     return read_table("tables", "Summary")
@@ -179,6 +186,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "budgets": budgets,
     "mechanisms": mechanisms,
     "families": families,
+    "family": family,
     "findings-table": findings_table,
     "all-steps": all_steps,
     "long-episodes": long_episodes,
@@ -186,7 +194,7 @@ MAKERS: dict[str, Callable[[], str]] = {
 
 
 #: blocks with results of Tessera that were not measured again since it changed, and what stands above them
-CURRENT = {"control", "control-summary"}
+CURRENT = {"control", "control-summary", "family"}
 NOTICE = (
     "> Outdated: Tessera's figures here are those of the agent before it learned a model. The study was not rerun\n"
     "> since; `make docs-study` does.\n\n"

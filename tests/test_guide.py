@@ -66,10 +66,10 @@ def test_short_blocks_run(name, capsys):
 
 
 @pytest.mark.compiled_only
-def test_page_on_algorithms_runs(tmp_path, monkeypatch, capsys):
+def test_page_on_own_algorithms_runs(tmp_path, monkeypatch, capsys):
     from spaql.cli import main
 
-    page = read_page("algorithms.md")
+    page = read_page("own_algorithm.md")
     module, python = find_blocks(page)
     study, _ = find_blocks(page, "toml")
     (tmp_path / "grid_agent.py").write_text(module)
@@ -78,11 +78,15 @@ def test_page_on_algorithms_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "grid_agent", raising=False)
     namespace: dict[str, object] = {}
-    run_block(python, "algorithms.md", namespace)
+    run_block(python, "own_algorithm.md", namespace)
     assert namespace["agent"].evaluate(episodes=100).mean > spaql.Random("oil").evaluate(episodes=100).mean
     for command in find_commands(page, "sh"):
         assert main([*command.split()[1:], "--quiet"]) == 0, command
     printed = capsys.readouterr().out
     assert "grid_agent:GridQ" in printed
-    assert main(["sweep", "table", "results/grid-study"]) == 0
+    table, regret, plot = (line.split()[1:] for line in find_commands(page)[-3:])
+    assert main(table) == 0
     assert "bins=32" in capsys.readouterr().out
+    assert main(regret) == 0
+    assert "slope" in capsys.readouterr().out
+    assert main(plot) == 0

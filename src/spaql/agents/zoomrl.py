@@ -290,7 +290,10 @@ class ZoomRL(StepwiseAgent):
 
     @property
     def regret_exponent(self) -> float:
-        """(d + 1) / (d + 2), with d the dimensions of states and actions together (Touati et al., 2020; less where few actions are nearly optimal)."""
+        """(d + 1) / (d + 2), with d the dimensions of states and actions together (Touati et al., 2020).
+
+        It is less where few actions are nearly optimal.
+        """
         return self._metric_exponent
 
     @property

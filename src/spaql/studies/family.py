@@ -26,7 +26,7 @@ from spaql.problems.optimum import optimum
 from spaql.runner.run_spec import Run, problem_of, seeds_at
 from spaql.stats import Estimate, combination, log_log_slope, mean_interval
 from spaql.studies.paper.plan import SETTINGS
-from spaql.studies.study import Floats, Group, Report, Results, Stage, Study, make_series, standing, to_fields
+from spaql.studies.study import Floats, Group, Report, Results, Sheet, Stage, Study, make_series, standing, to_fields
 from spaql.viz.charts import Chart, Level
 
 FULL = {"agents": 10, "choosers": 3, "episodes": 1000}
@@ -240,14 +240,6 @@ class Family(Study):
         note = NOTE.format(episodes=self.episodes, agents=self.agents, choosers=self.choosers)
         paper, harder = self.places[: -len(_HARDER)], self.places[-len(_HARDER) :]
         oil, ambulance = ([at for at in paper if at.problem == name] for name in ("oil", "ambulance"))
-        series = [
-            make_series(m.label, [p.label for p in self.places], [self._of(m, p).share for p in self.places],
-                        algorithm=m.algorithm, look=m.name, style="points", factor=100)
-            for m in learners
-        ]  # fmt: skip
-        chart = Chart(
-            title, "", "share of the optimum, %", tuple(series), (Level("optimum", 100.0, look="optimum"),), "category"
-        )
         return Report(
             "family",
             title,
@@ -262,7 +254,7 @@ class Family(Study):
                 self._choices(learners),
             ],
             note,
-            {"family": chart},
+            {"family": self._sheet(learners, ranks, {"oil": oil, "ambulance": ambulance, "harder problems": harder})},
             {"spaql": __version__, "seed": self.seed, "agents": self.agents, "rows": self._records()},
         )
 
@@ -326,6 +318,30 @@ class Family(Study):
         if any(baselines):
             rows.append(["best heuristic", *baselines])
         return Table(["algorithm", *(place.label for place in some)], rows, caption)
+
+    def _sheet(self, learners: Sequence[Member], ranks: Floats, kinds: Mapping[str, Sequence[Place]]) -> Sheet:
+        """Draw mean ranks, and mean shares by kind of problem."""
+        order = np.argsort(ranks.mean(axis=1), kind="stable")
+        some = [learners[at] for at in order]
+        labels = [member.label for member in some]
+        rank = make_series("mean rank", labels, [mean_interval(ranks[at]) for at in order], style="points")
+        shares = []
+        for kind, group in kinds.items():
+            means = [[self._of(member, place).share.mean for place in group] for member in some]
+            shares.append(make_series(kind, labels, list(map(mean_interval, means)), style="points", factor=100))
+        first = Level("all alike", (len(learners) + 1) / 2)
+        charts = [
+            Chart("Mean rank, 1 for the best", "", "rank", (rank,), (first,), "category"),
+            Chart(
+                "Share of the optimum",
+                "",
+                "mean, %",
+                tuple(shares),
+                (Level("optimum", 100.0, look="optimum"),),
+                "category",
+            ),
+        ]
+        return Sheet("Ranks and shares", charts, "bars: 95% intervals over problems", columns=1)
 
     def _regrets(self, learners: Sequence[Member]) -> Table:
         rows = []
