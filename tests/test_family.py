@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.compiled_only, pytest.mark.tiny_planning]
 
 PLACES = (
     Place("oil", "oil", {"survey": "quadratic", "sharpness": 1.0, "horizon": 5}, 600),
-    Place("inventory", "inventory", {"lead_time": 1}, 800),
+    Place("inventory", "inventory", {"lead_time": 1}, 1000),
 )
 MEMBERS = (
     Member("tessera"),
@@ -28,7 +28,7 @@ MEMBERS = (
     Member("ucb-q", family._grid(bins=(4,)), {"bonus": "bernstein"}),
     Member("random"),
 )
-SIZE = {"agents": 3, "choosers": 2, "episodes": 40}
+SIZE = {"agents": 2, "choosers": 2, "episodes": 40}
 
 
 @pytest.fixture(scope="module")

@@ -240,6 +240,8 @@ class Family(Study):
         note = NOTE.format(episodes=self.episodes, agents=self.agents, choosers=self.choosers)
         paper, harder = self.places[: -len(_HARDER)], self.places[-len(_HARDER) :]
         oil, ambulance = ([at for at in paper if at.problem == name] for name in ("oil", "ambulance"))
+        kinds = {"oil": oil, "ambulance": ambulance, "harder problems": harder}
+        kinds = {kind: some for kind, some in kinds.items() if some}
         return Report(
             "family",
             title,
@@ -247,14 +249,15 @@ class Family(Study):
             self._findings(learners, ranks),
             [
                 self._summary(learners, ranks),
-                self._shares("Oil discovery, share of the optimum", oil, learners, results),
-                self._shares("Ambulance relocation, share of the optimum", ambulance, learners, results),
-                self._shares("Harder problems, share of the optimum", harder, learners, results),
+                *(
+                    self._shares(f"{kind.capitalize()}, share of the optimum", some, learners, results)
+                    for kind, some in kinds.items()
+                ),
                 self._regrets(learners),
                 self._choices(learners),
             ],
             note,
-            {"family": self._sheet(learners, ranks, {"oil": oil, "ambulance": ambulance, "harder problems": harder})},
+            {"family": self._sheet(learners, ranks, kinds)},
             {"spaql": __version__, "seed": self.seed, "agents": self.agents, "rows": self._records()},
         )
 

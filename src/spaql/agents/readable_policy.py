@@ -1,0 +1,201 @@
+"""What can be read from every agent's policy: cells, tree, picture, explanation, rules, exports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spaql.errors import ParameterError
+from spaql.partition.jit import announce_compilation
+from spaql.partition.partition import Cells, Partition
+from spaql.partition.spaces import Floats
+from spaql.partition.tree import Tree, decision_tree
+from spaql.problems.base import Playable
+from spaql.problems.labels import make_labels
+from spaql.validation import check_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from spaql.agents.base import Agent
+    from spaql.explain.explanation import Explanation
+    from spaql.explain.rules import Rules
+    from spaql.export.policy import Policy
+
+Names = Sequence[str] | None
+
+
+class ReadablePolicy:
+    """Base of `spaql.agents.base.Agent`: the methods that read its policy, which is a partition."""
+
+    problem: Playable
+    seed: int
+    time_variant: bool
+    inherits_visits: bool
+
+    @property
+    def iterations(self) -> int:
+        """Iterations learned so far."""
+        raise NotImplementedError
+
+    @property
+    def training_steps(self) -> int:
+        """Environment steps spent on learning."""
+        raise NotImplementedError
+
+    @property
+    def bonus_scale(self) -> float | None:
+        """What the bonus for exploration after v visits is over 1 / sqrt(v); None for agents without such a bonus."""
+        return None
+
+    def _require_training(self) -> None:
+        raise NotImplementedError
+
+    def _policy(self) -> Partition:
+        """Return the partition that decides; a `ParameterError` where there is none."""
+        raise ParameterError(f"{type(self).__name__} has no partition to read; SPAQL, AQL and Tessera have one")
+
+    def cells(self) -> Cells:
+        """Return the policy's cells in the problem's units, read-only; none for an agent without a partition.
+
+        `len` counts them; the paper calls them arms or balls.  Agents that extract their policy from what they have
+        learned do so at the first call after learning.
+        """
+        states, actions = self.problem.states.dimensions, self.problem.actions.dimensions
+        arrays: list[NDArray[Any]] = [np.empty((0, size)) for size in (states, states, actions, actions)]
+        return Cells(*arrays, *(np.empty(0, kind) for kind in (np.float64, np.int32, np.int16, np.int16)))
+
+    def tree(self) -> Tree:
+        """Return the policy as a decision tree, which decides as `predict` does; see `spaql.partition.tree`."""
+        self._require_training()
+        return decision_tree(self._policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
+
+    def plot(
+        self,
+        dims: Sequence[int | str] | None = None,
+        at: Mapping[int | str, float] | Sequence[float] | None = None,
+        layer: str = "policy",
+        step: int = 0,
+        *,
+        projection: bool = False,
+        action_dim: int = 0,
+        names: Names = None,
+        actions: Names = None,
+    ) -> Figure:
+        """Draw the policy over two observed dimensions; where there is only one, over states and actions.
+
+        The views are those of `spaql show`; see `spaql.viz.policy_plot`.
+
+        Parameters
+        ----------
+        dims
+            The two observed dimensions across and upwards, by index or name; None takes those with most influence.
+        at
+            Values of the others, by index or name, or a whole state; None takes the median of the visits.
+        layer
+            What colours show: policy, q, visits, depth or uncertainty.
+        step
+            Time step of a policy that changes with it, from 0.
+        projection
+            Average over the other dimensions, weighted by visits, instead of fixing them.
+        action_dim
+            Dimension of the action to show, where it has several.
+        names, actions
+            Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
+        """
+        from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
+
+        view = view_policy(cast("Agent", self), names, actions)
+        return view.plot(dims, at, layer, step, projection=projection, action_dim=action_dim)
+
+    def explain(
+        self, observation: Any, *, step: int = 0, runners_up: int = 3, names: Names = None, actions: Names = None
+    ) -> Explanation:
+        """Return why `predict` chooses its action for one observation, and what would change it.
+
+        Parameters
+        ----------
+        observation
+            One, as `predict` takes it.
+        step
+            Time step, for agents whose policy changes with it.
+        runners_up
+            How many other actions to list, at most.
+        names, actions
+            Names of the observed numbers, and of the discrete actions or the numbers of an action.
+        """
+        from spaql.explain.explanation import explain
+
+        tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
+        policy, most = self._policy(), check_whole(runners_up, "runners_up", 0)
+        settings: dict[str, Any] = {"step": at, "scaling": self.bonus_scale, "runners_up": most}
+        return explain(
+            self.problem,
+            policy,
+            tree,
+            labels,
+            observation,
+            **settings,
+            alternatives=lambda point: self._alternatives(point, at or 0),
+        )
+
+    def _alternatives(self, point: Floats, step: int) -> tuple[Floats, Floats] | None:
+        """Return actions that `explain` compares at a point of the unit cube `[states]`, and their Q `[k]`.
+
+        Actions `[k, actions]` are in the unit cube, or numbers of discrete actions; the one played may be among them.
+        None compares the cells of the policy.
+        """
+        return None
+
+    def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
+        """Return the policy as a short list of rules, of which the first that fits decides.
+
+        Parameters
+        ----------
+        step, names, actions
+            As in `explain`.
+        """
+        from spaql.explain.rules import Rules
+
+        tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
+        with announce_compilation("rules", None):
+            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=self.inherits_visits)
+
+    def export(
+        self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None
+    ) -> Path:
+        """Write the policy as a program that decides as `predict` does, without spaql; see `spaql.export`.
+
+        Parameters
+        ----------
+        path
+            The file; its suffix, one of `spaql.export.SUFFIXES`, says what it is.
+        name
+            Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
+        names, actions
+            Names of the observed numbers and the actions, one for each, for readers of the file.
+        """
+        from spaql.export import export
+
+        return export(self.to_policy(names=names, actions=actions), path, name=name)
+
+    def to_policy(self, *, names: Names = None, actions: Names = None) -> Policy:
+        """Return what `export` writes: the decision tree, its labels and where it comes from."""
+        from spaql.agents.registry import name_of
+        from spaql.export.policy import Policy
+
+        tree, labels = self.tree(), make_labels(self.problem, names, actions)
+        origin = f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
+        return Policy(self.problem, tree, labels, name_of(cast("Agent", self)), origin, self.time_variant)
+
+    def _check_step(self, step: Any) -> int | None:
+        """Check a time step; return None where it makes no difference."""
+        at = check_whole(step, "step", 0, self.problem.horizon - 1)
+        if at and not self.time_variant:
+            raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
+        return at if self.time_variant else None
