@@ -101,7 +101,7 @@ def test_ranks_and_regret_by_hand(finished):
     assert score.bound == pytest.approx(3 / 4)
 
 
-def test_results_do_not_depend_on_the_engine(finished, small, tmp_path):
+def test_results_do_not_depend_on_the_engine(finished, tiny_plans_of_children, tmp_path):
     _, files = finished
     run_study(Family(**SIZE), tmp_path, engine=partial(make_engine, "processes", workers=2))
     assert {path.name: path.read_bytes() for path in tmp_path.glob("family.*")} == files
