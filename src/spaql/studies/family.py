@@ -34,9 +34,13 @@ QUICK = {"agents": 2, "choosers": 2, "episodes": 100, "part": 0.05}
 NOTE = (
     "Share of the exact optimum in {episodes} new episodes, in %: mean of {agents} agents, half of its 95% interval. "
     "Bold: not significantly worse than the best of those that learn (Welch, 5%, not corrected for the number of "
-    "comparisons). All have the same environment steps, learning and selection together: 25,000 (oil, and the four "
-    "harder problems) or 10,000 (ambulance). Parameters in the table of choices are the best ones on each problem for "
+    "comparisons). All have the same environment steps, learning and selection together: {fewest:,} on the ambulance "
+    "problems, {most:,} on the others. Parameters in the table of choices are the best ones on each problem for "
     "{choosers} agents of other seeds."
+)
+REDUCED = (
+    "This is a reduced study, with {part:.0%} of the budgets and {agents} agents: its intervals are wide, and little "
+    "follows from it."
 )
 _HARDER: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("battery", {}),
@@ -168,7 +172,7 @@ class Family(Study):
         self, seed: int = 0, *, agents: int = 10, choosers: int = 3, episodes: int = 1000, part: float = 1.0
     ) -> None:
         self.seed, self.agents, self.choosers, self.episodes = seed, agents, choosers, episodes
-        self.places = places(part)
+        self.places, self.part = places(part), part
         self.scores: dict[tuple[str, str], Score] = {}  # by member and place
         self._chosen: dict[tuple[str, str], Group] = {}
 
@@ -237,7 +241,9 @@ class Family(Study):
         learners = [member for member in MEMBERS if member.learns]
         ranks = self._ranks(learners)
         title = "Sixteen problems, the same budget for all"
-        note = NOTE.format(episodes=self.episodes, agents=self.agents, choosers=self.choosers)
+        steps = [place.steps for place in self.places]
+        sizes = {"episodes": self.episodes, "agents": self.agents, "choosers": self.choosers}
+        note = NOTE.format(**sizes, fewest=min(steps), most=max(steps))
         paper, harder = self.places[: -len(_HARDER)], self.places[-len(_HARDER) :]
         oil, ambulance = ([at for at in paper if at.problem == name] for name in ("oil", "ambulance"))
         kinds = {"oil": oil, "ambulance": ambulance, "harder problems": harder}
@@ -246,7 +252,10 @@ class Family(Study):
             "family",
             title,
             f"{self.agents} agents of each algorithm on each problem, seed {self.seed}; spaql {__version__}.",
-            self._findings(learners, ranks),
+            [
+                *([REDUCED.format(part=self.part, agents=self.agents)] if self.part < 1.0 else []),
+                *self._findings(learners, ranks),
+            ],
             [
                 self._summary(learners, ranks),
                 *(
@@ -387,15 +396,15 @@ class Family(Study):
         published = [member for member in learners if member.algorithm != "tessera"]
         second = min(published, key=lambda member: float(mean[member.name].mean))
         lines = [
-            f"{by_name[best].label} has the best mean rank, {mean[best]}; no algorithm is significantly better on "
-            f"{wins} of {len(self.places)} problems.",
+            f"{by_name[best].label} has the best mean rank, {mean[best]}; on {wins} of {len(self.places)} problems no "
+            "other algorithm is significantly better.",
             f"Of the published algorithms {second.label} has the best mean rank, {mean[second.name]}.",
         ]
         lines += [
-            self._compare("aql", "nbql", "An adaptive partition against a fixed net, both for each time step"),
-            self._compare("adamb", "aql", "A model on an adaptive partition against none"),
+            self._compare("aql", "nbql", "Adaptive partitions against fixed nets, both for each time step"),
+            self._compare("adamb", "aql", "Adaptive partitions with a model against those without"),
             self._compare("spaql", "aql", "One partition with selection against one for each time step"),
-            self._compare("ucb-q-bernstein", "ucb-q-hoeffding", "A bonus by variance against one without"),
+            self._compare("ucb-q-bernstein", "ucb-q-hoeffding", "A bonus by the variance against one by the range"),
         ]
         beaten = {
             member.label: sum(self._is_behind_random(member, place) for place in self.places) for member in learners
@@ -415,8 +424,8 @@ class Family(Study):
         gain = mean_interval([100 * (a.share.mean - b.share.mean) for a, b in zip(ours, theirs, strict=True)])
         cells = float(np.exp(np.mean([np.log(a.cells / b.cells) for a, b in zip(ours, theirs, strict=True)])))
         return (
-            f"{what}: {labels[first]} has {gain} points more of the optimum than {labels[second]}, with {cells:.2g} "
-            "times its cells."
+            f"{what}: the share of {labels[first]} minus that of {labels[second]} is {gain} points on average; for one "
+            f"cell of {labels[second]} it has {cells:.2g}."
         )
 
     def _records(self) -> list[dict[str, Any]]:
