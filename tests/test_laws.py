@@ -82,7 +82,7 @@ def made_by(label, parameters):
 HOMES = {
     entry.home: PROBLEM_MAKERS[entry.home]
     for entry in ENTRIES.values()
-    if not any(world.startswith(entry.home) for world in PROBLEMS)
+    if entry.home not in {world.split()[0] for world in PROBLEMS}
 }
 PROBLEMS |= HOMES
 SETTINGS = {label: (label, {}) for label in ENTRIES} | VARIANTS
@@ -99,7 +99,7 @@ def applies(agent, problem):
     """
     entry = ENTRIES[SETTINGS[agent][0]]
     if entry.example or issubclass(entry.cls, Heuristic):
-        return problem.startswith(entry.home)
+        return problem.split()[0] == entry.home
     if issubclass(entry.cls, FixedNetAgent | StepwiseAgent):
         return problem in DIFFERENT
     return problem not in HOMES
@@ -208,7 +208,7 @@ def test_evaluation_adds_up(name, world):
     assert result.returns.shape == (EPISODES,)
     assert result.mean == pytest.approx(result.returns.mean(), abs=1e-12)
     assert 0 < result.steps <= EPISODES * agent.problem.horizon
-    if world not in ("box world", "countdown"):
+    if world not in ("box world", "countdown", "revenue"):  # whose episodes may end early
         assert result.steps == EPISODES * agent.problem.horizon
     assert str(EPISODES) in str(result)
 

@@ -56,6 +56,7 @@ from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Playable, faile
 from spaql.validation import check_number
 
 _MOST_CELLS = 4_000_000  # below a gigabyte
+_MANY_CELLS = 262_144  # of the net that is taken where none is given
 
 
 class Constants(NamedTuple):
@@ -159,7 +160,8 @@ class RLSVI(StepwiseAgent):
     Parameters
     ----------
     bins
-        Intervals of the net for each dimension of states and actions, a power of two; each discrete action is one cell.
+        Intervals of the net for each dimension of states and actions, one power of two for all; each discrete action is
+        one cell.  None takes the largest up to 8 with which the net has at most 262,144 cells over all time steps.
     sigma
         The standard deviation of the noise that is assumed of b, above 0; it scales the exploration.
     regularisation
@@ -175,14 +177,21 @@ class RLSVI(StepwiseAgent):
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
         """Count the cells of a new agent: those of its net."""
         actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
-        bins = parameters.get("bins", cls.keywords()["bins"].default)
-        return int(super().count_first_cells(problem, parameters) * bins ** (problem.states.dimensions + actions))
+        each = super().count_first_cells(problem, parameters)
+        bins = parameters.get("bins") or cls._choose_bins(problem)
+        return int(each * bins ** (problem.states.dimensions + actions))
+
+    @classmethod
+    def _choose_bins(cls, problem: Playable) -> int:
+        """Return the bins where none are given."""
+        fits = (bins for bins in (8, 4, 2) if cls.count_first_cells(problem, {"bins": bins}) <= _MANY_CELLS)
+        return next(fits, 1)
 
     def __init__(
         self,
         problem: Any,
         *,
-        bins: int = 8,
+        bins: int | None = None,
         sigma: float = 1.0,
         regularisation: float = 1.0,
         rollouts: int = 20,
@@ -192,7 +201,8 @@ class RLSVI(StepwiseAgent):
         super().__init__(problem, rollouts=rollouts, seed=seed, **environment)
         self.sigma = check_number(sigma, "sigma", least=1e-100, most=LARGEST_REWARD)
         self.regularisation = check_number(regularisation, "regularisation", least=1e-100, most=LARGEST_REWARD)
-        self.bins = self._check_bins(bins)
+        self.bins = None if bins is None else self._check_bins(bins)
+        self._bins = self._choose_bins(self.problem) if self.bins is None else self.bins
         self._hyper = Constants(self.problem.horizon, self.rollouts, self.sigma, self.regularisation)
         self._begin(np.zeros(self.problem.horizon))
         self._make_net()
@@ -216,10 +226,10 @@ class RLSVI(StepwiseAgent):
         return int(bins)
 
     def _make_net(self) -> None:
-        cells = self.count_first_cells(self.problem, {"bins": self.bins})
-        leaves = self.problem.horizon * self.bins**self.problem.states.dimensions
+        cells = self.count_first_cells(self.problem, {"bins": self._bins})
+        leaves = self.problem.horizon * self._bins**self.problem.states.dimensions
         self._work.ensure_room(2 * leaves, cells)
-        split_evenly(self._work.forest, self.bins.bit_length() - 1)
+        split_evenly(self._work.forest, self._bins.bit_length() - 1)
         entries = make_records(0, ENTRY)
         self._transitions = Transitions(np.zeros(1, np.int64), np.full(cells, NONE, np.int32), entries)
         self._data = self._arrange(np.zeros(cells))
@@ -231,8 +241,8 @@ class RLSVI(StepwiseAgent):
         low = work.node_boxes()[0][cells["node"]]
         order = np.lexsort(np.column_stack([cells["root"], low, boxes[:, 0]]).T[::-1])
         even = (
-            len(work) == self.count_first_cells(self.problem, {"bins": self.bins})
-            and (cells["depth"] == self.bins.bit_length() - 1).all()
+            len(work) == self.count_first_cells(self.problem, {"bins": self._bins})
+            and (cells["depth"] == self._bins.bit_length() - 1).all()
         )
         if not even or (np.bincount(cells["root"], minlength=steps) != len(work) // steps).any():
             raise ValueError("a net of another size")
