@@ -174,9 +174,12 @@ class RLSVI(StepwiseAgent):
     @classmethod
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
         """Count the cells of a new agent: those of its net."""
-        actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
         bins = parameters.get("bins", cls.keywords()["bins"].default)
-        return int(super().count_first_cells(problem, parameters) * bins ** (problem.states.dimensions + actions))
+        whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
+        if not whole or int(bins).bit_count() != 1:
+            raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
+        actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
+        return super().count_first_cells(problem, parameters) * int(bins) ** (problem.states.dimensions + actions)
 
     def __init__(
         self,
@@ -198,10 +201,7 @@ class RLSVI(StepwiseAgent):
         self._make_net()
 
     def _check_bins(self, bins: Any) -> int:
-        whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
-        if not whole or int(bins).bit_count() != 1:
-            raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
-        count = self.count_first_cells(self.problem, {"bins": int(bins)})
+        count = self.count_first_cells(self.problem, {"bins": bins})
         if count > _MOST_CELLS:
             fits = [
                 few
