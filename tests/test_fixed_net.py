@@ -107,13 +107,12 @@ def test_rewards_of_another_range_are_learned_alike(name):
     def step(state, action, parameters, random, next_state):
         next_state[0] = uniform(random)
         reward = 1.0 - abs(state[0] - action[0])
-        return parameters[0] * reward - parameters[1], next_state[0] < 0.1
+        return parameters[0] * reward - parameters[1], next_state[0] < parameters[2]
 
     def reset(parameters, random, state):
         state[0] = uniform(random)
 
-    agents = []
-    for scale, shift in ((1.0, 0.0), (2.0, 1.0)):
+    def learn(scale, shift, end):
         problem = Problem(
             name="follow",
             step=step,
@@ -121,13 +120,16 @@ def test_rewards_of_another_range_are_learned_alike(name):
             states=Box(0, 1),
             actions=Box(0, 1),
             horizon=6,
-            parameters=[scale, shift],
+            parameters=[scale, shift, end],
             rewards=(-shift, scale - shift),
         )
-        agents.append(ALL[name](problem, seed=1).learn(iterations=100))
-    plain, scaled = agents
-    np.testing.assert_array_equal(plain.cells().visits.sum(), scaled.cells().visits.sum())
+        return ALL[name](problem, seed=1).learn(iterations=100)
+
+    plain, scaled = learn(1.0, 0.0, 0.0), learn(2.0, 1.0, 0.0)
+    np.testing.assert_array_equal(plain.cells().visits, scaled.cells().visits)
+    np.testing.assert_array_equal(plain.cells().q, scaled.cells().q)
     # an early end forgoes rewards of 0, which is the middle of the second range and the least of the first
+    plain, scaled = learn(1.0, 0.0, 0.1), learn(2.0, 1.0, 0.1)
     low, high = plain.history["value_low"], scaled.history["value_low"]
     assert (low[low != high] == 0.0).all()
     assert (high[low != high] > 0.0).all()
