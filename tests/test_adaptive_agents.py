@@ -1,5 +1,6 @@
 """AdaMB, ZoomRL and RLSVI: what they reach, what they refuse, and their files."""
 
+import json
 import zipfile
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from numba.core import config
 
 import spaql
-from files_for_tests import MAKERS
+from files_for_tests import MAKERS, changed
 from problems_for_tests import box_world, finite_world
 from spaql.agents import AQL, RLSVI, AdaMB, Random, ZoomRL
 from spaql.errors import AgentFileError, ParameterError, ProblemError
@@ -317,9 +318,9 @@ def assert_refused(tmp_path, files, kind, name, edit):
     path = tmp_path / "agent.spaql"
     path.write_bytes(files[kind])
     assert spaql.load(path).iterations == 60
-    changed = replaced(path, name, edit) if isinstance(edit, np.ndarray) else edited(path, name, edit)
+    path = replaced(path, name, edit) if isinstance(edit, np.ndarray) else edited(path, name, edit)
     with pytest.raises(AgentFileError, match=r"agent\.spaql: ") as error:
-        spaql.load(changed)
+        spaql.load(path)
     assert "\n" not in str(error.value)
 
 
@@ -348,6 +349,9 @@ INVALID = {
     "a record above that is as deep": ("adamb", "model-records", put(0, "depth", -1)),
     "a record after itself": ("adamb", "model-records", put(0, "next", 0)),
     "a record too deep": ("adamb", "model-records", put(31, "depth", 0)),
+    "a record deeper than its cell": ("adamb", "model-newest", put(95, slice(None))),
+    "a record of a cell that was not visited": ("adamb", "work-cells", put(0, "visits", 0)),
+    "a cell too deep": ("adamb", "work-cells", put(31, "depth", 0)),
     "a total that is not a number": ("adamb", "model-records", put(np.nan, "total", 0)),
     "a first record that is not there": ("adamb", "model-ends", put(10**6, 0, 0)),
     "an entry that is not there": ("adamb", "model-first", put(10**6, 0)),
@@ -374,6 +378,20 @@ INVALID = {
 @pytest.mark.parametrize("how", INVALID)
 def test_an_invalid_model_is_refused(tmp_path, files, how):
     assert_refused(tmp_path, files, *INVALID[how])
+
+
+@pytest.mark.parametrize("bins", ["8", None, [8], 1e300, 3])
+def test_a_net_without_a_number_of_bins_is_refused(tmp_path, files, bins):
+    path = tmp_path / "agent.spaql"
+    path.write_bytes(files["rlsvi"])
+
+    def edit(data):
+        head = json.loads(data)
+        head["parameters"]["bins"] = bins
+        return json.dumps(head).encode()
+
+    with pytest.raises(AgentFileError, match="bins: expected a power of two"):
+        spaql.load(changed(path, "agent.json", edit))
 
 
 @every_kind

@@ -1,5 +1,6 @@
 """The problems of the field: their optimum against plain programmes and simulation, their heuristics, their ranges."""
 
+import copy
 import itertools
 import math
 import sys
@@ -18,9 +19,10 @@ from spaql.partition.rng import Purpose, stream
 from spaql.problems import PROBLEMS, Box, Problem, ambulances, battery, inventory, machine, oil, oil_nd, revenue
 from spaql.problems.ambulances import Fleet, _Grid
 from spaql.problems.finite import Finite
-from spaql.problems.heuristics import HEURISTICS
+from spaql.problems.heuristics import HEURISTICS, Chooser, Rule
 from spaql.problems.labels import make_labels
 from spaql.problems.optimum import EXACT, STATED, BetaArrivals
+from spaql.problems.revenue import _protect
 
 SLOW = config.DISABLE_JIT
 EPISODES = 200 if SLOW else 4000
@@ -364,6 +366,19 @@ def test_a_heuristic_on_another_problem_is_refused(heuristic):
     assert_refused(
         ParameterError, lambda: make(PROBLEMS["pendulum"]()), heuristic, "'pendulum'", "this heuristic needs"
     )
+
+
+def test_seats_are_whole_numbers_to_those_who_protect_them():
+    """Seven of 25 seats are a little more than seven on the way to the unit cube and back."""
+    rule = Rule(_protect, {"leisure price": 0.2, "business price": 1.0, "share protected": 1.0, "business": 7.0})
+    chooser = Chooser(rule, revenue(seats=25))
+    assert 25 * (7 / 25) > 7
+    np.testing.assert_array_equal(chooser(np.array([[7 / 25, 0.0], [8 / 25, 0.0]])), [[1.0], [0.2]])
+
+
+def test_heuristics_can_be_copied():
+    agent = resolve("control-limit").make("machine", seed=1)
+    np.testing.assert_array_equal(copy.deepcopy(agent).evaluate(20).returns, agent.evaluate(20).returns)
 
 
 def test_heuristics_are_saved(tmp_path):

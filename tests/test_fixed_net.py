@@ -2,6 +2,7 @@
 
 import json
 import math
+import zipfile
 
 import numpy as np
 import pytest
@@ -94,6 +95,9 @@ def test_effective_horizon_is_the_papers():
     """By hand for gamma = 0.8, epsilon = 0.1: R = 26, M = 12, epsilon_1 = 0.1 / (24 26 12 ln 5)."""
     rest = 0.1 / (24.0 * 26.0 * 12.0 * math.log(5.0))
     assert find_effective_horizon(0.8, 0.1) == pytest.approx(math.log(5.0 / rest) / math.log(1.25), rel=1e-12)
+    for discount in (1e-9, 1e-4, 1.0 - 1e-9):  # the formula is negative for the first
+        for accuracy in (1e-9, 1.0 - 1e-9):
+            assert UCBQInfinite("oil", discount=discount, accuracy=accuracy).learn(iterations=3).iterations == 3
 
 
 @pytest.mark.parametrize("name", ["ucb-q", "nbql", "bernstein"])
@@ -103,13 +107,12 @@ def test_rewards_of_another_range_are_learned_alike(name):
     def step(state, action, parameters, random, next_state):
         next_state[0] = uniform(random)
         reward = 1.0 - abs(state[0] - action[0])
-        return parameters[0] * reward - parameters[1], next_state[0] < 0.1
+        return parameters[0] * reward - parameters[1], next_state[0] < parameters[2]
 
     def reset(parameters, random, state):
         state[0] = uniform(random)
 
-    agents = []
-    for scale, shift in ((1.0, 0.0), (2.0, 1.0)):
+    def learn(scale, shift, end):
         problem = Problem(
             name="follow",
             step=step,
@@ -117,13 +120,16 @@ def test_rewards_of_another_range_are_learned_alike(name):
             states=Box(0, 1),
             actions=Box(0, 1),
             horizon=6,
-            parameters=[scale, shift],
+            parameters=[scale, shift, end],
             rewards=(-shift, scale - shift),
         )
-        agents.append(ALL[name](problem, seed=1).learn(iterations=100))
-    plain, scaled = agents
-    np.testing.assert_array_equal(plain.cells().visits.sum(), scaled.cells().visits.sum())
+        return ALL[name](problem, seed=1).learn(iterations=100)
+
+    plain, scaled = learn(1.0, 0.0, 0.0), learn(2.0, 1.0, 0.0)
+    np.testing.assert_array_equal(plain.cells().visits, scaled.cells().visits)
+    np.testing.assert_array_equal(plain.cells().q, scaled.cells().q)
     # an early end forgoes rewards of 0, which is the middle of the second range and the least of the first
+    plain, scaled = learn(1.0, 0.0, 0.1), learn(2.0, 1.0, 0.1)
     low, high = plain.history["value_low"], scaled.history["value_low"]
     assert (low[low != high] == 0.0).all()
     assert (high[low != high] > 0.0).all()
@@ -173,14 +179,21 @@ def test_an_end_is_worth_what_rewards_of_zero_are():
         ),
         ("ucb-q", {"rewards": 3}, "rewards: expected the smallest and the largest reward of a step, got 3"),
         ("ucb-q", {"rewards": (1, 0)}, "rewards: expected the smallest and the largest reward of a step"),
-        ("ucb-q", {"failure_probability": 0.0}, "failure_probability: expected a finite number above 0"),
+        ("ucb-q", {"failure_probability": 0.0}, "failure_probability: expected a finite number of at least 1e-100"),
         ("ucb-q", {"planned_steps": 0}, "planned_steps: expected a whole number of at least 1"),
-        ("nbql", {"epsilon": 0.0}, "epsilon: expected a finite number above 0 and of at most 0.5, got 0.0"),
+        ("ucb-q", {"planned_steps": 10**400}, "planned_steps: expected a whole number of at least 1 and at most"),
+        ("ucb-q", {"rewards": (0.0, 1e-310)}, "rewards: expected the smallest and the largest reward of a step"),
+        (
+            "nbql",
+            {"epsilon": 1e-310},
+            "epsilon: expected a finite number of at least 1e-09 and of at most 0.5, got 1e-310",
+        ),
         ("nbql", {"epsilon": 1e-7}, "epsilon: a net of 5,000,000 states x 5,000,000 actions x 5 steps"),
         ("nbql", {"epsilon": "fine"}, "epsilon: expected a finite number"),
         ("nbql", {"lipschitz": -1.0}, "lipschitz: expected a finite number of at least 0"),
-        ("ucb-q-infinite", {"discount": 1.0}, "discount: expected a finite number above 0"),
-        ("ucb-q-infinite", {"accuracy": 0.0}, "accuracy: expected a finite number above 0"),
+        ("ucb-q-infinite", {"discount": 1.0}, "discount: expected a finite number of at least 1e-09 and of at most"),
+        ("ucb-q-infinite", {"discount": 1e-17}, "discount: expected a finite number of at least 1e-09"),
+        ("ucb-q-infinite", {"accuracy": 1e-320}, "accuracy: expected a finite number of at least 1e-09"),
         ("q-learning", {"discount": 1.0}, "discount: expected a finite number of at least 0"),
         ("q-learning", {"learning_rate": 0.0}, "learning_rate: expected a finite number above 0"),
         ("q-learning", {"exploration": "greedy"}, "exploration: 'greedy' is not one of epsilon, boltzmann, ucb-b"),
@@ -285,6 +298,22 @@ def test_a_file_that_claims_a_huge_net_is_refused_before_it_is_made(tmp_path, mo
         spaql.load(path)
 
 
+def test_a_file_of_a_huge_net_without_its_values_is_refused_before_it_is_made(tmp_path, monkeypatch):
+    path = UCBQ("oil", seed=1).learn(iterations=5).save(tmp_path / "agent.spaql")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    head = json.loads(members["agent.json"])
+    head["parameters"]["bins"] = 1000
+    head["arrays"]["other"] = head["arrays"].pop("work-q")
+    members["agent.json"], members["other.npy"] = json.dumps(head).encode(), members.pop("work-q.npy")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    monkeypatch.setattr("spaql.agents.fixed_net.Net", lambda *given, **more: pytest.fail("made"))
+    with pytest.raises(AgentFileError, match="fewer cells than it began with"):
+        spaql.load(path)
+
+
 @pytest.mark.parametrize(
     ("name", "array"), [("bernstein", "moments"), ("ucb-q-infinite", "running"), ("cyclic", "annealing")]
 )
@@ -298,6 +327,13 @@ def test_spoiled_memory_is_refused(tmp_path, name, array):
         arrays[array][...] = 0.0
         with pytest.raises(ValueError, match="invalid level or heat"):
             ALL[name]("oil")._restore(arrays)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_exploration_that_ends_at_zero_can_be_saved(tmp_path, schedule):
+    agent = QLearning("oil", schedule=schedule, exploration_initial=0.0, exploration_final=0.0).learn(iterations=3)
+    again = spaql.load(agent.save(tmp_path / "agent")).learn(iterations=2)
+    np.testing.assert_array_equal(again.history["temperature"], 0.0)
 
 
 def test_the_policy_can_be_read_explained_and_exported(tmp_path):

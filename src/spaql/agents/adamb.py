@@ -449,15 +449,19 @@ class AdaMB(StepwiseAgent):
         for name in ("means", "newest", "records", "ends"):
             fill_array(getattr(model, name), own[name], name)
         model.used[0] = count
-        check_model(model)
+        check_model(model, self._work.forest.cells[:cells])
         self._model = model
         self._transitions = restore_transitions(own, count, nodes)
         self._resize(nodes, cells)
         update_all_values(self._work.forest, self._model, self._hyper.lipschitz)
 
 
-def check_model(model: Model) -> None:
-    """Raise a ValueError where kernels would follow a link out of the arrays, or for ever."""
+def check_model(model: Model, cells: NDArray[np.void]) -> None:
+    """Raise a ValueError where kernels would follow a link out of the arrays, or for ever.
+
+    A chain of records is not longer than MAX_DEPTH + 1, as it gets shallower from a cell's own depth on; and cells with
+    a record were visited.
+    """
     records, place = model.records, np.arange(len(model.records))
     links = ((links >= NONE) & (links < len(place)) for links in (model.newest, model.ends))
     onward = (records["next"] == NONE) | ((records["next"] > place) & (records["next"] < len(place)))
@@ -467,3 +471,7 @@ def check_model(model: Model) -> None:
     numbers = np.isfinite(model.means).all() and np.isfinite(records["total"]).all()
     if not (numbers and all(link.all() for link in links) and (onward & upward & deeper & bounded).all()):
         raise ValueError("corrupt model")
+    known = np.flatnonzero(model.newest != NONE)
+    shallower = records["depth"][model.newest[known]] <= cells["depth"][known]
+    if not (shallower & (cells["visits"][known] > 0)).all() or (cells["depth"] > MAX_DEPTH).any():
+        raise ValueError("a model of other cells")

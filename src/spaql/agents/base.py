@@ -277,7 +277,8 @@ class Agent(ReadablePolicy, Parameterised):
     @classmethod
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
         """Count the cells of a new agent with these parameters, none of which ever goes away."""
-        return getattr(problem.actions, "count", 1) * (problem.horizon if cls.time_variant else 1)
+        stepwise = cls.time_variant is True  # where it depends on what is learned, it is a property
+        return getattr(problem.actions, "count", 1) * (problem.horizon if stepwise else 1)
 
     @property
     def can_save(self) -> bool:

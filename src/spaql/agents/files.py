@@ -40,6 +40,7 @@ _LARGEST_HEAD = 4 << 20
 _MOST_MEMBERS = 100
 # What a file may unpack to: arrays shrink to a tenth or so, and a file that claims much more was made to harm.
 _SMALL, _RATIO = 32 << 20, 100
+_FEW_CELLS = 1 << 20  # of a new agent whose file has no array that says how many it has now
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
 
 
@@ -196,7 +197,7 @@ def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDAr
     # Checked before the agent is made, as it may be large.
     counts = [read_used(array)[1] for name, array in arrays.items() if name.endswith("-used")]
     counts += [len(array) for name, array in arrays.items() if name == "work-q"]  # of a net
-    if counts and entry.cls.count_first_cells(problem, parameters) > max(counts):
+    if entry.cls.count_first_cells(problem, parameters) > max(counts, default=_FEW_CELLS):
         raise ValueError("fewer cells than it began with")
     agent = entry.make(problem, **parameters)
     agent._restore(arrays)

@@ -39,7 +39,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.exploration import (
-    BEST,
     CYCLIC,
     HEAT,
     LEVEL,
@@ -349,8 +348,16 @@ class FixedNetAgent(PartitionAgent):
             fill_array(array, arrays[name], name)
             if np.isnan(array).any():
                 raise ValueError(f"invalid numbers: {name}")
-        if self._annealing is not None and not (np.isfinite(self._annealing) & (self._annealing > 0.0))[:BEST].all():
+        if self._is_annealing_invalid():
             raise ValueError("invalid level or heat of exploration")
+
+    def _is_annealing_invalid(self) -> bool:
+        """Whether the level or the heat is one that exploration never has; epsilon may be 0, except in a cycle."""
+        if self._annealing is None or self._exploring is None:
+            return False
+        level, heat = self._annealing[LEVEL], self._annealing[HEAT]
+        possible = level > 0.0 or (level == 0.0 and self._exploring.schedule != CYCLIC)
+        return not (possible and heat > 0.0 and math.isfinite(level) and math.isfinite(heat))
 
     def _make_room(self, steps: int) -> None:
         """Do nothing: the net has all its cells."""

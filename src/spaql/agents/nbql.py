@@ -15,6 +15,7 @@ then L / n.  Discrete actions are at a distance from each other that no net brid
 import math
 from typing import Any
 
+from spaql.agents.base import MOST_STEPS
 from spaql.agents.optimistic_q import OptimisticQ, Range
 from spaql.agents.registry import register
 from spaql.partition.net import Bins
@@ -22,6 +23,7 @@ from spaql.problems.base import LARGEST_REWARD
 from spaql.validation import check_number, check_whole
 
 _ROUNDING = 1e-9  # 0.5 / 0.05 is 10
+_FINEST = 1e-9  # finer nets fit in no memory
 
 
 @register(
@@ -72,7 +74,7 @@ class NBQL(OptimisticQ):
         super().__init__(problem, epsilon, scaling, failure_probability, rewards, seed=seed, **environment)
         self.epsilon = None if epsilon is None else float(epsilon)
         self.lipschitz = check_number(lipschitz, "lipschitz", least=0.0, most=LARGEST_REWARD)
-        self.planned_steps = check_whole(planned_steps, "planned_steps", 1)
+        self.planned_steps = check_whole(planned_steps, "planned_steps", 1, MOST_STEPS)
         horizon = float(self.problem.horizon)
         scale, _ = self._find_hoeffding(self.planned_steps)
         width = 1.0 / min(self._shape.states)  # 2 epsilon
@@ -83,7 +85,7 @@ class NBQL(OptimisticQ):
     def _find_bins(cls, fineness: Any) -> Bins:
         if fineness is None:
             return None
-        epsilon = check_number(fineness, "epsilon", least=0.0, most=0.5, above=True)
+        epsilon = check_number(fineness, "epsilon", least=_FINEST, most=0.5)
         return math.ceil(0.5 / epsilon - _ROUNDING)
 
     @property

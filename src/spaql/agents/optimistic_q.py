@@ -20,6 +20,7 @@ from spaql.problems.base import LARGEST_REWARD
 from spaql.validation import check_number
 
 Range = tuple[float, float]
+_LEAST_RANGE = 1e-100  # of rewards: what it is divided by
 
 
 class OptimisticQ(FixedNetAgent):
@@ -38,8 +39,7 @@ class OptimisticQ(FixedNetAgent):
     ) -> None:
         super().__init__(problem, fineness, seed=seed, **environment)
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
-        probability = check_number(failure_probability, "failure_probability", least=0.0, most=1.0, above=True)
-        self.failure_probability = probability
+        self.failure_probability = check_number(failure_probability, "failure_probability", least=1e-100, most=1.0)
         self.rewards = None if rewards is None else self._check_rewards(rewards)
         self._low, self._high = self.rewards or self.problem.rewards or (0.0, 1.0)
         if self._low == self._high:  # a problem of one reward
@@ -51,7 +51,7 @@ class OptimisticQ(FixedNetAgent):
             low, high = (float(end) for end in rewards)
         except (TypeError, ValueError):
             low = high = np.nan
-        if not -LARGEST_REWARD <= low < high <= LARGEST_REWARD:
+        if not (-LARGEST_REWARD <= low < high <= LARGEST_REWARD and high - low >= _LEAST_RANGE):
             raise ParameterError(
                 f"rewards: expected the smallest and the largest reward of a step, got {rewards!r:.80}"
             )

@@ -176,10 +176,14 @@ class RLSVI(StepwiseAgent):
     @classmethod
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
         """Count the cells of a new agent: those of its net."""
+        bins = parameters.get("bins")
+        if bins is None:
+            bins = cls._choose_bins(problem)
+        whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
+        if not whole or int(bins).bit_count() != 1:
+            raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
         actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
-        each = super().count_first_cells(problem, parameters)
-        bins = parameters.get("bins") or cls._choose_bins(problem)
-        return int(each * bins ** (problem.states.dimensions + actions))
+        return super().count_first_cells(problem, parameters) * int(bins) ** (problem.states.dimensions + actions)
 
     @classmethod
     def _choose_bins(cls, problem: Playable) -> int:
@@ -208,10 +212,7 @@ class RLSVI(StepwiseAgent):
         self._make_net()
 
     def _check_bins(self, bins: Any) -> int:
-        whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
-        if not whole or int(bins).bit_count() != 1:
-            raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
-        count = self.count_first_cells(self.problem, {"bins": int(bins)})
+        count = self.count_first_cells(self.problem, {"bins": bins})
         if count > _MOST_CELLS:
             fits = [
                 few

@@ -21,6 +21,7 @@ and sqrt(H^3 S A T) with the second, up to logarithms.  The paper's states and a
 import math
 from typing import Any
 
+from spaql.agents.base import MOST_STEPS
 from spaql.agents.optimistic_q import OptimisticQ, Range
 from spaql.agents.registry import register
 from spaql.partition.net import Bins, read_bins
@@ -75,7 +76,7 @@ class UCBQ(OptimisticQ):
         super().__init__(problem, bins, scaling, failure_probability, rewards, seed=seed, **environment)
         self.bins = read_bins(bins)
         self.bonus = check_choice(bonus, "bonus", ("hoeffding", "bernstein"))
-        self.planned_steps = check_whole(planned_steps, "planned_steps", 1)
+        self.planned_steps = check_whole(planned_steps, "planned_steps", 1, MOST_STEPS)
         horizon = float(self.problem.horizon)
         scale, iota = self._find_hoeffding(self.planned_steps)
         rules = self._make_rules(

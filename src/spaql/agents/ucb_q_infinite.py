@@ -27,6 +27,8 @@ from spaql.agents.registry import register
 from spaql.partition.net import Bins, read_bins
 from spaql.validation import check_number
 
+_MARGIN = 1e-9  # of gamma and epsilon to 0 and to 1
+
 
 @register(
     "ucb-q-infinite",
@@ -73,7 +75,7 @@ class UCBQInfinite(OptimisticQ):
     ) -> None:
         super().__init__(problem, bins, scaling, failure_probability, rewards, seed=seed, **environment)
         self.bins = read_bins(bins)
-        limits: dict[str, Any] = {"least": 0.0, "above": True, "most": 1.0 - 1e-9}
+        limits: dict[str, Any] = {"least": _MARGIN, "most": 1.0 - _MARGIN}
         self.discount = None if discount is None else check_number(discount, "discount", **limits)
         self.accuracy = check_number(accuracy, "accuracy", **limits)
         steps = max(2.0, float(self.problem.horizon))
@@ -91,8 +93,8 @@ class UCBQInfinite(OptimisticQ):
 
 
 def find_effective_horizon(gamma: float, epsilon: float) -> float:
-    """Return H of the module's docstring."""
+    """Return H of the module's docstring, or 1 where that is less, as it is for gamma near 0."""
     repeats = math.ceil(math.log(3.0 / (epsilon * (1.0 - gamma))) / (1.0 - gamma))
     levels = max(math.ceil(2.0 * math.log2(1.0 / ((1.0 - gamma) * epsilon))), 10)
     rest = epsilon / (24.0 * repeats * levels * math.log(1.0 / (1.0 - gamma)))
-    return math.log(1.0 / ((1.0 - gamma) * rest)) / math.log(1.0 / gamma)
+    return max(1.0, math.log(1.0 / ((1.0 - gamma) * rest)) / math.log(1.0 / gamma))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -100,6 +100,9 @@ class Chooser:
         self.constants = np.concatenate([numbers, *bounds])  # kept alive: kernels have its address
         self._width = problem.actions.dimensions
         self._function = _wrap(rule.decide, sizes, len(boxes) == 2)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # nothing of it changes, and compiled functions cannot be copied
 
     @property
     def address(self) -> Any:

@@ -110,7 +110,7 @@ def revenue(*, seats: int = 6, arrivals: float = 0.8, horizon: int = 20) -> Prob
 def _protect(observation, parameters, action):
     """Parameters: leisure price, business price, share to protect, then the business customers still to come."""
     period = min(int(nearest_whole(observation[1])), parameters.shape[0] - 4)
-    enough = observation[0] > parameters[2] * parameters[3 + period]
+    enough = nearest_whole(observation[0]) > parameters[2] * parameters[3 + period]
     action[0] = parameters[0] if enough else parameters[1]
 
 
