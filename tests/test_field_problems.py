@@ -446,6 +446,7 @@ def test_observations_and_actions_have_names(name):
         (lambda: revenue(seats=0), "seats"),
         (lambda: revenue(horizon=501), "horizon"),
         (lambda: battery(power=9), "power"),
+        (lambda: battery(capacity=1300, power=1300), "can be solved; give less of one of them"),
         (lambda: battery(swing=0.4, noise=0.2), "swing, noise"),
         (lambda: battery(efficiency=0.0), "efficiency"),
     ],

@@ -37,6 +37,7 @@ from spaql.validation import check_number, check_whole
 DAY = 24
 CHANCES = np.array([0.25, 0.5, 0.25])
 _MOST_STATES = 100_000
+_MOST_PAIRS = 1_000_000  # of states and actions: half a minute for the optimum
 _LIMITS = 12  # prices among which those of the heuristic are chosen
 
 
@@ -90,7 +91,8 @@ def battery(
     Parameters
     ----------
     capacity, power
-        Units that it holds, and most units of an hour; power is at most the capacity.
+        Units that it holds, and most units of an hour; power is at most the capacity, and 144 (capacity + 1)
+        (power + 1/2) at most a million.
     efficiency
         Share of the energy bought that is stored, above 0 and at most 1.
     swing, noise
@@ -102,6 +104,12 @@ def battery(
     """
     capacity = check_whole(capacity, "capacity", 1, _MOST_STATES // (3 * DAY) - 1)
     power = check_whole(power, "power", 1, capacity)
+    pairs = 3 * DAY * (capacity + 1) * (2 * power + 1)
+    if pairs > _MOST_PAIRS:
+        raise ParameterError(
+            f"capacity, power: {capacity} and {power} make {pairs:,} pairs of states and actions, and at most "
+            f"{_MOST_PAIRS:,} can be solved; give less of one of them"
+        )
     efficiency = check_number(efficiency, "efficiency", least=0.0, above=True, most=1.0)
     swing, noise = check_number(swing, "swing", least=0.0), check_number(noise, "noise", least=0.0)
     if swing + noise > 0.5:
@@ -143,7 +151,10 @@ def _between(observation, parameters, action):
 
 @heuristic("price-limits", home="battery")
 def price_limits(problem: Problem) -> Rule:
-    """Buy all that fits up to one price, sell all that is there from another; the best two by exact evaluation."""
+    """Buy all that fits up to one price, sell all that is there from another.
+
+    The two prices are the best of twelve, evenly spaced among those that occur, by exact evaluation.
+    """
     model = require_model("price-limits", problem)
     prices = np.quantile(np.unique(model.states[:, 2]), np.linspace(0.0, 1.0, _LIMITS))
     pairs = np.array([(low, high) for low in prices for high in prices if low < high] or [(0.0, 1.0)])
