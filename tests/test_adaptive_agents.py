@@ -371,6 +371,11 @@ INVALID = {
     "a newest ball that is not there": ("zoomrl", "balls-newest", put(10**6, 0)),
     "an infinite sum of rewards": ("rlsvi", "data-rewards", put(np.inf, 0)),
     "a list that is not there": ("rlsvi", "data-first", put(10**6, 0)),
+    "a list of all cells": ("rlsvi", "data-first", lambda first: put(first.max(), slice(None))(first)),
+    "two lists of transitions in one": ("adamb", "model-entries", put(5, "next", slice(0, 2))),
+    "two lists of balls in one": ("zoomrl", "balls-newest", lambda newest: put(newest[0], 1)(newest)),
+    "two lists of records in one": ("adamb", "model-ends", lambda ends: put(ends[0, 0], 1, 0)(ends)),
+    "a transition to another step": ("rlsvi", "data-entries", put(0, "node", 0)),
     "another net": ("rlsvi", "work-cells", put(1, "depth", 0)),
 }
 

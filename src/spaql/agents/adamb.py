@@ -37,6 +37,7 @@ from spaql.agents.stepwise import (
     StepwiseAgent,
     Transitions,
     add_values,
+    check_apart,
     check_lipschitz,
     count_transition,
     enlarge,
@@ -471,6 +472,7 @@ def check_model(model: Model, cells: NDArray[np.void]) -> None:
     numbers = np.isfinite(model.means).all() and np.isfinite(records["total"]).all()
     if not (numbers and all(link.all() for link in links) and (onward & upward & deeper & bounded).all()):
         raise ValueError("corrupt model")
+    check_apart(model.ends[:, 0], records["next"])
     known = np.flatnonzero(model.newest != NONE)
     shallower = records["depth"][model.newest[known]] <= cells["depth"][known]
     if not (shallower & (cells["visits"][known] > 0)).all() or (cells["depth"] > MAX_DEPTH).any():

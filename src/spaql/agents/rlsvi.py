@@ -274,3 +274,17 @@ class RLSVI(StepwiseAgent):
             raise ValueError("sums of rewards that are not finite")
         self._data = self._arrange(rewards)
         self._transitions = restore_transitions(own, len(rewards), int(self._work.forest.used[0]))
+        self._check_transitions()
+
+    def _check_transitions(self) -> None:
+        """Raise a ValueError where a transition does not lead to a state of the next step: its V would be undefined."""
+        forest, entries = self._work.forest, self._transitions.entries
+        steps = np.full(len(forest.nodes), NONE)
+        steps[forest.cells["node"]] = forest.cells["root"]
+        owners = np.flatnonzero(self._transitions.first != NONE)
+        places = self._transitions.first[owners]
+        while len(places):
+            if (steps[entries["node"][places]] != forest.cells["root"][owners] + 1).any():
+                raise ValueError("transitions to another step")
+            places = entries["next"][places]
+            owners, places = owners[places != NONE], places[places != NONE]

@@ -170,9 +170,18 @@ def restore_transitions(arrays: Mapping[str, NDArray[Any]], owners: int, nodes: 
     behind = (entries["next"] == NONE) | ((entries["next"] > place) & (entries["next"] < len(entries)))
     if not (behind & (entries["node"] >= 0) & (entries["node"] < nodes) & (entries["count"] > 0)).all():
         raise ValueError("corrupt lists of transitions")
+    check_apart(first, entries["next"])
     records = make_records(len(entries), ENTRY)
     records[:] = entries
     return Transitions(np.array([len(entries)]), first.copy(), records)
+
+
+def check_apart(first: NDArray[np.int32], following: NDArray[np.int32]) -> None:
+    """Raise a ValueError where two lists share an element: kernels would walk a long one for every owner."""
+    links = np.concatenate([first.ravel(), following])
+    links = links[links != NONE]
+    if len(np.unique(links)) < len(links):
+        raise ValueError("lists that share their elements")
 
 
 def check_lipschitz(value: Any) -> float:

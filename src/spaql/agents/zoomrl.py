@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from spaql.agents.partition_agent import select_prefix
 from spaql.agents.registry import register
 from spaql.agents.rollouts import STATUS, TRAINING, advance_all, reset_all
-from spaql.agents.stepwise import StepwiseAgent, check_lipschitz, enlarge, finish_iteration, may_go_on
+from spaql.agents.stepwise import StepwiseAgent, check_apart, check_lipschitz, enlarge, finish_iteration, may_go_on
 from spaql.partition.jit import kernel, make_records, unreferenced
 from spaql.partition.kernels import (
     NONE,
@@ -367,6 +367,7 @@ def check_balls(b: Balls, depths: NDArray[np.int16]) -> None:
     numbers = np.isfinite(balls["q"]) & np.isfinite(balls["bound"]) & np.isfinite(b.centres).all(axis=1)
     if not (older & placed & numbers).all():
         raise ValueError("corrupt links of balls")
+    check_apart(b.newest, balls["next"])
     in_play = np.flatnonzero(balls["cell"] != NONE)
     if not np.array_equal(np.sort(balls["cell"][in_play]), np.arange(len(depths))):
         raise ValueError("cells without a ball, or with two")
