@@ -206,7 +206,7 @@ def test_an_end_is_worth_what_rewards_of_zero_are():
             {"exploration": "ucb-boltzmann", "schedule": "cyclic"},
             "schedule: 'ucb-boltzmann' needs a fall",
         ),
-        ("q-learning", {"omega": 0.0}, "omega: expected a finite number above 0"),
+        ("q-learning", {"omega": 1e-17}, "omega: expected a finite number of at least 1e-06"),
         ("q-learning", {"rate_power": 0.4}, "rate_power: expected a finite number of at least 0.5"),
     ],
 )

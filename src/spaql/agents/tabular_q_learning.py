@@ -62,7 +62,7 @@ class QLearning(FixedNetAgent):
     operator
         "max" or "mellowmax", for the value of the next state.
     omega
-        omega > 0 of mellowmax: towards 0 it is the mean, towards infinity the maximum.
+        omega of mellowmax, from 1e-6, where it is the mean but for rounding, to 1e9, where it is the maximum.
     problem, seed, **environment
         As for every agent; see `spaql.agents.base.Agent`.
     """
@@ -104,7 +104,7 @@ class QLearning(FixedNetAgent):
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.operator = check_choice(operator, "operator", ("max", "mellowmax"))
-        self.omega = check_number(omega, "omega", least=0.0, above=True, most=1e9)
+        self.omega = check_number(omega, "omega", least=1e-6, most=1e9)
         self._check_levels(exploration_initial, exploration_final)
         self.needs_unit_rewards = initial_q is None and self.problem.rewards is None
         self._begin(*self._make_rules(), exploring=self._make_exploration(), heat=self.heat)
