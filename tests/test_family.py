@@ -87,6 +87,12 @@ def test_the_report_says_what_the_scores_are(finished):
     assert "(s, S)" in text  # the heuristic of the inventory
 
 
+def test_heuristics_of_another_home_are_there_too():
+    assert set(PLACES[0].heuristics) == {"deposit", "no-movement"}
+    assert {"s-S", "base-stock"} <= set(PLACES[1].heuristics)
+    assert "random" not in {name for place in family.places(1.0) for name in place.heuristics}
+
+
 def test_ranks_and_regret_by_hand(finished):
     study, _ = finished
     learners = [member for member in MEMBERS if member.learns]

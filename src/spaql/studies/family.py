@@ -20,8 +20,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from spaql._version import __version__
-from spaql.agents.registry import algorithms, resolve
+from spaql.agents.registry import resolve
+from spaql.errors import ParameterError
 from spaql.formatting import Bold, Table
+from spaql.problems.heuristics import HEURISTICS, make_rule
 from spaql.problems.optimum import optimum
 from spaql.runner.run_spec import Run, problem_of, seeds_at
 from spaql.stats import Estimate, combination, log_log_slope, mean_interval
@@ -127,10 +129,17 @@ class Place:
         cls, problem = resolve(member.algorithm).cls, problem_of(self.run("random", {}, 0))
         return int(cls.count_first_cells(problem, {**member.fixed, **varied}))
 
-    @property
+    @cached_property
     def heuristics(self) -> list[str]:
-        """Names of the baselines that are made for it."""
-        return [name for name, entry in algorithms().items() if not entry.learns and entry.home == self.problem]
+        """Names of the heuristics that can play it, also those that have another home."""
+        return [name for name in HEURISTICS if self._has_rule(name)]
+
+    def _has_rule(self, heuristic: str) -> bool:
+        try:
+            make_rule(heuristic, problem_of(self.run("random", {}, 0)))
+        except ParameterError:
+            return False
+        return True
 
 
 @cache
