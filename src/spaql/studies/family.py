@@ -85,16 +85,16 @@ class Member:
 
 
 _SCALINGS = _grid(scaling=(0.01, 0.1, 0.5, 1.0, 2.0))
-_BINS = (4, 8, 16, 32)
-_BONUSES = (0.0003, 0.03)  # the constant of bonuses that grow with H^1.5
+_BINS = (4, 8, 16, 32, 64)
+_BONUSES = (0.0003, 0.003, 0.03)  # the constant of bonuses that grow with H^1.5
 _BOUNDED = _grid(bins=_BINS, scaling=_BONUSES)
 MEMBERS = (
     Member("tessera"),
     Member("spaql", _SCALINGS),
     Member("aql", _SCALINGS, {"rollouts": 0}),
     Member("adamb", _SCALINGS, {"rollouts": 0}),
-    Member("zoomrl", _SCALINGS, {"rollouts": 0}),
-    Member("nbql", _grid(epsilon=[0.5 / bins for bins in _BINS], scaling=_BONUSES)),
+    Member("zoomrl", _grid(lipschitz=(1.0, 2.0, 5.0), scaling=(0.01, 0.1, 0.5, 1.0)), {"rollouts": 0}),
+    Member("nbql", _grid(epsilon=[0.5 / bins for bins in _BINS], lipschitz=(0.0, 0.1, 1.0), scaling=_BONUSES)),
     Member("ucb-q", _BOUNDED, {"bonus": "hoeffding"}),
     Member("ucb-q", _BOUNDED, {"bonus": "bernstein"}),
     Member("ucb-q-infinite", _BOUNDED),
