@@ -11,11 +11,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spaql.agents import Agent, Diagnosis, Evaluation, resolve
-from spaql.agents.files import AGENT
+from spaql.agents.files import AGENT, SUMMARY
 from spaql.agents.inspection import view_policy
 from spaql.agents.partition_agent import count_cells
 from spaql.atomic_io import Content
 from spaql.formatting import Table
+from spaql.partition.partition import Cells
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
 from spaql.problems.optimum import EXACT, Optimum, optimum
@@ -28,7 +29,7 @@ _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 _HEADER = ["algorithm", "evaluation", "95% interval", "training score", "optimum", "% of opt.", "cells"]
 _HEADER += ["training steps", "selection steps", "seconds"]
 #: names of the files of a training run
-FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
+FILES = (SUMMARY, "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,19 +129,24 @@ def summary_table(summaries: Iterable[Summary]) -> Table:
 def summary_files(summary: Summary) -> dict[str, Content]:
     """Return the files of a run by name: summary, history, cells and two figures."""
     agent = summary.agent
-    files: dict[str, Content] = {"summary.json": json.dumps(summary.to_dict(), indent=2, allow_nan=False) + "\n"}
+    files: dict[str, Content] = {SUMMARY: json.dumps(summary.to_dict(), indent=2, allow_nan=False) + "\n"}
     if agent.iterations:
         history, cells = agent.history, agent.cells()
         files["history.csv"] = Table(history.dtype.names or (), history.tolist()).csv()
-        columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
-        for part in ("state_low", "state_high", "action_low", "action_high"):
-            columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
-        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-        files["partition.csv"] = Table(list(columns), rows).csv()
+        if len(cells):
+            files["partition.csv"] = _list_cells(cells).csv()
         files |= figures.writers("learning", partial(draw_curve, summary), ("png",))
         if is_flat(agent) and isinstance(agent.problem.actions, Box):
             files |= figures.writers("partition", partial(draw_partition, summary), ("png",))
     return files
+
+
+def _list_cells(cells: Cells) -> Table:
+    columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
+    for part in ("state_low", "state_high", "action_low", "action_high"):
+        columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return Table(list(columns), rows)
 
 
 def draw_curve(summary: Summary) -> Figure:
