@@ -320,6 +320,7 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
         ({"problem": "nowhere:Tank-v0"}, "there is no module 'nowhere'"),
         ({"problem": "Nothing-v0"}, "'Nothing-v0' cannot be made: Environment `Nothing` doesn't exist"),
         ({"problem": "CartPole-v1", "arguments": {"gravty": 3}}, "unexpected keyword argument 'gravty'"),
+        ({"problem": "tests.tabular:make_oil", "arguments": {"foo": 1}}, "unexpected keyword argument 'foo'"),
         ({"problem": "CartPole-v1", "bounds": {"speed": [0, 1]}}, "bounds: 'speed' is no observed number"),
         ({"problem": "oil", "steps": 3}, "steps: 3 are too few for one iteration, which takes 5; give it more"),
     ):

@@ -41,7 +41,7 @@ from numba.core import config
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import ArrayLike, NDArray
 
-from spaql.errors import ProblemError
+from spaql.errors import ParameterError, ProblemError
 from spaql.partition.jit import floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
@@ -452,8 +452,15 @@ def built_in(name: str, *, iterations: int | None = None) -> Callable[[Callable[
     """
 
     def marking(make: Callable[P, Problem]) -> Callable[P, Problem]:
+        signature = inspect.signature(make)
+
         @wraps(make)
         def marked(*arguments: P.args, **keywords: P.kwargs) -> Problem:
+            try:
+                signature.bind(*arguments, **keywords)
+            except TypeError as error:
+                known = ", ".join(signature.parameters)
+                raise ParameterError(f"problem {name!r}: {error}; its arguments are {known}") from None
             problem = make(*arguments, **keywords)
             object.__setattr__(problem, "maker", name)
             return problem
