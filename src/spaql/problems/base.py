@@ -309,6 +309,9 @@ class Problem(Playable):
         if self.rewards is not None and self.optimum > max(self.horizon * self.rewards[1], self.rewards[1]):
             most = f"{self.horizon} steps of at most {self.rewards[1]:g}"
             raise self._refusal(f"the optimum {self.optimum:g} is more than {most}; correct one of the two")
+        if self.rewards is not None and self.optimum < min(self.horizon * self.rewards[0], self.rewards[0]):
+            least = f"{self.horizon} steps of at least {self.rewards[0]:g}"
+            raise self._refusal(f"the optimum {self.optimum:g} is less than {least}; correct one of the two")
 
     def _check_parameters(self) -> Floats:
         try:
