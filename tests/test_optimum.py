@@ -338,6 +338,13 @@ def test_a_built_in_problem_may_be_named():
         optimum("CartPole-v1")
 
 
+def test_a_wide_tolerance_is_said_to_be_bounds():
+    wide = optimum("ambulances", count=4)
+    assert wide.kind == "bounds"
+    assert wide.tolerance > 1e-3 * wide.value
+    assert optimum("oil").kind == "exact"
+
+
 def test_states_outside_the_space_are_refused():
     known = optimum(machine())
     for states in ([math.nan], [1e9], [-1.0], [[0.5, 0.5]]):

@@ -46,7 +46,8 @@ from spaql.partition.spaces import Box
 from spaql.validation import check_number
 
 Array = NDArray[np.float64]
-EXACT, STATED = "exact", "stated"
+EXACT, BOUNDS, STATED = "exact", "bounds", "stated"
+WORST_TOLERANCE = 1e-3  # of an exact optimum, as a share of it
 _BASE = 3**9  # places in every solution: the policy away from the start is as fine as this
 _MOST_ARRIVAL_CELLS = 2**22
 _MOST_CORRIDOR_NUMBERS = 2**24  # cells times steps held at once by branch and bound: 128 MiB an array
@@ -138,7 +139,8 @@ class Optimum:
         learner that sees no future can reach.  Found to about `tolerance`, but not certified: where two far actions
         tie it is a discontinuous function of the problem.  None where it is not known.
     kind
-        "exact": the optimum is within `tolerance` of `value`; "stated": the problem says so, and nothing was computed.
+        "exact": the optimum is within `tolerance` of `value`; "bounds": so it is too, but the tolerance is more than a
+        thousandth of the value; "stated": the problem says so, and nothing was computed.
     """
 
     value: float
@@ -189,13 +191,22 @@ def optimum(problem: Any, *, tolerance: float = 1e-5, **arguments: Any) -> Optim
         if problem.horizon < 1:
             raise ProblemError(f"problem {name!r} must have a horizon of at least 1, got {problem.horizon!r}")
         known: Optimum = model.solve(problem.horizon, tolerance)
-        return replace(known, _space=getattr(problem, "states", None))
+        wide = known.tolerance > WORST_TOLERANCE * abs(known.value) + 1e-9
+        return replace(known, kind=BOUNDS if wide else known.kind, _space=getattr(problem, "states", None))
     if stated is None:
         raise ProblemError(
             f"problem {name or problem!r:.80} has no model, so its optimum cannot be computed; state it where you know "
             "it: Problem(..., optimum=4.2), or give it a model (spaql.problems.optimum.Model)"
         )
     return Optimum(float(stated), 0.0, kind=STATED)
+
+
+def is_above(gain: float, half_width: float, value: float) -> bool:
+    """Whether a mean is above an optimum `value` by a gain that chance cannot explain.
+
+    That is more than twice the half width of its 95% interval, as many means may be compared.
+    """
+    return gain > max(2.0 * half_width, 1e-9 * max(1.0, abs(value)))
 
 
 def _find_built_in(problem: Any, arguments: dict[str, Any]) -> Any:

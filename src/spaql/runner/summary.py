@@ -19,12 +19,11 @@ from spaql.formatting import Table
 from spaql.partition.partition import Cells
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
-from spaql.problems.optimum import EXACT, Optimum, optimum
+from spaql.problems.optimum import EXACT, STATED, WORST_TOLERANCE, Optimum, is_above, optimum
 from spaql.runner.execute import is_flat
 from spaql.viz import figures
 from spaql.viz.charts import make_learning_chart
 
-_WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 _HEADER = ["algorithm", "evaluation", "95% interval", "training score", "optimum", "% of opt.", "cells"]
 _HEADER += ["training steps", "selection steps", "seconds"]
@@ -110,7 +109,17 @@ def summarize(
     known = known_optimum(agent.problem)
     evaluation = agent.evaluate(episodes, progress_bar=progress_bar)
     agent.record_evaluation(evaluation)
-    return Summary(name, agent, evaluation, known, seconds, agent.diagnose())
+    found = [] if known is None else _check_optimum(evaluation, known)
+    return Summary(name, agent, evaluation, known, seconds, [*found, *agent.diagnose()])
+
+
+def _check_optimum(evaluation: Evaluation, known: Optimum) -> list[Diagnosis]:
+    """Return what is wrong with a stated optimum that the evaluation exceeds."""
+    gain = evaluation.mean - known.value
+    if known.kind != STATED or not is_above(gain, evaluation.estimate.half_width, known.value):
+        return []
+    what = f"the evaluation, {evaluation.mean:.6g}, is above the stated optimum, {known.value:.6g}"
+    return [Diagnosis("optimum-exceeded", what, "shares of the optimum and regret are wrong", "Correct `optimum`")]
 
 
 def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
@@ -118,7 +127,7 @@ def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
     if problem.optimum is None and (problem.model is None or problem.horizon > _LONGEST_FOR_OPTIMUM):
         return None
     known = optimum(problem, tolerance=tolerance)
-    return None if known.tolerance > _WORST_TOLERANCE * abs(known.value) else known
+    return None if known.tolerance > WORST_TOLERANCE * abs(known.value) else known  # percentages of it would mislead
 
 
 def summary_table(summaries: Iterable[Summary]) -> Table:
