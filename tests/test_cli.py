@@ -156,7 +156,19 @@ def test_unwritable_folder_is_refused_before_training(capsys, tmp_path):
 def test_a_folder_tells_of_one_run(capsys, tmp_path):
     run(capsys, "train", "oil", "--out", tmp_path, *QUICK)
     run(capsys, "train", "oil", "--algorithm", "random", "--out", tmp_path, *QUICK)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["summary.json", "train.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.spaql", "summary.json", "train.json"]
+    assert type(spaql.load(tmp_path)).__name__ == "Random"
+
+
+def test_a_heuristic_is_saved_and_evaluated_from_its_folder(capsys, tmp_path):
+    words = ["inventory", "--horizon", 5, "--algorithm", "base-stock", "--out", tmp_path, *QUICK, "--json"]
+    code, out, _ = run(capsys, "train", *words)
+    assert code == 0
+    assert json.loads(out)["files"] == [str(tmp_path / "summary.json"), str(tmp_path / "agent.spaql")]
+    code, evaluated, _ = run(capsys, "evaluate", tmp_path, "--episodes", 50, "--quiet", "--json")
+    assert (code, json.loads(evaluated)["mean"]) == (0, json.loads(out)["evaluation"]["mean"])
+    assert spaql.load(tmp_path).recorded_evaluation["mean"] == json.loads(out)["evaluation"]["mean"]
+    assert "has no partition to read" in refused(capsys, "rules", tmp_path)
 
 
 def test_a_picture_that_cannot_be_written_leaves_nothing_half_done(capsys, tmp_path):
@@ -248,10 +260,13 @@ def test_a_class_with_learn_and_predict_is_trained_evaluated_and_resumed(capsys,
     result = json.loads(out)
     assert (result["algorithm"], result["parameters"]["bins"], result["cells"]) == ("tests.tabular:TabularQ", 6, None)
     assert result["problem"] == "oil quadratic 3"
-    assert not (tmp_path / "agent.spaql").exists()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["history.csv", "learning.png", "summary.json", "train.json"]
+    assert "spaql cannot save its algorithm; save it by its own means" in refused(capsys, "evaluate", tmp_path)
     code, out, err = run(capsys, "train", "--resume", tmp_path, "--json")
     assert (code, json.loads(out)["evaluation"]) == (0, result["evaluation"])
     assert "cannot be saved; training starts again" in err
+    assert "tests.tabular:TabularQ cannot be saved by spaql; save it by its own means" in err
 
 
 def test_a_background_process_is_told_of_ctrl_c_in_tests():

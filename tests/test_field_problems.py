@@ -486,6 +486,7 @@ def test_bad_stated_optima_are_refused(value):
 
 def test_a_stated_optimum_must_fit_the_rest():
     assert_refused(ProblemError, lambda: make(optimum=4.1, rewards=(0, 1)), "more than 4 steps of at most 1")
+    assert_refused(ProblemError, lambda: make(optimum=-5, rewards=(0, 1)), "less than 4 steps of at least 0")
     model = machine().model
     assert_refused(ProblemError, lambda: make(optimum=1.0, model=model), "its model computes the optimum")
 

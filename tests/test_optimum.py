@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spaql.errors import ProblemError
+from spaql.errors import ParameterError, ProblemError
 from spaql.problems.ambulance import travel_model
-from spaql.problems.oil import DEPOSIT, laplace_survey, quadratic_survey
+from spaql.problems.machine import machine
+from spaql.problems.oil import DEPOSIT, laplace_survey, oil, quadratic_survey
 from spaql.problems.optimum import BetaArrivals, Travel, optimum
 
 
@@ -324,6 +325,34 @@ def test_without_a_model():
     with pytest.raises(ValueError, match="'mystery' has no model") as caught:
         optimum(SimpleNamespace(name="mystery", horizon=5, model=None))
     assert isinstance(caught.value, ProblemError)
+
+
+def test_a_built_in_problem_may_be_named():
+    assert optimum("machine").value == optimum(machine()).value
+    assert optimum("oil", survey="laplace").value == optimum(oil(survey="laplace")).value
+    with pytest.raises(ParameterError, match="problem 'oil': got an unexpected keyword argument 'surveys'; its argum"):
+        optimum("oil", surveys="laplace")
+    with pytest.raises(ParameterError, match="'survey' is an argument of a problem that is named"):
+        optimum(oil(), survey="laplace")
+    with pytest.raises(ProblemError, match=r"'CartPole-v1' is not one of .*; give the problem itself"):
+        optimum("CartPole-v1")
+
+
+def test_a_wide_tolerance_is_said_to_be_bounds():
+    wide = optimum("ambulances", count=4)
+    assert wide.kind == "bounds"
+    assert wide.tolerance > 1e-3 * wide.value
+    assert optimum("oil").kind == "exact"
+
+
+def test_states_outside_the_space_are_refused():
+    known = optimum(machine())
+    for states in ([math.nan], [1e9], [-1.0], [[0.5, 0.5]]):
+        with pytest.raises(ParameterError, match="policy: states: "):
+            known.policy(states)
+    assert known.policy([0.0, 1.0]).shape == (2,)
+    assert known.policy([[0.0], [1.0]]).shape == (2, 1)
+    assert optimum(oil()).policy(0.5).shape == ()
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, 1e-13, math.nan, math.inf])

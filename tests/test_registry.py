@@ -158,7 +158,7 @@ def test_what_a_foreign_algorithm_cannot_do(tmp_path):
     for call in (agent.tree, agent.rules, lambda: agent.explain([0.5]), lambda: agent.export(tmp_path / "policy.c")):
         with pytest.raises(ParameterError, match="TabularQ has no partition to read"):
             call()
-    with pytest.raises(ParameterError, match="TabularQ has no partition to read; SPAQL, AQL and Tessera have one"):
+    with pytest.raises(ParameterError, match="no partition to read; train an agent that has cells, such as Tessera"):
         view_policy(agent)
     with pytest.raises(ParameterError, match="is not an algorithm of spaql; save it by its own means"):
         agent.save(tmp_path / "agent")

@@ -15,6 +15,7 @@ from spaql.agents.regret import episode_grid, training_returns
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError, ProblemError, StudyError
 from spaql.problems import Box, Problem
+from spaql.runner.summary import summarize
 from spaql.stats import log_log_slope
 from spaql.studies.sweep.comparison_table import FORMATS, compare
 from spaql.studies.sweep.regret import read_metric
@@ -135,11 +136,11 @@ def test_regret_is_the_optimum_minus_what_was_earned():
 
 def test_a_problem_without_optimum_needs_a_reference():
     agent = spaql.AQL(own(), rollouts=0).learn(iterations=20)
-    assert_refused(ProblemError, lambda: spaql.regret(agent), "'own' has no model", "optimum=4.2")
+    assert_refused(ProblemError, lambda: spaql.regret(agent), "'own' has no model", "regret(agents, optimum=4.2)")
     assert spaql.regret(agent, optimum=2.25).cumulative.mean[-1] == pytest.approx(
         spaql.regret(agent, optimum=1.25).cumulative.mean[-1] + 20.0
     )
-    assert "after 20 episodes" in str(spaql.regret(agent, optimum=1.25))
+    assert "(no interval) after 20 episodes" in str(spaql.regret(agent, optimum=1.25))
 
 
 def test_wrong_agents_are_refused():
@@ -285,6 +286,21 @@ def test_an_optimum_that_a_problem_of_ones_own_states(tmp_path):
     assert row.optimum == 1.25
     assert row.regret == pytest.approx(1.25 - row.mean)
     assert compare(read_metric(tmp_path, "regret")).rows[0].optimum == 1.25
+    assert "above the stated optimum" not in compare(read_metric(tmp_path)).note
+
+
+def test_means_above_a_stated_optimum_are_reported(tmp_path):
+    """An episode of CartPole lasts more than 2 steps; of the other problem every return is at least 1/4."""
+    problem = {"problem": "CartPole-v1", "optimum": 2.0}
+    study = {"seeds": 6, "iterations": 2, "episodes": 40, "problems": [problem]}
+    study["algorithms"] = [{"algorithm": "random"}]
+    spaql.sweep(study, tmp_path, engine="threads", progress_bar=False)
+    said = "random on CartPole-v1 is above the stated optimum of 2: correct it."
+    assert said in compare(read_metric(tmp_path)).note
+    assert said in compare(read_metric(tmp_path, "regret")).note
+    for stated, ids in ((0.125, ["optimum-exceeded"]), (1.25, [])):
+        result = summarize("random", spaql.Random(own(optimum=stated)), seconds=None, episodes=50)
+        assert [one.id for one in result.diagnosis] == ids
 
 
 def test_without_any_optimum_regret_is_refused(tmp_path):

@@ -165,7 +165,7 @@ def test_the_example_of_the_paper_is_the_paper():
             "study: unknown key 'sedes'; choose from seeds, steps, .*seeding, baseline",
         ),
         ("iterations = 20", "", "set either steps or iterations"),
-        ("iterations = 20", "iterations = 20\nsteps = 5", "set either steps or iterations"),
+        ("iterations = 20", "iterations = 20\nsteps = 5", "steps and iterations are both set; remove one"),
         ("iterations = 20", "iterations = 2.5", "iterations: expected an integer"),
         ("episodes = 10", "episodes = 1", "episodes: expected a number greater than or equal to 2, got 1"),
         ('"oil"', '"gas"', r"problems\[1\]: unknown problem 'gas'; choose a built-in problem \(.*oil"),
@@ -320,7 +320,9 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
         ({"problem": "nowhere:Tank-v0"}, "there is no module 'nowhere'"),
         ({"problem": "Nothing-v0"}, "'Nothing-v0' cannot be made: Environment `Nothing` doesn't exist"),
         ({"problem": "CartPole-v1", "arguments": {"gravty": 3}}, "unexpected keyword argument 'gravty'"),
+        ({"problem": "tests.tabular:make_oil", "arguments": {"foo": 1}}, "unexpected keyword argument 'foo'"),
         ({"problem": "CartPole-v1", "bounds": {"speed": [0, 1]}}, "bounds: 'speed' is no observed number"),
+        ({"problem": "machine", "optimum": 1.0}, r"problems\[1\]\.optimum: 1 is stated, and .* is computed"),
         ({"problem": "oil", "steps": 3}, "steps: 3 are too few for one iteration, which takes 5; give it more"),
     ):
         with pytest.raises(StudyError, match=sentence):

@@ -87,7 +87,7 @@ def test_a_store_alone_is_a_sentence(whole, tmp_path):
 
 
 def test_an_unknown_metric_is_told_with_what_there_is(whole):
-    with pytest.raises(StudyError, match="no run has 'speed'; choose from cells, evaluation, seconds"):
+    with pytest.raises(StudyError, match="no run has 'speed'; choose from cells, evaluation, regret, seconds"):
         read_values(whole, "speed")
     np.testing.assert_array_equal(read_values(whole, "seconds").groups[0].sample, np.arange(6) + 0.5)
     assert not len(read_values(whole, "training_score").groups[0].sample)
@@ -277,6 +277,8 @@ def test_figures_are_files(whole, part, tmp_path):
     named = write_figures(read_values(whole), tmp_path / "other" / "a.svg")
     assert [path.name for path in named] == ["a.svg", "a-by-scaling.svg"]
     assert all(path.stat().st_size > 1000 for path in (*written, *named))
+    cells = write_figures(read_values(tmp_path, "cells"))  # beside those of the evaluation
+    assert {path.name for path in cells} == {f"cells-{path.name}" for path in written}
     with pytest.raises(OutputError, match=r"a\.pdf': a figure is written as"):
         write_figures(read_values(whole), tmp_path / "a.pdf")
 
@@ -428,7 +430,7 @@ def test_commands(part, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["table", "--metric", "speed"], "metric: no run has 'speed'"),
+        (["table", "--metric", "speed"], "metric: no run has 'speed'; choose from cells, evaluation, regret, "),
         (["table", "--baseline", "x"], "baseline: 'x' is not an algorithm"),
         (["table", "--json", "--format", "csv"], "--json: it contradicts --format csv"),
         (["plot", "--out", "x.pdf"], "a figure is written as .png or .svg"),

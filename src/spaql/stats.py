@@ -84,6 +84,8 @@ class Estimate:
 
     def __str__(self) -> str:
         """Like ``4.213 [4.201, 4.225]``: as many decimals as show two digits of the half width."""
+        if math.isinf(self.half_width):
+            return f"{self.mean:z.3f} (no interval)"
         digits = decimals([self.half_width], most=12) if 0 < self.half_width < math.inf else 3
         return f"{self.mean:z.{digits}f} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
 

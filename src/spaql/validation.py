@@ -27,8 +27,8 @@ def check_number(value: Any, name: str, *, least: float = -np.inf, most: float =
         number = np.nan
     fits = np.isfinite(number) and (number > least if above else number >= least) and number <= most
     if isinstance(value, bool) or not fits:
-        lower = f" {'above' if above else 'of at least'} {least:g}" if np.isfinite(least) else ""
-        upper = f" of at most {most:g}" if np.isfinite(most) else ""
+        lower = f" {'above' if above else 'of at least'} {least:.10g}" if np.isfinite(least) else ""
+        upper = f" of at most {most:.10g}" if np.isfinite(most) else ""
         both = " and" if lower and upper else ""
         raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {value!r}")
     return number

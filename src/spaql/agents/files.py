@@ -34,6 +34,7 @@ from spaql.validation import restore_generator
 FORMAT = 1
 SUFFIX = ".spaql"
 AGENT, CHECKPOINT = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
+SUMMARY = "summary.json"  # there too, after the agent if that can be saved
 _HEAD = "agent.json"
 _HEAD_KINDS = {"seed": int, "parameters": dict, "problem": dict, "numbers": dict, "arrays": dict, "algorithm": str}
 _LARGEST_HEAD = 4 << 20
@@ -105,6 +106,8 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         how = "agent.save writes one, and so does spaql train --out"
         if os.path.exists(source.with_name(CHECKPOINT)):
             how = "a run was begun there: spaql train --resume goes on with it"
+        elif source.name == AGENT and os.path.exists(source.with_name(SUMMARY)):
+            how = "the run there has no saved agent, as spaql cannot save its algorithm; save it by its own means"
         raise AgentFileError(f"{source}: there is no such file; {how}") from error
     except AgentFileError as error:
         raise AgentFileError(f"{source}: {error}") from error.__cause__

@@ -58,7 +58,8 @@ class ReadablePolicy:
 
     def _policy(self) -> Partition:
         """Return the partition that decides; a `ParameterError` where there is none."""
-        raise ParameterError(f"{type(self).__name__} has no partition to read; SPAQL, AQL and Tessera have one")
+        remedy = "train an agent that has cells, such as Tessera"
+        raise ParameterError(f"{type(self).__name__} has no partition to read; {remedy}")
 
     def cells(self) -> Cells:
         """Return the policy's cells in the problem's units, read-only; none for an agent without a partition.

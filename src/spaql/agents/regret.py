@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from spaql import stats
 from spaql.agents.base import Agent
-from spaql.errors import NotTrainedError, ParameterError
+from spaql.errors import NotTrainedError, ParameterError, ProblemError
 from spaql.partition.spaces import Floats
 from spaql.problems.optimum import optimum as solve
 from spaql.validation import check_number
@@ -109,6 +109,10 @@ def regret(agents: Agent | Sequence[Agent], *, optimum: float | None = None) -> 
     if not all(agent.iterations for agent in some):
         raise NotTrainedError("regret: an agent has no finished training episode; call learn(total_timesteps) first")
     if optimum is None:
+        problem = some[0].problem
+        if problem.model is None and problem.optimum is None:
+            reason = f"{problem.name!r} has no model, so its optimum cannot be computed"
+            raise ProblemError(f"regret: {reason}; give the one you know: regret(agents, optimum=4.2)")
         optimum = solve(some[0].problem).value
     returns = [training_returns(agent) for agent in some]
     count = min(map(len, returns))

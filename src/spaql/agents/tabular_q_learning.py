@@ -12,6 +12,7 @@ ways to explore, their schedules, and mellowmax; `spaql.agents.fixed_net` the ep
 
 from typing import Any
 
+from spaql.agents.base import MOST_STEPS
 from spaql.agents.exploration import CYCLIC, EPSILON, KINDS, MELLOWMAX, SCHEDULES, UCB_BOLTZMANN, Exploration
 from spaql.agents.fixed_net import FixedNetAgent, Rules
 from spaql.agents.registry import register
@@ -99,7 +100,7 @@ class QLearning(FixedNetAgent):
         self.initial_q = None if initial_q is None else check_number(initial_q, "initial_q", **bound)
         self.exploration = check_choice(exploration, "exploration", KINDS)
         self.schedule = check_choice(schedule, "schedule", SCHEDULES)
-        self.decay_episodes = check_whole(decay_episodes, "decay_episodes", 1)
+        self.decay_episodes = check_whole(decay_episodes, "decay_episodes", 1, MOST_STEPS)
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)

@@ -46,9 +46,9 @@ class UCBQInfinite(OptimisticQ):
         box.  Discrete actions have one cell each.  None takes the largest power of two up to 16 with which the net has
         at most 262,144 cells in all, and at least 2.
     discount
-        gamma, above 0 and below 1; None takes 1 - 1 / H with the H steps of an episode, at least 0.5.
+        gamma, from 1e-9 to 1 - 1e-9; None takes 1 - 1 / H with the H steps of an episode, at least 0.5.
     accuracy
-        epsilon, the accuracy of the policy, which says how far ahead it must look; above 0 and below 1.
+        epsilon, the accuracy of the policy, which says how far ahead it must look; from 1e-9 to 1 - 1e-9.
     scaling
         c, the weight of the bonus; at least 0.  The paper's proof takes 4 sqrt(2).
     failure_probability

@@ -178,6 +178,7 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
     from spaql import atomic_io
     from spaql.agents.files import AGENT
     from spaql.runner import summary
+    from spaql.runner.train_dir import can_keep
 
     seconds, stopped, saved = None, False, []
     try:
@@ -190,9 +191,9 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
             raise
         say(f"stopped after {agent.iterations:,} iterations; evaluating the agent")
     finally:  # before anything else can fail
-        if folder is not None and agent.iterations and agent.can_save:
+        if folder is not None and can_keep(agent):
             saved = [folder.keep(agent)]
-            if seconds is None and length and not stopped:
+            if seconds is None and length and not stopped and agent.iterations:
                 say(f"an error after {agent.iterations:,} iterations; the agent is saved in {saved[0]}")
     settings: dict[str, Any] = {"episodes": run.episodes, "progress_bar": not options.quiet}
     result = summary.summarize(run.algorithm, agent, seconds=seconds, **settings)
@@ -202,6 +203,8 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
         written = [*atomic_io.write_files(folder.folder, summary.summary_files(result), known), *saved]
         if not stopped:
             folder.finish(agent)
+    if folder is not None and not agent.can_save and not options.quiet:
+        say(f"{run.algorithm} cannot be saved by spaql; save it by its own means")
     head = f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}"
     findings = [f"diagnosis: {diagnosis}" for diagnosis in result.diagnosis] or ["diagnosis: no problem found"]
     lines = [head, "", summary.summary_table([result]).text(), *findings, *(f"wrote {path}" for path in written)]

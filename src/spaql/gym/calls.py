@@ -39,6 +39,8 @@ def call_maker(make: Callable[[], Any]) -> Any:
     except TypeError as error:
         if not _is_own(error):
             raise
+        if isinstance(make, partial) and make.keywords:
+            raise ParameterError(f"arguments: {error}; give those that it takes") from error
         raise ParameterError(
             f"environment: {make!r:.80} needs arguments; give a function that needs none, such as lambda: make(...)"
         ) from error

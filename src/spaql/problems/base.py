@@ -41,7 +41,7 @@ from numba.core import config
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import ArrayLike, NDArray
 
-from spaql.errors import ProblemError
+from spaql.errors import ParameterError, ProblemError
 from spaql.partition.jit import floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
@@ -309,6 +309,9 @@ class Problem(Playable):
         if self.rewards is not None and self.optimum > max(self.horizon * self.rewards[1], self.rewards[1]):
             most = f"{self.horizon} steps of at most {self.rewards[1]:g}"
             raise self._refusal(f"the optimum {self.optimum:g} is more than {most}; correct one of the two")
+        if self.rewards is not None and self.optimum < min(self.horizon * self.rewards[0], self.rewards[0]):
+            least = f"{self.horizon} steps of at least {self.rewards[0]:g}"
+            raise self._refusal(f"the optimum {self.optimum:g} is less than {least}; correct one of the two")
 
     def _check_parameters(self) -> Floats:
         try:
@@ -452,8 +455,15 @@ def built_in(name: str, *, iterations: int | None = None) -> Callable[[Callable[
     """
 
     def marking(make: Callable[P, Problem]) -> Callable[P, Problem]:
+        signature = inspect.signature(make)
+
         @wraps(make)
         def marked(*arguments: P.args, **keywords: P.kwargs) -> Problem:
+            try:
+                signature.bind(*arguments, **keywords)
+            except TypeError as error:
+                known = ", ".join(signature.parameters)
+                raise ParameterError(f"problem {name!r}: {error}; its arguments are {known}") from None
             problem = make(*arguments, **keywords)
             object.__setattr__(problem, "maker", name)
             return problem

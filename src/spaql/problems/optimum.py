@@ -42,10 +42,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError, ProblemError
+from spaql.partition.spaces import Box
 from spaql.validation import check_number
 
 Array = NDArray[np.float64]
-EXACT, STATED = "exact", "stated"
+EXACT, BOUNDS, STATED = "exact", "bounds", "stated"
+WORST_TOLERANCE = 1e-3  # of an exact optimum, as a share of it
 _BASE = 3**9  # places in every solution: the policy away from the start is as fine as this
 _MOST_ARRIVAL_CELLS = 2**22
 _MOST_CORRIDOR_NUMBERS = 2**24  # cells times steps held at once by branch and bound: 128 MiB an array
@@ -137,7 +139,8 @@ class Optimum:
         learner that sees no future can reach.  Found to about `tolerance`, but not certified: where two far actions
         tie it is a discontinuous function of the problem.  None where it is not known.
     kind
-        "exact": the optimum is within `tolerance` of `value`; "stated": the problem says so, and nothing was computed.
+        "exact": the optimum is within `tolerance` of `value`; "bounds": so it is too, but the tolerance is more than a
+        thousandth of the value; "stated": the problem says so, and nothing was computed.
     """
 
     value: float
@@ -145,6 +148,7 @@ class Optimum:
     myopic: float | None = None
     _plan: Sequence[Callable[[Array], Array]] = field(default=(), repr=False)
     kind: str = EXACT
+    _space: Box | None = field(default=None, repr=False)  # of states, where the problem says it
 
     def policy(self, states: ArrayLike, step: int = 0) -> Array:
         """Return the optimal action in each state at a time step counted from 0; of equals, for `Travel` the nearest.
@@ -155,33 +159,70 @@ class Optimum:
             raise ProblemError("policy: this optimum is a number without a policy")
         if not 0 <= step < len(self._plan):
             raise ParameterError(f"step must be in 0..{len(self._plan) - 1}, got {step}")
-        return self._plan[step](np.asarray(states, dtype=np.float64))
+        points = np.asarray(states, dtype=np.float64)
+        if self._space is not None and points.size:
+            self._space.check_batch(points.reshape(_shape_rows(points, self._space.dimensions)), "policy: states")
+        return self._plan[step](points)
 
 
-def optimum(problem: Any, *, tolerance: float = 1e-5) -> Optimum:
+def _shape_rows(points: Array, dimensions: int) -> tuple[int, ...]:
+    """Return the shape of states as rows; `[n]` are n states of one number."""
+    return (-1, 1) if dimensions == 1 and points.ndim < 2 else points.shape
+
+
+def optimum(problem: Any, *, tolerance: float = 1e-5, **arguments: Any) -> Optimum:
     """Solve a problem, exactly to a certified tolerance where its model can do that; see `kind` of the result.
 
     Parameters
     ----------
     problem
-        Anything with a `name`, a `horizon`, and a `model` or an `optimum`, a number that the problem states.
+        The name of a built-in problem; or anything with a `name`, a `horizon`, and a `model` or an `optimum`, a number
+        that the problem states.
     tolerance
         Wanted bound on the error of the value, >= 1e-12.  The bound achieved is in the result; it may be larger when
         memory would not suffice.
+    **arguments
+        Of the built-in problem that is named.
     """
+    problem = _find_built_in(problem, arguments)
     model, stated, name = (getattr(problem, part, None) for part in ("model", "optimum", "name"))
     check_number(tolerance, "tolerance", least=1e-12)
     if model is not None:
         if problem.horizon < 1:
             raise ProblemError(f"problem {name!r} must have a horizon of at least 1, got {problem.horizon!r}")
         known: Optimum = model.solve(problem.horizon, tolerance)
-        return known
+        wide = known.tolerance > WORST_TOLERANCE * abs(known.value) + 1e-9
+        return replace(known, kind=BOUNDS if wide else known.kind, _space=getattr(problem, "states", None))
     if stated is None:
         raise ProblemError(
             f"problem {name or problem!r:.80} has no model, so its optimum cannot be computed; state it where you know "
             "it: Problem(..., optimum=4.2), or give it a model (spaql.problems.optimum.Model)"
         )
     return Optimum(float(stated), 0.0, kind=STATED)
+
+
+def is_above(gain: float, half_width: float, value: float) -> bool:
+    """Whether a mean is above an optimum `value` by a gain that chance cannot explain.
+
+    That is more than twice the half width of its 95% interval, as many means may be compared.
+    """
+    return gain > max(2.0 * half_width, 1e-9 * max(1.0, abs(value)))
+
+
+def _find_built_in(problem: Any, arguments: dict[str, Any]) -> Any:
+    """Return the problem of a name; a problem that is none as it is."""
+    from spaql.problems.base import PROBLEMS  # here: it imports this module
+
+    if isinstance(problem, str):
+        if problem not in PROBLEMS:
+            raise ProblemError(f"problem: {problem!r:.80} is not one of {', '.join(PROBLEMS)}; give the problem itself")
+        return PROBLEMS[problem](**arguments)
+    if arguments:
+        raise ParameterError(
+            f"optimum: {next(iter(arguments))!r} is an argument of a problem that is named, as in "
+            'optimum("oil", survey="laplace"); a problem that was made has its arguments'
+        )
+    return problem
 
 
 def _solve_moves(model: Travel, horizon: int, tolerance: float) -> Optimum:

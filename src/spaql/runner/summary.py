@@ -11,24 +11,24 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spaql.agents import Agent, Diagnosis, Evaluation, resolve
-from spaql.agents.files import AGENT
+from spaql.agents.files import AGENT, SUMMARY
 from spaql.agents.inspection import view_policy
 from spaql.agents.partition_agent import count_cells
 from spaql.atomic_io import Content
 from spaql.formatting import Table
+from spaql.partition.partition import Cells
 from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
-from spaql.problems.optimum import EXACT, Optimum, optimum
+from spaql.problems.optimum import EXACT, STATED, WORST_TOLERANCE, Optimum, is_above, optimum
 from spaql.runner.execute import is_flat
 from spaql.viz import figures
 from spaql.viz.charts import make_learning_chart
 
-_WORST_TOLERANCE = 1e-3  # of the optimum; beyond, percentages of it would mislead
 _LONGEST_FOR_OPTIMUM = 500  # steps; longer takes long
 _HEADER = ["algorithm", "evaluation", "95% interval", "training score", "optimum", "% of opt.", "cells"]
 _HEADER += ["training steps", "selection steps", "seconds"]
 #: names of the files of a training run
-FILES = ("summary.json", "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
+FILES = (SUMMARY, "history.csv", "partition.csv", "learning.png", "partition.png", AGENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,17 @@ def summarize(
     known = known_optimum(agent.problem)
     evaluation = agent.evaluate(episodes, progress_bar=progress_bar)
     agent.record_evaluation(evaluation)
-    return Summary(name, agent, evaluation, known, seconds, agent.diagnose())
+    found = [] if known is None else _check_optimum(evaluation, known)
+    return Summary(name, agent, evaluation, known, seconds, [*found, *agent.diagnose()])
+
+
+def _check_optimum(evaluation: Evaluation, known: Optimum) -> list[Diagnosis]:
+    """Return what is wrong with a stated optimum that the evaluation exceeds."""
+    gain = evaluation.mean - known.value
+    if known.kind != STATED or not is_above(gain, evaluation.estimate.half_width, known.value):
+        return []
+    what = f"the evaluation, {evaluation.mean:.6g}, is above the stated optimum, {known.value:.6g}"
+    return [Diagnosis("optimum-exceeded", what, "shares of the optimum and regret are wrong", "Correct `optimum`")]
 
 
 def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
@@ -117,7 +127,7 @@ def known_optimum(problem: Playable, tolerance: float = 1e-5) -> Optimum | None:
     if problem.optimum is None and (problem.model is None or problem.horizon > _LONGEST_FOR_OPTIMUM):
         return None
     known = optimum(problem, tolerance=tolerance)
-    return None if known.tolerance > _WORST_TOLERANCE * abs(known.value) else known
+    return None if known.tolerance > WORST_TOLERANCE * abs(known.value) else known  # percentages of it would mislead
 
 
 def summary_table(summaries: Iterable[Summary]) -> Table:
@@ -128,19 +138,24 @@ def summary_table(summaries: Iterable[Summary]) -> Table:
 def summary_files(summary: Summary) -> dict[str, Content]:
     """Return the files of a run by name: summary, history, cells and two figures."""
     agent = summary.agent
-    files: dict[str, Content] = {"summary.json": json.dumps(summary.to_dict(), indent=2, allow_nan=False) + "\n"}
+    files: dict[str, Content] = {SUMMARY: json.dumps(summary.to_dict(), indent=2, allow_nan=False) + "\n"}
     if agent.iterations:
         history, cells = agent.history, agent.cells()
         files["history.csv"] = Table(history.dtype.names or (), history.tolist()).csv()
-        columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
-        for part in ("state_low", "state_high", "action_low", "action_high"):
-            columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
-        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-        files["partition.csv"] = Table(list(columns), rows).csv()
+        if len(cells):
+            files["partition.csv"] = _list_cells(cells).csv()
         files |= figures.writers("learning", partial(draw_curve, summary), ("png",))
         if is_flat(agent) and isinstance(agent.problem.actions, Box):
             files |= figures.writers("partition", partial(draw_partition, summary), ("png",))
     return files
+
+
+def _list_cells(cells: Cells) -> Table:
+    columns: dict[str, Any] = {"step": cells.step, "depth": cells.depth, "visits": cells.visits, "q": cells.q}
+    for part in ("state_low", "state_high", "action_low", "action_high"):
+        columns |= {f"{part}_{d}": column for d, column in enumerate(getattr(cells, part).T)}
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return Table(list(columns), rows)
 
 
 def draw_curve(summary: Summary) -> Figure:

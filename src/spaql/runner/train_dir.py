@@ -28,6 +28,11 @@ _TYPES = {"problem": str, "algorithm": str, "seed": int, "iterations": int, "epi
 _TYPES |= {"arguments": dict, "parameters": dict, "environment": dict}
 
 
+def can_keep(agent: Agent) -> bool:
+    """Whether an agent can be saved, and has a policy: a learned one, or one that needs no learning."""
+    return agent.can_save and (agent.iterations > 0 or not agent.learns)
+
+
 @dataclass(frozen=True)
 class TrainDir:
     """A folder with one training run."""
@@ -92,8 +97,8 @@ class TrainDir:
         return agent.save(self.folder / AGENT)
 
     def finish(self, agent: Agent) -> None:
-        """Keep the agent at the end, if it has learned anything and can be saved."""
-        if agent.iterations and agent.can_save:
+        """Keep the agent at the end, if it has a policy and can be saved."""
+        if can_keep(agent):
             agent.save(self.folder / AGENT)
         self._write(finished=True)
         (self.folder / CHECKPOINT).unlink(missing_ok=True)

@@ -17,7 +17,8 @@ import numpy as np
 
 from spaql import formatting, stats
 from spaql.errors import StudyError
-from spaql.studies.sweep.group_values import REGRET, GroupValues, StudyValues
+from spaql.problems.optimum import is_above
+from spaql.studies.sweep.group_values import METRIC, REGRET, GroupValues, StudyValues
 from spaql.studies.sweep.optima import compute_optima
 from spaql.studies.sweep.sweep_study import check_baseline
 
@@ -91,6 +92,20 @@ class Comparison:
     baseline: str | None
     rows: tuple[Row, ...]
     brief: bool = False
+    stated: frozenset[str] = frozenset()  # problems whose optimum was stated, not computed
+
+    @property
+    def exceeding(self) -> list[str]:
+        """Return a sentence for each row whose mean is above the stated optimum by far more than chance explains."""
+        sentences = []
+        for row in self.rows if self.metric in (METRIC, REGRET) else ():
+            if row.problem not in self.stated or row.mean is None or row.low is None or row.optimum is None:
+                continue
+            gain = -row.mean if self.metric == REGRET else row.mean - row.optimum
+            if is_above(gain, row.mean - row.low, row.optimum):
+                what = f"{row.algorithm} on {row.problem}"
+                sentences.append(f"{what} is above the stated optimum of {row.optimum:g}: correct it.")
+        return sentences
 
     @property
     def note(self) -> str:
@@ -117,7 +132,7 @@ class Comparison:
             )
         if self._has("bound"):
             parts.append("bound: exponent of the bound that is proven for the algorithm, up to logarithms.")
-        return " ".join(parts)
+        return " ".join([*parts, *self.exceeding])
 
     def _has(self, name: str) -> bool:
         return any(getattr(row, name) is not None for row in self.rows)
@@ -187,7 +202,7 @@ def compare(study: StudyValues, *, baseline: str | None = None, brief: bool = Fa
     if study.metric == REGRET and not brief:
         counts = [group.episodes if len(group.sample) else None for group in groups]
         rows = [replace(row, episodes=count) for row, count in zip(rows, counts, strict=True)]
-    return Comparison(study.name, study.metric, baseline, tuple(rows), brief)
+    return Comparison(study.name, study.metric, baseline, tuple(rows), brief, frozenset(study.stated))
 
 
 def _stack_by_size(groups: Sequence[GroupValues], places: Iterable[int]) -> Iterator[tuple[list[int], stats.Floats]]:

@@ -101,7 +101,8 @@ def read_values(folder: str | os.PathLike[str], metric: str = METRIC) -> StudyVa
                 recorded[row.id] = float(optimum)
         failures = store.failures()
     if values and metric != "seconds" and metric not in names:
-        raise StudyError(f"metric: no run has {metric!r}; choose from {', '.join(sorted({*names, 'seconds'}))}")
+        known = ", ".join(sorted({*names, REGRET, "seconds"}))
+        raise StudyError(f"metric: no run has {metric!r}; choose from {known}")
 
     def select(group: Group) -> GroupValues:
         ids = [run_id for run_id in group.ids if run_id in values]

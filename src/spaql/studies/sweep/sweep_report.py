@@ -83,12 +83,15 @@ def write_figures(
         See `make_sheets`.
     target
         A file name that ends in .png or .svg, for the scores; other sheets are written beside it.  None writes PNG and
-        SVG files of all sheets into the `figures` of the folder.
+        SVG files of all sheets into the `figures` of the folder; their names begin with the metric, if that is not the
+        evaluation.
     """
     sheets = make_sheets(study, baseline)
     contents = Report("sweep", study.name, figures=sheets).contents()
     if target is None:
-        files = {name: content for name, content in contents.items() if name.startswith(FIGURES)}
+        prefix = FIGURES + ("/" if study.metric == METRIC else f"/{study.metric}-")
+        names = {name: name.replace(f"{FIGURES}/", prefix, 1) for name in contents if name.startswith(FIGURES)}
+        files = {names[name]: contents[name] for name in names}
         return write_files(check_folder(study.folder), files)
     path = Path(target)
     if path.suffix.lower() not in (".png", ".svg"):

@@ -18,11 +18,12 @@ from spaql.agents import resolve
 from spaql.errors import ParameterError, SpaqlError, StudyError
 from spaql.formatting import with_values
 from spaql.problems.heuristics import HEURISTICS
+from spaql.problems.optimum import optimum as solve
 from spaql.runner.engines import Engine, Processes, Threads, make_engine
 from spaql.runner.execute import make_agent
 from spaql.runner.record import ERROR, Failure
 from spaql.runner.run_many import Tally
-from spaql.runner.run_spec import Run, canonical, seed_at, seeds_at
+from spaql.runner.run_spec import Run, canonical, problem_of, seed_at, seeds_at
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import EngineFor, Group, Outcome, Results, Stage, Study, missing_runs, run_study
 from spaql.studies.sweep.study_file import (
@@ -37,6 +38,9 @@ from spaql.studies.sweep.study_file import (
     validate,
 )
 
+_TOLERANCE = 1e-4  # of optima that are computed to check stated ones,
+_ROUNDED = 1e-3  # which may differ by this share,
+_LONGEST = 500  # for problems of at most so many steps
 _CHECK_SECONDS = 20.0  # that making environments may take before a study begins
 
 
@@ -207,7 +211,9 @@ def _make_problems(file: StudyFile) -> Iterator[tuple[str, Run, Any, float | Non
             sizes = {size: value for size, value in sizes.items() if size not in ("steps", "iterations")}
         sizes |= table.given(*SIZES)
         if ("steps" in sizes) == ("iterations" in sizes):
-            raise StudyError(f"problems[{at}]: set either steps or iterations, here or for the whole study")
+            both = "steps and iterations are both set; remove one of them"
+            neither = "set either steps or iterations, here or for the whole study"
+            raise StudyError(f"problems[{at}]: {both if 'steps' in sizes else neither}")
         points, episodes = sizes["points"], sizes["episodes"]
         length = {"iterations": sizes.get("iterations", 0), "episodes": episodes}
         if "steps" in sizes:
@@ -217,7 +223,20 @@ def _make_problems(file: StudyFile) -> Iterator[tuple[str, Run, Any, float | Non
             length |= {"moments": points, "moment_episodes": episodes}
         for varied, run in table.runs():
             label = with_values(table.label or table.problem, varied)
+            _check_optimum(run, table.optimum, f"problems[{at}].optimum")
             yield label, replace(run, **length), sizes["seeds"], table.optimum
+
+
+def _check_optimum(run: Run, stated: float | None, place: str) -> None:
+    """Raise a StudyError where a stated optimum is not the one that is computed."""
+    if stated is None or not run.compiled:
+        return
+    problem = problem_of(run)
+    if problem.model is None or problem.horizon > _LONGEST:
+        return
+    known = solve(problem, tolerance=_TOLERANCE)
+    if abs(stated - known.value) > max(known.tolerance, _ROUNDED * abs(known.value)):
+        raise StudyError(f"{place}: {stated:g} is stated, and {known.value:.6g} is computed; leave it out")
 
 
 def _make_variants(table: AlgorithmTable, seed: int) -> Iterator[Group]:
