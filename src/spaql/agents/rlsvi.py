@@ -56,6 +56,7 @@ from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Playable, faile
 from spaql.validation import check_number
 
 _MOST_CELLS = 4_000_000  # below a gigabyte
+_USUAL_BINS = (8, 4, 2, 1)
 
 
 class Constants(NamedTuple):
@@ -159,7 +160,8 @@ class RLSVI(StepwiseAgent):
     Parameters
     ----------
     bins
-        Intervals of the net for each dimension of states and actions, a power of two; each discrete action is one cell.
+        Intervals of the net for each dimension of states and actions, one power of two for all; each discrete action
+        is one cell.  None takes the largest one up to 8 with which the net has at most 4,000,000 cells.
     sigma
         The standard deviation of the noise that is assumed of b, above 0; it scales the exploration.
     regularisation
@@ -171,18 +173,27 @@ class RLSVI(StepwiseAgent):
         As for every agent; see `spaql.agents.base.Agent`.
     """
 
+    _fineness = "bins"
+
     @classmethod
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
         """Count the cells of a new agent: those of its net."""
         actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
-        bins = parameters.get("bins", cls.keywords()["bins"].default)
+        bins = cls._find_bins(problem, parameters.get("bins"))
         return int(super().count_first_cells(problem, parameters) * bins ** (problem.states.dimensions + actions))
+
+    @classmethod
+    def _find_bins(cls, problem: Playable, bins: int | None) -> int:
+        """Return the bins of each dimension: those given, else the most of the usual ones whose net fits."""
+        if bins is not None:
+            return bins
+        return next((few for few in _USUAL_BINS if cls.count_first_cells(problem, {"bins": few}) <= _MOST_CELLS), 1)
 
     def __init__(
         self,
         problem: Any,
         *,
-        bins: int = 8,
+        bins: int | None = None,
         sigma: float = 1.0,
         regularisation: float = 1.0,
         rollouts: int = 20,
@@ -192,7 +203,8 @@ class RLSVI(StepwiseAgent):
         super().__init__(problem, rollouts=rollouts, seed=seed, **environment)
         self.sigma = check_number(sigma, "sigma", least=1e-100, most=LARGEST_REWARD)
         self.regularisation = check_number(regularisation, "regularisation", least=1e-100, most=LARGEST_REWARD)
-        self.bins = self._check_bins(bins)
+        self._bins = self._check_bins(self._find_bins(self.problem, bins))
+        self.bins = None if bins is None else self._bins
         self._hyper = Constants(self.problem.horizon, self.rollouts, self.sigma, self.regularisation)
         self._begin(np.zeros(self.problem.horizon))
         self._make_net()
@@ -200,7 +212,8 @@ class RLSVI(StepwiseAgent):
     def _check_bins(self, bins: Any) -> int:
         whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
         if not whole or int(bins).bit_count() != 1:
-            raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
+            most = f"from 1 to {1 << MAX_DEPTH:,}"
+            raise ParameterError(f"bins: expected a power of two such as 8 or 16, {most}, got {bins!r:.80}")
         count = self.count_first_cells(self.problem, {"bins": int(bins)})
         if count > _MOST_CELLS:
             fits = [
@@ -216,10 +229,10 @@ class RLSVI(StepwiseAgent):
         return int(bins)
 
     def _make_net(self) -> None:
-        cells = self.count_first_cells(self.problem, {"bins": self.bins})
-        leaves = self.problem.horizon * self.bins**self.problem.states.dimensions
+        cells = self.count_first_cells(self.problem, {"bins": self._bins})
+        leaves = self.problem.horizon * self._bins**self.problem.states.dimensions
         self._work.ensure_room(2 * leaves, cells)
-        split_evenly(self._work.forest, self.bins.bit_length() - 1)
+        split_evenly(self._work.forest, self._bins.bit_length() - 1)
         entries = make_records(0, ENTRY)
         self._transitions = Transitions(np.zeros(1, np.int64), np.full(cells, NONE, np.int32), entries)
         self._data = self._arrange(np.zeros(cells))
@@ -231,8 +244,8 @@ class RLSVI(StepwiseAgent):
         low = work.node_boxes()[0][cells["node"]]
         order = np.lexsort(np.column_stack([cells["root"], low, boxes[:, 0]]).T[::-1])
         even = (
-            len(work) == self.count_first_cells(self.problem, {"bins": self.bins})
-            and (cells["depth"] == self.bins.bit_length() - 1).all()
+            len(work) == self.count_first_cells(self.problem, {"bins": self._bins})
+            and (cells["depth"] == self._bins.bit_length() - 1).all()
         )
         if not even or (np.bincount(cells["root"], minlength=steps) != len(work) // steps).any():
             raise ValueError("a net of another size")
