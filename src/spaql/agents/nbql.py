@@ -36,7 +36,7 @@ class NBQL(OptimisticQ):
     Parameters
     ----------
     epsilon
-        Largest distance of a point of the unit cube from the net, above 0 and at most 0.5.  None takes the net of
+        Largest distance of a point of the unit cube from the net, at least 1e-9 and at most 0.5.  None takes the net of
         `UCBQ`: 1/32 in few dimensions, and more where that would be over 262,144 cells.
     lipschitz
         L, the Lipschitz constant of Q* in the unit cube, after rewards are scaled to 0 to 1; at least 0.
@@ -83,7 +83,7 @@ class NBQL(OptimisticQ):
     def _find_bins(cls, fineness: Any) -> Bins:
         if fineness is None:
             return None
-        epsilon = check_number(fineness, "epsilon", least=0.0, most=0.5, above=True)
+        epsilon = check_number(fineness, "epsilon", least=1e-9, most=0.5)
         return math.ceil(0.5 / epsilon - _ROUNDING)
 
     @property
