@@ -168,10 +168,17 @@ def test_zoomrl_needs_its_lipschitz_constant():
     assert AdaMB("oil").lipschitz is None
 
 
-@pytest.mark.parametrize("bins", [0, -4, 3, 12, 8.0, "8", True, None, 2**40])
+@pytest.mark.parametrize("bins", [0, -4, 3, 12, 8.0, "8", True, 2**31, 2**40])
 def test_a_net_has_a_power_of_two_intervals(bins):
-    with pytest.raises(ParameterError, match=r"^bins: expected a power of two such as 8 or 16, got"):
+    with pytest.raises(ParameterError, match=r"^bins: expected a power of two such as 8 or 16, from 1 to [\d,]+, got"):
         RLSVI("oil", bins=bins)
+
+
+def test_usual_intervals_of_a_net_fit_its_problem():
+    assert RLSVI("oil")._bins == 8
+    agent = RLSVI("cartpole", rollouts=0)
+    assert agent.bins is None
+    assert len(agent.cells()) == RLSVI.count_first_cells(agent.problem, {}) == 500 * 2 * 4**4
 
 
 def test_a_net_finer_than_memory_is_refused_before_it_is_made():

@@ -36,6 +36,7 @@ class Typed:
         names: list[str] | None = None,
         pair: tuple[float, float] | None = None,
         many: tuple[int, ...] = (),
+        bins: int | Sequence[int] | None = None,
         sizes=(1, 2),
         seed: int = 0,
     ):
@@ -78,6 +79,8 @@ def typed(tmp_path, monkeypatch):
         (["--names", "1", "b"], ["1", "b"]),
         (["--pair", "1", "2.5"], [1.0, 2.5]),
         (["--many", "1"], [1]),
+        (["--bins", "8"], 8),
+        (["--bins", "8", "8", "4"], [8, 8, 4]),
         (["--sizes", "1", "x"], [1, "x"]),
     ],
 )

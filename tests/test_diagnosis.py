@@ -176,6 +176,15 @@ def test_starved_cells():
     assert "cells-starved" not in ids(agent.learn(iterations=20 * FEW))
 
 
+@pytest.mark.parametrize("name", ["QLearning", "UCBQ", "RLSVI"])
+def test_starved_cells_of_a_fixed_net(name):
+    fine = getattr(spaql, name)(oil(), bins=64, seed=0).learn(iterations=3)
+    (found,) = [one for one in fine.diagnose() if one.id == "cells-starved"]
+    assert "Give fewer `bins`, or train longer" in str(found)
+    coarse = getattr(spaql, name)(oil(), bins=1, seed=0).learn(iterations=6)
+    assert "cells-starved" not in ids(coarse)
+
+
 def test_a_memory_too_small():
     agent = spaql.Tessera(oil(), buffer_size=100, seed=0)
     assert ids(agent, iterations=10) == []

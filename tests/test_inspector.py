@@ -415,7 +415,7 @@ def test_beyond_a_border_is_what_is_done_there(open_page: Callable[..., Reader],
 def test_time_steps_have_their_own_policy(open_page: Callable[..., Reader], agents: dict[str, Agent]) -> None:
     reader = open_page("pair")
     for step in range(5):
-        reader.choose("Time step", str(step + 1))
+        reader.choose("Time step", str(step))
         for values in points_of(agents["aql"], 5):
             reader.ask(values)
             compare(reader, agents["aql"], values, step, which=1)

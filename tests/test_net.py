@@ -160,3 +160,10 @@ def test_bins_are_kept_in_plain_types():
     assert read_bins(None) is None
     assert read_bins(np.int64(3)) == 3
     assert read_bins((np.int32(3), 4)) == [3, 4]
+    assert read_bins(np.array([3, 4])) == [3, 4]
+    assert shape_net(UNIT[0], Box(0, 1), np.array([3, 4]), 1) == shape_net(UNIT[0], Box(0, 1), [3, 4], 1)
+
+
+def test_discrete_actions_have_no_bins():
+    with pytest.raises(ParameterError, match=r"2 of states\), got 3: \[4, 4, 3\]; discrete actions have one cell each"):
+        shape_net(UNIT[1], Discrete(3), [4, 4, 3], 1)

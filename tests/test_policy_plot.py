@@ -191,3 +191,11 @@ def test_single_actions_are_drawn_as_narrow_bands(layer):
     assert axes.get_ylim() == (0.0, 1.0)
     if layer == "visits":
         np.testing.assert_allclose(sorted(tiles.get_array()), [1.0, 1.0])
+
+
+def test_the_title_counts_steps_from_0_as_explain_does():
+    agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=5)
+    for step in (0, 4):
+        axes = agent.plot(step=step).axes[0]
+        assert axes.get_title("left").endswith(f", step {step}")
+        assert f"step {step}" in str(agent.explain([0.5], step=step))

@@ -72,6 +72,7 @@ class Agent(ReadablePolicy, Parameterised):
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
     inherits_visits: bool = False  #: whether cells split at 4^depth visits, and their parts start with all of them
     _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
+    _fineness: ClassVar[str | None] = None  # the parameter that says how fine its net is, where that is fixed
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)

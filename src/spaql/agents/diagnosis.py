@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _PROBE_STEPS = 1000  # of each kind
 _MANY = 0.05  # share of states or steps above which a check reports
+_MOST = 0.5
 _FEW_VISITS = 4
 _ROUNDING = 1e-6  # of the range; observations in single precision round past a border
 _NOISE_EPISODES = 200
@@ -88,7 +89,7 @@ class Case:
 def _play_probe(agent: Agent, planned: int | None) -> Case:
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
     first = _play_steps(agent, None, random)
-    has_policy = agent.iterations and agent.steps_to_split is not None
+    has_policy = agent.iterations and (agent.steps_to_split is not None or agent._fineness is not None)
     return Case(agent, planned, first, _play_steps(agent, agent._policy(), random) if has_policy else None)
 
 
@@ -196,14 +197,15 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
 def _starved(case: Case) -> Iterator[Diagnosis]:
     if case.policy is None:
         return
-    share = float(np.mean(case.policy.visits < _FEW_VISITS))
-    if share > _MANY:
+    share, fineness = float(np.mean(case.policy.visits < _FEW_VISITS)), case.agent._fineness
+    if share > (_MANY if fineness is None else _MOST):  # some cells of a fixed net are always rare
+        remedies = {None: "Train longer", "epsilon": "Give a larger `epsilon`, or train longer"}
         basis = "a guess" if case.agent.model is None else "what the learned model expects, which was not observed"
         yield Diagnosis(
             "cells-starved",
             f"in {100 * share:.0f}% of its steps the policy plays a cell with fewer than {_FEW_VISITS} visits",
             f"what it does there is {basis}",
-            "Train longer",
+            remedies.get(fineness, f"Give fewer `{fineness}`, or train longer"),
         )
 
 

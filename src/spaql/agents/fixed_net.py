@@ -33,7 +33,7 @@ Memory is what theory says, the size of the net: `len(agent.cells())`, the same 
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,7 +277,7 @@ class FixedNetAgent(PartitionAgent):
     """
 
     plays_middle = True
-    _fineness = "bins"
+    _fineness: ClassVar[str] = "bins"
 
     def __init__(self, problem: Any, fineness: Any, *, seed: int = 0, **environment: Any) -> None:
         super().__init__(problem, seed=seed, **environment)

@@ -38,7 +38,7 @@ class NBQL(OptimisticQ):
     Parameters
     ----------
     epsilon
-        Largest distance of a point of the unit cube from the net, above 0 and at most 0.5.  None takes the net of
+        Largest distance of a point of the unit cube from the net, at least 1e-9 and at most 0.5.  None takes the net of
         `UCBQ`: 1/32 in few dimensions, and more where that would be over 262,144 cells.
     lipschitz
         L, the Lipschitz constant of Q* in the unit cube, after rewards are scaled to 0 to 1; at least 0.

@@ -53,7 +53,7 @@ class OptimisticQ(FixedNetAgent):
             low = high = np.nan
         if not (-LARGEST_REWARD <= low < high <= LARGEST_REWARD and high - low >= _LEAST_RANGE):
             raise ParameterError(
-                f"rewards: expected the smallest and the largest reward of a step, got {rewards!r:.80}"
+                f"rewards: expected the smallest and the largest reward of a step, low below high, got {rewards!r:.80}"
             )
         declared = self.problem.rewards
         if declared is not None and not low <= declared[0] <= declared[1] <= high:

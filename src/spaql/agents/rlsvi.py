@@ -173,6 +173,8 @@ class RLSVI(StepwiseAgent):
         As for every agent; see `spaql.agents.base.Agent`.
     """
 
+    _fineness = "bins"
+
     @classmethod
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:
         """Count the cells of a new agent: those of its net."""
@@ -181,7 +183,8 @@ class RLSVI(StepwiseAgent):
             bins = cls._choose_bins(problem)
         whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
         if not whole or int(bins).bit_count() != 1:
-            raise ParameterError(f"bins: expected a power of two such as 8 or 16, got {bins!r:.80}")
+            most = f"from 1 to {1 << MAX_DEPTH:,}"
+            raise ParameterError(f"bins: expected a power of two such as 8 or 16, {most}, got {bins!r:.80}")
         actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
         return super().count_first_cells(problem, parameters) * int(bins) ** (problem.states.dimensions + actions)
 

@@ -114,7 +114,11 @@ def _find_type(hint: Any, default: Any) -> dict[str, Any]:
         return {"type": lambda text: names.get(text, text), "choices": values}
     if hint == ArrayLike:
         return {"nargs": "+", "type": _read_float, "metavar": "X"}
-    if all(map(_is_sequence, members)):
+    scalars = [member for member in members if not _is_sequence(member)]
+    if len(members) > len(scalars) > 0:
+        read, metavar = _find_reader(scalars)
+        return {"type": read, "metavar": metavar, "nargs": "+", "action": _OneOrMore}
+    if not scalars:
         items = get_args(members[0])
         fixed = (get_origin(members[0]) or members[0]) is tuple and items and Ellipsis not in items
         same = items and all(item in (items[0], Ellipsis) for item in items)
@@ -122,6 +126,15 @@ def _find_type(hint: Any, default: Any) -> dict[str, Any]:
         return {"nargs": len(items) if fixed else "+", "type": read, "metavar": "X"}
     read, metavar = _find_reader(members)
     return {"type": read, "metavar": metavar}
+
+
+class _OneOrMore(argparse.Action):
+    """Store one value by itself, and several as a list."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 
 
 def _split_union(hint: Any) -> list[Any]:

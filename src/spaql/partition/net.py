@@ -104,6 +104,8 @@ class Shape(NamedTuple):
 
 def read_bins(bins: Any) -> Bins:
     """Return bins that `shape_net` accepted in plain types."""
+    if isinstance(bins, np.ndarray):
+        bins = bins.tolist()
     return bins if bins is None else [int(each) for each in bins] if isinstance(bins, Sequence) else int(bins)
 
 
@@ -125,6 +127,7 @@ def shape_net(states: Box, actions: Actions, bins: Any, steps: int, name: str = 
     finite, boxed = isinstance(actions, Discrete), actions.dimensions if isinstance(actions, Box) else 0
     count = states.dimensions + boxed
     last = (actions.count,) if isinstance(actions, Discrete) else ()
+    bins = bins.tolist() if isinstance(bins, np.ndarray) else bins
     if bins is None:
         each = _USUAL_BINS
         while each > 2 and steps * each**count * math.prod(last) > _USUAL_CELLS:
@@ -133,7 +136,9 @@ def shape_net(states: Box, actions: Actions, bins: Any, steps: int, name: str = 
     elif isinstance(bins, Sequence) and not isinstance(bins, str):
         if len(bins) != count:
             parts = f"{states.dimensions} of states" + ("" if finite else f" and {boxed} of actions")
-            raise ParameterError(f"{name}: expected one number or {count} ({parts}), got {len(bins)}: {bins!r:.80}")
+            note = "; discrete actions have one cell each" if finite else ""
+            wanted = f"expected one number or {count} ({parts})"
+            raise ParameterError(f"{name}: {wanted}, got {len(bins)}: {bins!r:.80}{note}")
         given = [check_whole(each, name, 1, _LARGEST) for each in bins]
     else:
         given = [check_whole(bins, name, 1, _LARGEST)] * count
@@ -149,10 +154,11 @@ def _check_size(shape: Shape, actions: Actions, name: str) -> None:
     if size > memory or max(shape.cells, nodes) > _LARGEST:
         steps = f" x {shape.steps:,} steps" if shape.steps > 1 else ""
         most = min(memory, _LARGEST * CELL.itemsize) / 1e9
+        remedy = "give fewer bins, one number per dimension, and 1 for those that matter least"
+        remedy = remedy if name == "bins" else f"give a larger {name}"
         raise ParameterError(
             f"{name}: a net of {shape.leaves:,} states x {shape.choices:,} actions{steps} has {shape.cells:,} cells "
-            f"and takes {size / 1e9:,.1f} GB of at most {most:,.1f} GB; give fewer bins, one number per dimension, and "
-            "1 for those that matter least"
+            f"and takes {size / 1e9:,.1f} GB of at most {most:,.1f} GB; {remedy}"
         )
 
 

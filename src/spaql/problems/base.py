@@ -297,7 +297,9 @@ class Problem(Playable):
         except (TypeError, ValueError):
             low, high = np.nan, np.nan
         if not -np.inf < low <= high < np.inf:
-            raise self._refusal(f"rewards must be the smallest and the largest one, got {self.rewards!r:.80}")
+            raise self._refusal(
+                f"rewards must be the smallest and the largest one, low not above high, got {self.rewards!r:.80}"
+            )
         return low, high
 
     def _check_optimum(self) -> None:

@@ -51,7 +51,7 @@ _HARDER: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("revenue", {}),
 )
 _HARDER_STEPS = 25_000
-_MOST_CELLS = 262_144  # of a fixed net: more than have been visited ten times
+_MOST_CELLS = 50_000  # of a fixed net: twice as many as there are steps
 
 
 def _grid(**choices: Sequence[Any]) -> list[dict[str, Any]]:

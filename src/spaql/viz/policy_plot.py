@@ -195,7 +195,7 @@ class PolicyView:
         )
 
     def _make_title(self, step: int) -> str:
-        return self.title + (f", time step {step + 1}" if self.partition.steps > 1 else "")
+        return self.title + (f", step {step}" if self.partition.steps > 1 else "")
 
     def plot_states_and_actions(
         self, layer: str, step: int = 0, action_dim: int = 0, lines: Mapping[str, tuple[Any, Any]] | None = None

@@ -154,9 +154,9 @@ function buildSlices(panel) {
   const steps = Math.max(...agents.map((agent) => agent.steps));
   if (steps > 1) {
     panel.stepSlider = slider("Time step", {
-      min: 1, max: steps, step: 1, value: setting.step + 1, say: (value) => `${value} of ${steps}`,
+      min: 0, max: steps - 1, step: 1, value: setting.step, say: (value) => `${value} of 0 to ${steps - 1}`,
       onInput: (value) => {
-        setting.step = value - 1;
+        setting.step = value;
         refresh(panel);
       },
     });
@@ -375,7 +375,7 @@ function refresh(panel, axes = false) {
   const { setting, agents } = panel;
   if (axes) buildControls(panel);
   for (const [d, made] of panel.sliders) made.set(share(panel, d));
-  panel.stepSlider?.set(setting.step + 1);
+  panel.stepSlider?.set(setting.step);
   panel.inputs.forEach((input, d) => { input.value = String(Number(setting.point[d].toPrecision(8))); });
   drawPanel(panel);
   agents.forEach((agent, i) => {
