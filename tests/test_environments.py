@@ -187,7 +187,7 @@ def test_arguments_reach_the_problem():
     assert ends == [(False, False)] * 19 + [(False, True)]  # no time limit of another length in between
     with pytest.raises(ParameterError, match="survey: expected one of"):
         gymnasium.make("spaql/Oil-v0", survey="seismic")
-    with pytest.raises(TypeError, match="price"):
+    with pytest.raises(ParameterError, match="price"):
         ProblemEnvironment("ambulance", price=1)
 
 
