@@ -33,6 +33,7 @@ def small_plan(seed=0, problems=tuple(SMALL)):
         episodes=10,
         points=10,
         moments=4,
+        planned_moments=4,
         moment_episodes=10,
         frames=4,
     )

@@ -110,6 +110,7 @@ class Plan:
     episodes: int = 2000  # new ones, that evaluate an agent
     points: int = 80  # of learning curves
     moments: int = 20  # of evaluations during training
+    planned_moments: int = 8  # the same for Tessera, which plans for each of them
     moment_episodes: int = 100
     frames: int = 36  # of a growing partition
 
@@ -149,7 +150,8 @@ class Plan:
     def tessera(self, setting: Setting) -> Group:
         """Tessera, with AQL's environment steps, evaluated during training."""
         seeds = seeds_at(self.agents[setting.problem], self.seed, _TESSERA_WORD, setting.id)
-        return self._with_curves(Group(setting.id, "tessera", self._run(setting, "tessera"), seeds))
+        group = Group(setting.id, "tessera", self._run(setting, "tessera"), seeds)
+        return self._with_curves(group).with_run(moments=self.planned_moments)
 
     def baseline(self, setting: Setting, algorithm: str, episodes: int) -> Group:
         """Agents that do not learn, each evaluated in this number of episodes; the paper scores them by N."""
@@ -199,4 +201,5 @@ def quick(settings: Sequence[Setting] = SETTINGS, agents: int | None = None, see
     """A reduced study: fewer agents, four scalings."""
     sizes = {"oil": 5, "ambulance": 10} if agents is None else {"oil": agents, "ambulance": agents}
     fewer = {name: max(2, size // 2) for name, size in sizes.items()}
-    return Plan(tuple(settings), QUICK_SCALINGS, sizes, fewer, seed, points=60, moments=12, frames=24)
+    counts = {"points": 60, "moments": 12, "planned_moments": 6, "frames": 24}
+    return Plan(tuple(settings), QUICK_SCALINGS, sizes, fewer, seed, **counts)
