@@ -1,5 +1,6 @@
-"""Where rollouts begin, and when a plan is repeated."""
+"""Where rollouts begin, when a plan is repeated, and which plan is returned."""
 
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import spaql
 from spaql.agents.tessera import planner
 from spaql.agents.tessera.planner import Facts, Planner, Transitions
+from spaql.agents.tessera.rollout_starts import find_starts, find_validation_starts
 from spaql.partition.spaces import Box
 
 HORIZON, EPISODES = 150, 6
@@ -31,7 +33,9 @@ def make(past, facts=FACTS, thorough=True):
 def begin(past, facts=FACTS):
     """The points in which rollouts begin."""
     planner = make(past, facts)
-    return (planner._find_starts() * planner.scale + planner.mean)[:, 0]
+    given = planner.data.states, planner.times, planner.random
+    starts = find_starts(*given, similar=facts.has("similar_starts"))
+    return (starts * planner.scale + planner.mean)[:, 0]
 
 
 def test_rollouts_begin_in_states_like_the_starts_where_these_are_few():
@@ -64,27 +68,49 @@ def test_rollouts_begin_in_recorded_starts_where_these_are_one_or_many():
     assert len(begin(Transitions._make(column[1:HORIZON] for column in past))) == HORIZON - 1  # no start is left
 
 
+def test_policies_are_validated_in_other_starts():
+    planner = make(transitions(np.linspace(0.1, 0.2, EPISODES)))
+    given = planner.data.states, planner.times, planner.random
+    validation = find_validation_starts(*given) * planner.scale + planner.mean
+    assert len(validation) == 400
+    known = begin(transitions(np.linspace(0.1, 0.2, EPISODES)))  # by which policies are chosen
+    assert len(np.setdiff1d(validation, known)) > 200
+    counts, _ = np.histogram(validation, 10, (0.1, 0.2))
+    assert counts.min() > 20  # no gaps
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A plan, as far as `Planner.run` reads it."""
+
+    policy: float  # its validation
+    score: float = 100.0  # what it was chosen by says nothing
+    random_score: float = 0.0
+    flat: bool = False
+
+
 @pytest.mark.parametrize(
-    ("scores", "returned"),
+    ("scores", "returned", "begun"),
     [
-        ([5.0, 4.0, 9.0], 5.0),  # not better
-        ([5.0, 5.01, 9.0], 5.01),  # hardly better
-        ([5.0, 6.0, 5.5, 9.0], 6.0),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], 4.0),  # as often as plans are made at most
+        ([5.0, 4.0, 4.5, 9.0], 5.0, ["previous", None, 5.0]),  # the third did not pay
+        ([5.0, 4.0, 5.01, 9.0], 5.01, ["previous", None, 5.0]),  # it hardly did
+        ([5.0, 6.0, 5.5, 9.0], 6.0, ["previous", None, 6.0]),  # without the previous policy a better one was found
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 4.0, ["previous", None, 2.0, 3.0]),  # as many as are made at most
+        ([1.0, 20.0, 3.0, 4.0], 20.0, ["previous", None]),  # no policy returns more
     ],
 )
-def test_a_plan_is_repeated_while_that_pays(monkeypatch, scores, returned):
+def test_the_plan_with_the_best_validation_is_returned(monkeypatch, scores, returned, begun):
     left, given = list(scores), []
 
     def plan_once(self, previous):
         given.append(previous)
-        score = left.pop(0)
-        return SimpleNamespace(score=score, random_score=0.0, flat=False, policy=score)
+        return Rated(left.pop(0))
 
     monkeypatch.setattr(Planner, "_plan_once", plan_once)
-    assert make(transitions([0.1, 0.2])).run(None).score == returned
-    assert given[0] is None
-    assert given[1] == scores[0]  # each begins with the best so far
+    monkeypatch.setattr(Planner, "_validate", lambda self, plan, starts: replace(plan, score=plan.policy))
+    monkeypatch.setattr(Planner, "ceiling", 20.0)
+    assert make(transitions([0.1, 0.2])).run("previous").score == returned
+    assert given == begun
 
 
 @pytest.mark.parametrize("case", ["quick", "flat", "short", "disabled"])

@@ -68,6 +68,8 @@ def test_scores_equal_plain_rollouts(make, seed, clock):
     models, starts = make()
     tree = policy_of(make, 8, seed, clock)
     assert score(make, tree) == pytest.approx(textbook.score_policy(models, tree, starts, HORIZON, ROLLOUTS), abs=1e-9)
+    given = models, tree, starts, HORIZON, 10 * ROLLOUTS, 1_000_003  # other starts first, and other draws
+    assert score_policy(*given) == pytest.approx(textbook.score_policy(*given), abs=1e-9)
     recorded = record_rollouts(models, tree, starts, HORIZON, ROLLOUTS)
     for returns, model in zip(recorded.returns, models, strict=True):
         assert returns.mean() == pytest.approx(textbook.play_policy(model, tree, starts, HORIZON, ROLLOUTS), abs=1e-9)

@@ -15,8 +15,9 @@ was interrupted, saved and loaded plans as one that was not.  Its steps:
    `spaql.agents.tessera.policy_search`);
 6. move cuts and actions by hill climbing in the models, and prune.
 
-In long episodes a policy that is to be returned is planned again from step 3 on, with states where it leads, while its
-score rises.
+In long episodes a policy that is to be returned is planned several times from step 3 on: with states where the
+previous policy leads, without them, and with those where the best one so far leads, while that pays.  Rollouts that
+played no part in these plans decide between them (validation).
 
 A second policy is planned for novelty, for exploration: its reward is 1 / sqrt(1 + visits) of the box of a grid that a
 step leads to.
@@ -25,9 +26,8 @@ step leads to.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -46,6 +46,7 @@ from spaql.agents.tessera.policy_tree import (
     truncate,
 )
 from spaql.agents.tessera.replay import number_episodes
+from spaql.agents.tessera.rollout_starts import SOME, find_starts, find_validation_starts
 from spaql.agents.tessera.tree_selection import Candidates
 from spaql.agents.tessera.value_iteration import Successors, ValueForest, iterate_values
 from spaql.agents.tessera.world_model import (
@@ -67,10 +68,6 @@ from spaql.partition.spaces import Actions, Box, Discrete, Floats
 
 _SHARE = 0.7  # of the transitions that each of the further models is fitted to
 _RARE = 20  # transitions that are rare
-_MOST_STARTS = 200
-_SOME = 60_000  # recorded states that are looked at
-_FEW_STARTS = 160  # with fewer recorded starts, states like them serve too
-_NEAR = 0.1  # standard deviations in every dimension within which there is a recorded state
 _ELITES = 16
 _REFINED = 8  # candidates of a box beside the grid, for values
 _HOLD = 5
@@ -79,6 +76,8 @@ _IMAGINED_STEPS = 10  # of random actions that follow recorded states in the sup
 _SOFT = 0.1
 _ROUNDS = 300
 _PLANS = 4  # of the returned policy, at most
+_VALIDATION_STEPS = 300_000  # in each model, of rollouts that compare these
+_UNSEEN = 1_000_000  # number of the first of them: their draws are not those by which policies are chosen
 _WORTH = 0.005  # share of the gain over random actions that a plan must add before another is made
 _NOVELTY_DISCOUNT = 0.98
 _MOST_RECORDED = 20_000_000  # numbers that recorded rollouts may take
@@ -128,7 +127,7 @@ class Plan:
     novelty: PolicyTree
     elites: Floats  # [n, k]
     flat: bool  # whether no state is worth more than another, as far as is known
-    score: float  # of the policy in the models
+    score: float  # of the policy in the models; by validation, where there are several plans
     random_score: float  # of random actions there
     models: tuple[WorldModel, ...]
     value: ValueForest
@@ -238,7 +237,7 @@ class Planner:
         self.model = self.models[0]
         self.noisy = bool(self.model.flags[NOISY])
         self.draws = self.effort.draws if self.noisy else 1
-        starts = self._find_starts()
+        starts = find_starts(self.data.states, self.times, self.random, similar=facts.has("similar_starts"))
         random = bool(self.model.pool_sizes.any() or self.model.flags[RANDOM_END])
         self.starts = np.ascontiguousarray(starts if random else np.unique(starts, axis=0))
         self.begin = self.starts, np.zeros(len(self.starts), np.int64)  # with their time steps
@@ -248,33 +247,6 @@ class Planner:
         room = max(4, _MOST_RECORDED // (3 * facts.horizon * (self.states + 2)))
         self.most_rollouts = min(enough, self.effort.rollouts, room)
         self.rollouts = min(max(fewest, 20), self.most_rollouts)
-
-    def _find_starts(self) -> Floats:
-        """Return where rollouts begin: recorded starts, and where they are few, states like them.
-
-        A policy that is chosen by a handful of starts need not be good in others.  Half of these states are spread over
-        the range of the starts, and somewhat beyond, as far as recorded states are near them; elsewhere they may be
-        impossible.  The others are recorded states of this range.
-        """
-        states = self.data.states
-        starts = states[self.times == 0]
-        if not len(starts):
-            return states[-_MOST_STARTS:]
-        low, width = starts.min(axis=0), np.ptp(starts, axis=0)
-        if len(starts) >= _FEW_STARTS or not self.facts.has("similar_starts") or not width.any():
-            return starts[-_MOST_STARTS:]
-        from scipy.spatial import cKDTree  # here: it takes as long to import as all of spaql
-
-        wanted, beyond = _FEW_STARTS - len(starts), 2.0 / (len(starts) + 1)
-        some = states if len(states) <= _SOME else states[self.random.integers(0, len(states), _SOME)]
-        spread = low + width * self.random.uniform(-beyond, 1.0 + beyond, (10 * wanted, self.states))
-        spread = spread[cKDTree(some).query(spread)[0] <= _NEAR * math.sqrt(self.states)]
-        margin = np.maximum(beyond * width, 0.5 * _NEAR)
-        alike = some[((some >= low - margin) & (some <= low + width + margin)).all(axis=1)]
-        alike = alike[self.random.permutation(len(alike))[:wanted]]
-        spread = spread[: max(wanted // 2, wanted - len(alike))]
-        more = np.concatenate([spread, alike[: wanted - len(spread)]])
-        return np.concatenate([starts, self.random.permutation(more)])
 
     def _fit_models(self) -> tuple[WorldModel, ...]:
         count, facts = len(self.data.rewards), self.facts
@@ -329,25 +301,55 @@ class Planner:
         count = self.rollouts if rollouts is None else rollouts
         return float(policy_search.score_policy(self.models, tree, self.starts, self.facts.horizon, count))
 
-    def run(self, previous: PolicyTree | None) -> Plan:
-        """Plan; for a policy that is returned, plan again with states where it leads, while that pays.
+    @property
+    def ceiling(self) -> float:
+        """A score that no policy exceeds."""
+        ended = bool(self.data.ended.any())
+        best = float(max(model.rewards[: 1 + ended, 1].max() for model in self.models))
+        return best * (self.facts.horizon if best > 0.0 else 1)
 
-        Values of one sweep over all time steps are as good as they get; those of a fixed point depend on the support.
+    def run(self, previous: PolicyTree | None) -> Plan:
+        """Plan; for a policy that is returned, plan several times and return the plan with the best validation.
+
+        The second plan begins without a policy, as the previous one may keep all plans that follow it from a better
+        one.  Further plans begin with the best policy so far, while that pays.  Values of one sweep over all time steps
+        are as good as they get; those of a fixed point depend on the support.
         """
         plan = self._plan_once(previous)
-        repeated = self.thorough and not self.short and not plan.flat and self.facts.has("replanning")
-        for _ in range(_PLANS - 1 if repeated else 0):
-            again = self._plan_once(plan.policy)
+        if not self.thorough or self.short or plan.flat or not self.facts.has("replanning"):
+            return plan
+        starts = find_validation_starts(self.data.states, self.times, self.random)
+        plan = self._validate(plan, starts)
+        for turn in range(1, _PLANS):
+            if plan.score >= self.ceiling:
+                break
+            again = self._validate(self._plan_once(None if turn == 1 else plan.policy), starts)
             gain = again.score - plan.score
             if gain > 0.0:
                 plan = again
-            if gain <= _WORTH * (plan.score - plan.random_score):
+            if turn > 1 and gain <= _WORTH * (plan.score - plan.random_score):
                 break
         return plan
 
+    def _validate(self, plan: Plan, starts: Floats) -> Plan:
+        """Return a plan with a score by rollouts that played no part in it.
+
+        Choosing and climbing see a few dozen rollouts, and make the most of them.
+        """
+        self.check()
+        count = len(starts) if len(self.starts) > 1 else self.effort.rollouts
+        count = min(count, max(self.rollouts, _VALIDATION_STEPS // self.facts.horizon))
+        given = self.models, self._standardise(plan.policy), starts, self.facts.horizon, count
+        return replace(plan, score=policy_search.score_policy(*given, first=_UNSEEN))
+
+    def _standardise(self, policy: PolicyTree) -> PolicyTree:
+        """Return a policy over standardised states, and the time step."""
+        mean, scale = np.append(self.mean, 0.0), np.append(self.scale, 1.0)
+        return rescale(policy, -mean / scale, 1.0 / scale)
+
     def _plan_once(self, previous: PolicyTree | None) -> Plan:
         timed = np.append(self.mean, 0.0), np.append(self.scale, 1.0)
-        self.previous = None if previous is None else rescale(previous, -timed[0] / timed[1], 1.0 / timed[1])
+        self.previous = None if previous is None else self._standardise(previous)
         self.bounds, horizon = self._find_bounds(), self.facts.horizon
         draws = 8 if self.noisy else 1
         tried = candidates = self._grid()
@@ -411,7 +413,7 @@ class Planner:
         states, random = self.data.states, self.random
         count = min(self.size, max(50, len(states)))
         some = random.integers(0, len(states), count // 2)
-        pick = np.arange(len(states)) if len(states) < _SOME else random.integers(0, len(states), _SOME)
+        pick = np.arange(len(states)) if len(states) < SOME else random.integers(0, len(states), SOME)
         low, width = states.min(axis=0), np.ptp(states, axis=0)
         places = (states[pick] - low) / np.where(width > 0.0, width, 1.0)
         order = random.permutation(len(pick))

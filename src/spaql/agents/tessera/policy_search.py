@@ -96,14 +96,17 @@ def play_on(m, t, z, k, step, total, r, i, recorded):
 
 
 @kernel(hot=False)
-def play_rollouts(models, t, starts, rollouts, r, recorded):
-    """Play rollouts of a policy in each model; return the total returns `[models]`.  `recorded`: whether to fill r."""
+def play_rollouts(models, t, starts, first, rollouts, r, recorded):
+    """Play rollouts of a policy in each model; return the total returns `[models]`.  `recorded`: whether to fill r.
+
+    Their numbers, which decide on their starts and draws, begin with `first`, which is 0 where they are recorded.
+    """
     t, r = unreferenced(t), unreferenced(r)
     totals, states = np.zeros(len(models)), starts.shape[1]
     i = 0
     for m in models:
         z = np.zeros(m.dynamics.slopes.shape[2] + states)
-        for k in range(rollouts):
+        for k in range(first, first + rollouts):
             z[:states] = starts[k % starts.shape[0]]
             totals[i] += play_on(m, t, z, k, 0, 0.0, r, i, recorded)[0]
         i += 1  # noqa: SIM113  (Numba cannot enumerate tuples)
@@ -126,7 +129,7 @@ def record_rollouts(
 ) -> Rollouts:
     """Play rollouts of a policy in each model."""
     r = make_rollouts(len(models), rollouts, horizon, starts.shape[1])
-    play_rollouts(models, t, starts, rollouts, r, True)
+    play_rollouts(models, t, starts, 0, rollouts, r, True)
     return r
 
 
@@ -136,10 +139,12 @@ def combine_returns(totals, rollouts):
     return (0.5 * totals.mean() + 0.5 * totals.min()) / rollouts
 
 
-def score_policy(models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int) -> float:
-    """Return the score of a policy."""
+def score_policy(
+    models: tuple[WorldModel, ...], t: PolicyTree, starts: Floats, horizon: int, rollouts: int, first: int = 0
+) -> float:
+    """Return the score of a policy, by the rollouts with the numbers from `first` on."""
     r = make_rollouts(0, 0, horizon, 0)
-    totals = play_rollouts(models, t, starts, rollouts, r, False)
+    totals = play_rollouts(models, t, starts, first, rollouts, r, False)
     return float((0.5 * totals.mean() + 0.5 * totals.min()) / rollouts)
 
 

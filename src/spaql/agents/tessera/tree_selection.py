@@ -64,11 +64,8 @@ class Candidates:
         room = int(planner.effort.rollout_steps // max(rollouts.lengths.mean(), 1.0))  # episodes may be short
         if (more := min(room, planner.most_rollouts)) > count:
             rollouts = policy_search.record_rollouts(models, chosen, planner.starts, horizon, more)
-        best_reward = max(model.rewards[: 1 + bool(planner.data.ended.any()), 1].max() for model in models)
-        ceiling = best_reward * (horizon if best_reward > 0.0 else 1)  # no policy returns more
-        score = policy_search.climb(
-            models, chosen, rollouts, candidates, spread, planner.effort.climb_steps, ceiling, planner.stream
-        )
+        budget = planner.effort.climb_steps, planner.ceiling
+        score = policy_search.climb(models, chosen, rollouts, candidates, spread, *budget, planner.stream)
         if planner.thorough:
             score = policy_search.prune(models, chosen, rollouts, score, score - 0.4 * self._slack(score))
         return truncate(chosen, 10**6), float(score)
