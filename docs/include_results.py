@@ -194,7 +194,7 @@ MAKERS: dict[str, Callable[[], str]] = {
 
 
 #: blocks with results of Tessera that were not measured again since it changed, and what stands above them
-CURRENT = {"control", "control-summary", "family"}
+CURRENT = {"control", "control-summary", "family", "paper-summary", "findings-table", "all-steps", "long-episodes"}
 NOTICE = (
     "> Outdated: Tessera's figures here are those of the agent before it learned a model. The study was not rerun\n"
     "> since; `make docs-study` does.\n\n"
