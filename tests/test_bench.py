@@ -6,9 +6,10 @@ import benchmarks as bench
 import gymnasium
 import numpy as np
 import pytest
-from benchmarks import cluster, outputs, partitions, processes, stores, training
+from benchmarks import cluster, outputs, partitions, planning, processes, stores, training
 
 from spaql.agents import SPAQL, Tessera
+from spaql.agents.tessera.planner import make_plan
 from spaql.cli import main
 from spaql.partition import kernels
 from spaql.partition.rng import stream
@@ -18,7 +19,7 @@ from spaql.problems.control import GYMNASIUM
 pytestmark = [pytest.mark.tiny_planning, pytest.mark.usefixtures("tiny_plans_of_children")]
 KEYS = {"ratio_to_simulation", "ratio_to_gymnasium", "compiled_to_gymnasium", "ratio_to_textbook", "growth"}
 KEYS |= {"growth_local", "growth_dense", "bytes_per_cell", "predict_per_second", "threads", "memory", "export", "show"}
-KEYS |= {"files", "cluster", "tables", "start", "sweeps"}
+KEYS |= {"files", "cluster", "tables", "start", "sweeps", "planning"}
 SWEEPS = {"runs", "ms_per_run", "throughput_to_bare", "megabytes", "store_ms_per_run", "finished", "resume_seconds"}
 
 
@@ -58,6 +59,15 @@ def test_simulation_plays_as_many_steps_as_training():
         training.make_simulation(problem, 10 * 21)() == agent.training_steps + agent.selection_steps - 100
     )  # the score of the untrained agent
     assert training.make_simulation(problem, 10)() == Tessera(problem).learn(iterations=10).training_steps
+
+
+def test_planning_is_a_part_of_all_the_time():
+    row = planning.measure_agent("cartpole", 2_000)
+    assert (
+        0.0 < row["planning_seconds"] < row["share_of_planning"] * (row["learning_seconds"] + row["planning_seconds"])
+    )
+    assert row["share_of_planning"] < 1.0
+    assert planning.tessera.make_plan is make_plan
 
 
 def test_without_a_compiler_exports_are_not_timed(monkeypatch):
@@ -202,6 +212,7 @@ def test_whole_benchmark_on_a_small_scale(monkeypatch):
     monkeypatch.setattr(partitions, "DENSE", (2, 3))
     monkeypatch.setattr(partitions, "_LEARNING_STEPS", 1000)
     monkeypatch.setattr(training, "PAPER", ((oil, 50),))
+    monkeypatch.setattr(planning, "CASES", (("oil", 500),))
     figures = json.loads(json.dumps(bench.measure(progress_bar=False)))
     rows = [(row["problem"], row["algorithm"]) for row in figures["ratio_to_simulation"]]
     paper = [(oil().name, name) for name in ("tessera", "spaql", "aql", "ucb-q")]
