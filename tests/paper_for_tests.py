@@ -45,6 +45,6 @@ if __name__ == "__main__":
     from spaql.studies.study import run_study
 
     try:
-        run_study(Paper(small_plan()), sys.argv[1], threads=int(sys.argv[2]), progress_bar=False)
+        run_study(Paper(small_plan()), sys.argv[1], workers=int(sys.argv[2]), progress_bar=False)
     except SpaqlError as error:
         sys.exit(f"one sentence: {error}")

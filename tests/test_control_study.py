@@ -65,7 +65,7 @@ def test_a_missing_package_is_one_sentence_and_nothing_is_begun(tmp_path, capsys
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("option", "value"), [("--sb3-seeds", "1"), ("--threads", "0"), ("--seed", "-1")])
+@pytest.mark.parametrize(("option", "value"), [("--sb3-seeds", "1"), ("--workers", "0"), ("--seed", "-1")])
 def test_bad_input_is_one_sentence(option, value, tmp_path, capsys, package):
     assert cli.main(["control", "--with-sb3", "--out", str(tmp_path / "out"), option, value]) == 2
     assert option in sentence(capsys)

@@ -1,6 +1,7 @@
 """Loggers: rows of the history in files."""
 
 import csv
+import itertools
 import json
 import math
 import struct
@@ -10,17 +11,25 @@ import numpy as np
 import pytest
 
 import spaql
-from callbacks_for_tests import AGENTS, COLUMNS, PUBLISHED_COLUMNS, Kept, Recorder, told
+from callbacks_for_tests import AGENTS, COLUMNS, Kept, Recorder, told
+from spaql.agents import callbacks
 from spaql.agents.callbacks import Evaluate, Log
-from spaql.agents.loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger
+from spaql.agents.loggers import CSVLogger, JSONLinesLogger, TensorBoardLogger, make_logger
 from spaql.errors import OutputError, ParameterError, SpaqlError
 
 # Loggers ------------------------------------------------------------------------------------------------------
 
 
-def as_columns(rows):
-    """History as the rows of a logger should tell it."""
-    return [dict(zip(rows.dtype.names, row, strict=True)) for row in rows.tolist()]
+def as_rows(agent):
+    """History as the rows of a logger should have it, without those of the clock."""
+    renamed = {"timesteps": agent.history["training_steps"] + agent.history["selection_steps"]}
+    renamed["iteration"] = np.arange(1, agent.iterations + 1)
+    if "training_return" not in agent.history.dtype.names:
+        renamed["training_return"] = agent.history["score"]
+    names = next(names for kind, names in COLUMNS.items() if isinstance(agent, getattr(spaql, kind)))
+    known = [name for name in names if name in renamed or name in agent.history.dtype.names]
+    columns = [renamed[name] if name in renamed else agent.history[name] for name in known]
+    return [dict(zip(known, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def same(row, expected):
@@ -35,8 +44,9 @@ def test_a_log_has_every_row_once(name):
     agent.learn(iterations=3)
     agent.learn(iterations=2, callback=Log(log))
     assert [row["iteration"] for row in log.rows] == [*range(5, 15), 18, 19]
-    history = as_columns(agent.history)
-    columns = PUBLISHED_COLUMNS if name == "AQL" else COLUMNS
+    history = as_rows(agent)
+    columns = COLUMNS["AQL" if name == "AQL" else "Tessera"]
+    assert log.columns == columns
     assert all(list(row) == columns and same(row, history[row["iteration"] - 1]) for row in log.rows)
     assert log.batches == 12  # one for each time that the run stood still
     seconds = [row["seconds"] for row in log.rows[:10]]
@@ -52,7 +62,7 @@ def test_a_log_can_leave_rows_out(start):
     agent.learn(iterations=15, callback=[Log(log, every=4), Recorder(every=15)])
     expected = [number for number in range(4, start + 16, 4) if number > start]
     assert [row["iteration"] for row in log.rows] == expected
-    assert [row["training_steps"] for row in log.rows] == [5 * number for number in expected]
+    assert [row["timesteps"] for row in log.rows] == [5 * number for number in expected]
 
 
 def test_history_is_not_copied_and_rows_stay_as_they_were():
@@ -71,12 +81,64 @@ def test_history_is_not_copied_and_rows_stay_as_they_were():
 
 def read_csv(path):
     with path.open(newline="") as file:
-        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+        return [{name: float(value or "nan") for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 def read_lines(path):
     rows = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
     return [{name: math.nan if value is None else value for name, value in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("name", ["Tessera", "published"])
+def test_a_log_has_the_evaluations_of_the_same_callbacks(name):
+    agent, kept, first, second = AGENTS[name](), Kept(), Evaluate(20, episodes=2), Evaluate(50, episodes=2, seed=7)
+    agent.learn(iterations=2, callback=first)  # not part of the log
+    before = len(first.results)
+    agent.learn(iterations=30, callback=[Log(kept, every=7), first, second])
+    logged = [column for column in kept.columns if column.startswith("evaluation")]
+    assert logged == [f"evaluation{number}{end}" for number in ("", "_2") for end in ("", "_low", "_high")]
+    for evaluate, prefix, known in ((first, "evaluation", before), (second, "evaluation_2", 0)):
+        rows = [row for row in kept.rows if row[prefix] is not None]
+        results = [(each.iterations, each.steps, each.mean, each.low, each.high) for each in evaluate.results[known:]]
+        columns = ("iteration", "timesteps", prefix, f"{prefix}_low", f"{prefix}_high")
+        assert [tuple(row[column] for column in columns) for row in rows] == results
+        assert results
+    evaluated = {each.iterations for each in (*first.results[before:], *second.results)}
+    assert [row["iteration"] for row in kept.rows] == [n for n in range(3, 33) if n % 7 == 0 or n in evaluated]
+
+
+def test_an_evaluation_without_a_new_iteration_has_a_row():
+    """As at the end of the budget of another library's agent, within an episode."""
+    agent, kept, evaluate = AGENTS["published"](), Kept(), Evaluate(10**6, episodes=2)
+    log = Log(kept)
+    agent.learn(iterations=3, callback=log)
+    log.follow([evaluate])
+    log.begin(agent)
+    evaluate.call(agent)
+    log.call(agent)
+    row = kept.rows[-1]
+    assert (row["iteration"], row["timesteps"], row["score"]) == (3, agent.num_timesteps, None)
+    assert row["evaluation"] == evaluate.best.mean
+
+
+def test_the_clock_counts_no_callback_as_learning(monkeypatch):
+    agent, kept = AGENTS["Tessera"](), Kept()
+    now = itertools.count()  # a second for each look at the clock
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: float(next(now)))
+    slow = Recorder()
+    monkeypatch.setattr(slow, "call", lambda agent: [next(now) for _ in range(1000)] and None)
+    agent.learn(iterations=20, callback=[slow, Log(kept)])
+    assert kept.rows[-1]["seconds"] > 1000
+    assert all(row["steps_per_second"] > 0.01 for row in kept.rows)
+    assert kept.rows[-1]["planning_seconds"] == 0.0  # fewer transitions than the first plan takes
+
+
+def test_planning_is_timed():
+    agent, kept = AGENTS["Tessera"](), Kept()
+    agent.learn(600, callback=Log(kept))
+    spent = [row["planning_seconds"] for row in kept.rows]
+    assert spent[0] == 0.0 < spent[-1] <= kept.rows[-1]["seconds"] + 0.001
+    assert spent == sorted(spent)
 
 
 FILES = {"csv": (CSVLogger, read_csv), "lines": (JSONLinesLogger, read_lines)}
@@ -95,8 +157,8 @@ def test_files_can_be_followed_and_continued(kind, tmp_path):
     agent.learn(iterations=3, callback=Log(make(path)))
     rows = read(path)
     assert [row["iteration"] for row in rows] == list(range(1, 9))
-    assert all(list(row) == PUBLISHED_COLUMNS for row in rows)
-    assert all(same(row, expected) for row, expected in zip(rows, as_columns(agent.history), strict=True))
+    assert all(list(row) == COLUMNS["SPAQL"] for row in rows)
+    assert all(same(row, expected) for row, expected in zip(rows, as_rows(agent), strict=True))
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -189,19 +251,31 @@ def test_tensorboard(tmp_path):
     assert seen == [1, 2, 3]
     agent.learn(iterations=2, callback=log)  # within the same second, and not over the first file
     history, points = agent.history, events(folder)
-    assert set(points) == {f"learning/{name}" for name in PUBLISHED_COLUMNS}
+    clock = {"time/seconds", "time/steps_per_second"}
+    learning = {f"learning/{name}" for name in COLUMNS["SPAQL"] if name not in ("timesteps", "seconds")}
+    assert set(points) == (learning - {"learning/steps_per_second"}) | clock
     steps = history["training_steps"] + history["selection_steps"]
     assert points["learning/score"] == list(zip(steps, history["score"].astype(np.float32), strict=True))
     assert [value for _, value in points["learning/iteration"]] == [1, 2, 3, 4, 5]
 
 
+def test_tensorboard_has_evaluations(tmp_path):
+    pytest.importorskip("tensorboardX")
+    evaluate = Evaluate(10, episodes=2)
+    AGENTS["Tessera"]().learn(iterations=6, callback=[Log(TensorBoardLogger(tmp_path)), evaluate])
+    expected = [(result.steps, np.float32(result.mean)) for result in evaluate.results]
+    points = events(tmp_path)
+    assert points["evaluation/mean"] == expected
+    assert {"evaluation/low", "evaluation/high", "time/planning_seconds", "learning/training_return"} <= set(points)
+
+
 def test_tensorboard_leaves_out_what_is_not_finite(tmp_path):
     pytest.importorskip("tensorboardX")
     logger = TensorBoardLogger(tmp_path)
-    logger.open(COLUMNS)
-    logger.write([{"score": math.nan, "best": 1.0, "training_steps": 5, "selection_steps": 0}])
+    logger.open(["score", "best", "timesteps", "evaluation"])
+    logger.write([{"score": math.nan, "best": 1.0, "timesteps": 5, "evaluation": None}])
     logger.close()
-    assert set(events(tmp_path)) == {"learning/best", "learning/training_steps", "learning/selection_steps"}
+    assert events(tmp_path) == {"learning/best": [(5, 1.0)]}
 
 
 def test_tensorboard_where_the_folder_cannot_be_made(tmp_path):
@@ -226,3 +300,13 @@ def test_modules_are_there_by_name():
     assert spaql.agents.loggers.CSVLogger is CSVLogger
     assert {"callbacks", "loggers"} <= set(dir(spaql))
     assert issubclass(OutputError, SpaqlError)
+
+
+def test_a_logger_is_chosen_by_the_name_of_its_file(tmp_path):
+    assert type(make_logger(tmp_path / "run.csv")) is CSVLogger
+    assert type(make_logger(tmp_path / "run.JSONL")) is JSONLinesLogger
+    with pytest.raises(ParameterError) as error:
+        make_logger("run.txt")
+    told(error, "log 'run.txt': expected a file that ends in .csv or .jsonl, or a folder for TensorBoard")
+    pytest.importorskip("tensorboardX")
+    assert type(make_logger(tmp_path)) is type(make_logger(tmp_path / "runs")) is TensorBoardLogger

@@ -35,7 +35,7 @@ class Runs(Paper):
 
 def measured(folder, plan):
     """Measurements of a finished study, and its open store."""
-    run_study(Runs(plan), folder, threads=2, progress_bar=False)
+    run_study(Runs(plan), folder, workers=2, progress_bar=False)
     store = Store.open_readonly(folder / STORE)
     return Measurements(plan, Results(store)), store
 

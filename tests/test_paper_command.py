@@ -40,8 +40,8 @@ def files_in(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def reproduce(folder, threads):
-    return run_study(Paper(small_plan()), folder, threads=threads, progress_bar=False)
+def reproduce(folder, workers):
+    return run_study(Paper(small_plan()), folder, workers=workers, progress_bar=False)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_text_and_a_smaller_study_after_a_larger_one(small_command, tmp_path, ca
     [
         (["--problems", "oil-laplace-2"], "--problems: 'oil-laplace-2' is not one of"),
         (["--agents", "1"], "--agents"),
-        (["--threads", "0"], "--threads"),
+        (["--workers", "0"], "--workers"),
         (["--seed", "-1"], "--seed"),
     ],
 )

@@ -180,7 +180,7 @@ def test_a_study_that_needs_all_its_runs_stops_at_the_first_that_fails(tmp_path)
     bad = Group("oil", "bad", run(parameters={"scaling": -1.0}), [3])
     study = Staged(Group("oil", "spaql", run(), [0]), bad, Group("oil", "spaql", run(), range(9, 99)))
     with pytest.raises(StudyError, match=r"spaql\(scaling=-1\.0\) on oil\(.*seed 3: scaling"):
-        run_study(study, tmp_path, threads=1)
+        run_study(study, tmp_path, workers=1)
     with Store.open_readonly(tmp_path / "runs.sqlite") as store:
         assert store.finished() == {run(0).id}
         assert store.progress["state"] == "stopped"
@@ -244,7 +244,7 @@ def test_progress_is_stored(store):
 
 def test_a_study_in_stages_is_over_when_it_is_left(tmp_path):
     study = Staged(Group("oil", "spaql", run(), [0]), Group("oil", "spaql", run(), [0, 1]))
-    run_study(study, tmp_path, threads=1)
+    run_study(study, tmp_path, workers=1)
     assert study.states == ["running", "running"]
     with Store.open_readonly(tmp_path / "runs.sqlite") as reading:
         assert (reading.progress["state"], reading.progress["done"]) == ("finished", 2)

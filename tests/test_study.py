@@ -48,7 +48,7 @@ class Two(Study):
 
 @pytest.mark.compiled_only
 def test_stages_follow_from_results_and_nothing_is_done_twice(tmp_path):
-    outcome = run_study(Two(), tmp_path, threads=2, progress_bar=False)
+    outcome = run_study(Two(), tmp_path, workers=2, progress_bar=False)
     assert (outcome.tally.total, outcome.tally.done, outcome.cost.runs) == (9, 9, 9)
     names = {path.relative_to(tmp_path).as_posix() for path in outcome.files}
     assert names == {"two.md", "two.json", "report.html", "figures/curve.png", "figures/curve.svg"}
@@ -62,7 +62,7 @@ def test_stages_follow_from_results_and_nothing_is_done_twice(tmp_path):
     expected = [execute(run).scalars for run in group(5).runs]
     assert means[0].tolist() == [scalars.get("evaluation", scalars.get("fresh")) for scalars in expected]
     assert f"**{np.mean(scores):.3f}**" in (tmp_path / "two.md").read_text()
-    again = run_study(Two(), tmp_path, threads=1, progress_bar=False)
+    again = run_study(Two(), tmp_path, workers=1, progress_bar=False)
     assert again.cost.runs == 0
     assert str(again.cost) == "all runs were finished before"
     assert (tmp_path / "two.json").read_text() == json.dumps({"scores": scores}, indent=1) + "\n"
@@ -85,9 +85,9 @@ class Failing(Study):
 def test_a_failure_stops_a_study_unless_it_keeps_failures(tmp_path, monkeypatch):
     monkeypatch.setattr("spaql.studies.study.prepare", lambda runs, progress_bar: None)
     with pytest.raises(StudyError, match="scaling"):
-        run_study(Failing(False), tmp_path / "stop", threads=1, progress_bar=False)
+        run_study(Failing(False), tmp_path / "stop", workers=1, progress_bar=False)
     study = Failing(True)
-    outcome = run_study(study, tmp_path / "keep", threads=1, progress_bar=False)
+    outcome = run_study(study, tmp_path / "keep", workers=1, progress_bar=False)
     assert (outcome.tally.total, outcome.tally.done, outcome.tally.failed) == (5, 3, 2)
     run, failure = study.failure
     assert run.seed == 1
@@ -112,7 +112,7 @@ def test_a_background_job_survives_ctrl_c(tmp_path, handler):
     study = Interrupted()
     before = signal.signal(signal.SIGINT, handler)
     try:
-        run_study(study, tmp_path, threads=1, progress_bar=False)
+        run_study(study, tmp_path, workers=1, progress_bar=False)
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
@@ -122,7 +122,7 @@ def test_a_background_job_survives_ctrl_c(tmp_path, handler):
 def test_ctrl_c_stops_a_study_and_the_handler_is_put_back(tmp_path):
     study = Interrupted()
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, tmp_path, threads=1, progress_bar=False)
+        run_study(study, tmp_path, workers=1, progress_bar=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert not study.received
 

@@ -423,5 +423,3 @@ def test_the_paper_is_one_sweep_more(tmp_path, capsys):
         first = list(store.rows())[:16]
         assert {row.id for row in first} == {run.id for run in Sweep(reduced).runs}
         assert len(store) > 16
-    assert main([*words, "--engine", "threads", "--threads", "2"]) == 2
-    assert "--threads: for runs in threads" in capsys.readouterr().err

@@ -544,6 +544,10 @@ def test_command(tmp_path, file, fake, capsys):
     best = json.loads((folder / "best.json").read_text())
     assert best["algorithm"] == "aql"
     assert set(best["parameters"]) == {"scaling"}
+    for name in ("best.json", "tune.json"):  # as they are
+        words = ["--params", str(folder / name), "--iterations", "5", "--episodes", "5", "--json", "--quiet"]
+        assert main(["train", "oil", *words]) == 0
+        assert json.loads(capsys.readouterr().out)["parameters"]["scaling"] == best["parameters"]["scaling"]
     assert all(
         (folder / name).stat().st_size > 1000
         for name in ("report.html", "figures/tuning-history.png", "figures/tuning-importance.svg")

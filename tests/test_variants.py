@@ -117,7 +117,7 @@ def test_spaql_and_aql_get_random_problems_without_unit_and_zero():
 def test_the_best_scaling_counts(tmp_path):
     column = paper_columns(size(3, 50))[6]
     comparison = VariantStudy(0, size(3, 50, (0.01, 0.5, 5.0)), [(AQL, [column], 0.1)])
-    run_study(comparison, tmp_path, threads=2, progress_bar=False)
+    run_study(comparison, tmp_path, workers=2, progress_bar=False)
     with Store.open_readonly(tmp_path / STORE) as store:
         score = comparison.score(Results(store), AQL, column, 0.1)
     best = spaql.optimum(spaql.problems.ambulance(arrivals="uniform", cost=0.0)).value
@@ -293,7 +293,7 @@ def test_every_mechanism_can_be_disabled():
 def test_a_second_call_does_nothing_again(small):
     folder, _, outcome = small
     before = (folder / "ablation.json").read_bytes()
-    again = run_study(ablation.Ablation(0, SMALL), folder, threads=1, progress_bar=False)
+    again = run_study(ablation.Ablation(0, SMALL), folder, workers=1, progress_bar=False)
     assert again.cost.runs == 0
     assert (folder / "ablation.json").read_bytes() == before
     assert outcome.cost.runs > 100
@@ -318,7 +318,7 @@ def test_families_on_the_command_line(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["ablation", "families"])
-@pytest.mark.parametrize(("option", "value"), [("--threads", "0"), ("--seed", "-1")])
+@pytest.mark.parametrize(("option", "value"), [("--workers", "0"), ("--seed", "-1")])
 def test_bad_input_is_one_sentence(command, option, value, tmp_path, capsys):
     assert cli.main([command, "--out", str(tmp_path / "out"), option, value]) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -72,6 +74,9 @@ class Agent(ReadablePolicy, Parameterised):
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
     inherits_visits: bool = False  #: whether cells split at 4^depth visits, and their parts start with all of them
     _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
+    # columns of `history` that the algorithm fills, beside steps and returns of episodes; the others stay 0
+    _filled: ClassVar[tuple[str, ...]] = ("value_low", "value_high", "cells", "splits")
+    _phases: ClassVar[tuple[str, ...]] = ()  # of learning that are timed, see `_phase`
     _fineness: ClassVar[str | None] = None  # the parameter that says how fine its net is, where that is fixed
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
@@ -87,6 +92,7 @@ class Agent(ReadablePolicy, Parameterised):
         self._rows = make_records(0, self._row)
         self._evaluation: dict[str, Any] | None = None
         self._prediction = generator(self.seed, Purpose.PREDICTION)
+        self._seconds: dict[str, float] = defaultdict(float)  # by phase of learning, and of callbacks; in no file
         self._bar: ref[tqdm[Any]] | None = None  # of the `learn` under way; weak, as a copy must not share it for long
 
     def __repr__(self) -> str:
@@ -167,9 +173,13 @@ class Agent(ReadablePolicy, Parameterised):
 
     @contextmanager
     def _phase(self, name: str, progress_bar: bool | None) -> Iterator[None]:
-        """Announce a phase of learning on the progress bar, or without one as `progress_bar` says."""
-        with announce_phase(name, None if self._bar is None else self._bar(), progress_bar):
-            yield
+        """Time a phase of learning, and announce it on the progress bar, or without one as `progress_bar` says."""
+        start = time.perf_counter()
+        try:
+            with announce_phase(name, None if self._bar is None else self._bar(), progress_bar):
+                yield
+        finally:
+            self._seconds[name] += time.perf_counter() - start
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
@@ -181,6 +191,23 @@ class Agent(ReadablePolicy, Parameterised):
         rows = self._rows[: self.iterations]
         rows.flags.writeable = False
         return rows
+
+    def progress(self, start: int = 0) -> dict[str, NDArray[Any]]:
+        """Return what logs write of the iterations after the first `start`: the numbers that this algorithm has.
+
+        `iteration` counts from 1 and `timesteps` as `num_timesteps` does.  `training_return` is the return of the
+        training episode, in which the agent explores; `score` is the mean return of the agent's own rollouts, where it
+        plays any.  The others are columns of `history`.
+        """
+        rows, names = self.history[start:], self._row.names or ()
+        columns = {"iteration": np.arange(start + 1, start + len(rows) + 1)}
+        columns["timesteps"] = rows["training_steps"] + rows["selection_steps"]
+        columns["training_return"] = rows["training_return" if "training_return" in names else "score"]
+        if getattr(self, "rollouts", 0):
+            columns["score"] = rows["score"]
+            if "selection_steps" not in self._filled:
+                columns["monitoring_steps"] = rows["monitoring_steps"]
+        return columns | {name: rows[name] for name in self._filled}
 
     def _next_rows(self, count: int) -> NDArray[np.void]:
         """Return memory for the next rows of `history`, of which `_counts[FINISHED]` says how many are filled."""

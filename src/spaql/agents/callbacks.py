@@ -28,6 +28,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.validation import check_number, check_whole
 
 _FILE_NAME = "steps-{}.spaql"
+_CALLBACKS = "callbacks"  # what the time of all callbacks is filed under
 
 
 class Callback:
@@ -64,7 +65,11 @@ class Watch:
 
     def __init__(self, callback: Callbacks | None, agent: Any) -> None:
         given = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
-        self._callbacks = [_check_callback(each) for each in given]
+        callbacks = [_check_callback(each) for each in given]
+        self._callbacks = sorted(callbacks, key=lambda each: not isinstance(each, Evaluate))  # logs have their results
+        for log in callbacks:
+            if isinstance(log, Log):
+                log.follow([each for each in callbacks if isinstance(each, Evaluate)])
         self._agent = agent
         self._due: list[int | None] = []
 
@@ -92,7 +97,9 @@ class Watch:
         for place, callback in enumerate(self._callbacks):
             due = self._due[place]
             if due is None or due <= reached:
+                start = time.perf_counter()
                 answer = callback.call(self._agent)
+                self._agent._seconds[_CALLBACKS] += time.perf_counter() - start
                 goes_on &= not (isinstance(answer, bool | np.bool_) and not answer)
                 self._due[place] = self._next(callback)
         return goes_on
@@ -253,17 +260,19 @@ class StopAfter(Callback):
 
 
 class Log(Callback):
-    """Pass the rows of `agent.history` to loggers while they come.
+    """Write the progress of learning to loggers: a row for each iteration, and for each evaluation.
 
-    Each row is a dict: `iteration`, counted from 1, `seconds` since `learn` was called, and the columns of
-    `spaql.agents.rollouts.ROW`.  All rows of a chunk have the same seconds.
+    Rows have the columns of `agent.progress`, the results of each `Evaluate` in the same list of callbacks
+    (`evaluation`, `evaluation_low`, `evaluation_high`; None in the rows of other iterations), and the clock: `seconds`
+    since `learn` was called; `steps_per_second`, the environment steps of learning by the time between two calls
+    without that of callbacks; and of Tessera `planning_seconds`, the part of `seconds` spent on planning.
 
     Parameters
     ----------
-    *loggers
-        See `spaql.loggers`.
+    loggers
+        Where the rows go, such as `spaql.loggers.CSVLogger("run.csv")`.
     every
-        Log every n-th iteration.
+        Write every n-th iteration, and those that were evaluated.
     """
 
     def __init__(self, *loggers: Logger, every: int = 1) -> None:
@@ -274,35 +283,77 @@ class Log(Callback):
             raise ParameterError("loggers: expected at least one")
         self.loggers = loggers
         self.every = check_whole(every, "every", 1)
+        self._evaluations: dict[str, Evaluate] = {}  # by the names of their columns
+        self._seen: dict[str, int] = {}  # results of each that the loggers have been given
         self._given = 0  # iterations that the loggers have been given
-        self._start = 0.0
+        self._start: dict[str, float] = {}  # what `_read_clock` returned when learning began
+        self._last: dict[str, float] = {}  # ... and when rows were last written
+
+    def follow(self, evaluations: Sequence[Evaluate]) -> None:
+        """Write the results of evaluations too; `learn` calls this with those among its callbacks."""
+        names = ("evaluation" if number == 1 else f"evaluation_{number}" for number in itertools.count(1))
+        self._evaluations = dict(zip(names, evaluations, strict=False))
 
     def begin(self, agent: Any) -> None:
         """Open all loggers."""
-        self._given, self._start = agent.iterations, time.perf_counter()
+        self._given = agent.iterations
+        self._seen = {name: len(each.results) for name, each in self._evaluations.items()}
+        self._start = self._last = self._read_clock(agent)
+        evaluations = [f"{name}{end}" for name in self._evaluations for end in ("", "_low", "_high")]
+        columns = [*agent.progress(self._given), *evaluations, *self._measure(self._start)]
         with ExitStack() as opened:
             for logger in self.loggers:
                 opened.callback(logger.close)
-                logger.open(["iteration", "seconds", *agent.history.dtype.names])
+                logger.open(columns)
             opened.pop_all()
 
+    def _read_clock(self, agent: Any) -> dict[str, float]:
+        """Return all environment steps so far, and seconds: on the clock, without callbacks, and of phases."""
+        steps = agent.num_timesteps + agent.monitoring_steps
+        phases = {f"{name}_seconds": agent._seconds[name] for name in agent._phases}
+        now = time.perf_counter()
+        return {"steps": steps, "learning": now - agent._seconds[_CALLBACKS], "seconds": now, **phases}
+
+    def _measure(self, clock: dict[str, float]) -> dict[str, float | None]:
+        """Return the columns of the clock."""
+        steps, learning = (clock[name] - self._last[name] for name in ("steps", "learning"))
+        speed = round(steps / learning, 1) if learning > 0.0 else None
+        seconds = {name: round(clock[name] - self._start[name], 3) for name in clock if name.endswith("seconds")}
+        return {"steps_per_second": speed, **seconds}
+
+    def _collect_evaluations(self) -> dict[int, dict[str, float]]:
+        """Return new evaluations by their iteration, as columns."""
+        found: dict[int, dict[str, float]] = {}
+        for name, each in self._evaluations.items():
+            for result in each.results[self._seen[name] :]:
+                values = {name: result.mean, f"{name}_low": result.low, f"{name}_high": result.high}
+                found[result.iterations] = found.get(result.iterations, {"timesteps": result.steps}) | values
+            self._seen[name] = len(each.results)
+        return found
+
     def call(self, agent: Any) -> None:
-        """Pass on the new rows."""
-        seconds = round(time.perf_counter() - self._start, 3)
-        new = agent.history[self._given :]
-        first = -(-(self._given + 1) // self.every) * self.every
-        chosen = new[first - self._given - 1 :: self.every].tolist()
-        rows = [
-            {"iteration": iteration, "seconds": seconds} | dict(zip(new.dtype.names, values, strict=True))
-            for iteration, values in zip(itertools.count(first, self.every), chosen, strict=False)
+        """Write the new rows."""
+        now = self._read_clock(agent)
+        progress, evaluations, clock = agent.progress(self._given), self._collect_evaluations(), self._measure(now)
+        none = {f"{name}{end}": None for name in self._evaluations for end in ("", "_low", "_high")}
+        rows: list[dict[str, Any]] = [  # evaluations after which no iteration was finished
+            dict.fromkeys(progress) | {"iteration": number} | none | values | clock
+            for number, values in evaluations.items()
+            if number <= self._given
         ]
-        self._given += len(new)
+        chosen = (progress["iteration"] % self.every == 0) | np.isin(progress["iteration"], list(evaluations))
+        for numbers in zip(*(column[chosen].tolist() for column in progress.values()), strict=True):
+            row = dict(zip(progress, numbers, strict=True))
+            rows.append(row | none | evaluations.get(row["iteration"], {}) | clock)
+        self._given += len(chosen)
+        if rows:
+            self._last = now
         with ExitStack() as writing:  # to all of them, even where one fails
             for logger in reversed(self.loggers) if rows else ():
                 writing.callback(logger.write, rows)
 
     def end(self, agent: Any) -> None:
-        """Pass on the rest, and close all loggers."""
+        """Write the rest, and close all loggers."""
         with ExitStack() as closing:
             for logger in self.loggers:
                 closing.callback(logger.close)

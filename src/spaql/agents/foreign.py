@@ -45,6 +45,7 @@ class ForeignAgent(Agent):
 
     plays_middle = True
     _row = np.dtype([(name, ROW[name]) for name in ("score", "best", "training_steps", "selection_steps")])
+    _filled = ()
     cls: ClassVar[type[Any]]  #: the foreign class
     name: ClassVar[str]  #: its name in the registry
     _keywords: ClassVar[dict[str, inspect.Parameter]]  # of its constructor, without the environment

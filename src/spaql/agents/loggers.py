@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from typing import Any
 from spaql.errors import OutputError, ParameterError
 
 _LONGEST_HEADER = 100_000
+_EVALUATION = re.compile(r"(evaluation(?:_\d+)?)(?:_(low|high))?")
+_CLOCK = ("seconds", "_per_second")  # how columns of the clock end
 
 
 class Logger:
@@ -105,7 +108,7 @@ class _FileLogger(Logger):
 
 
 class CSVLogger(_FileLogger):
-    """A file `path` of comma-separated values with a header; missing folders are made."""
+    """A file `path` of comma-separated values with a header, empty for None; missing folders are made."""
 
     def _header(self) -> str:
         return self._line(self._columns)
@@ -135,7 +138,9 @@ class JSONLinesLogger(_FileLogger):
 
 
 class TensorBoardLogger(_FileLogger):
-    """Curves for TensorBoard over training and selection steps; needs `pip install 'spaql[tensorboard]'`.
+    """Curves for TensorBoard over timesteps; needs `pip install 'spaql[tensorboard]'`.
+
+    The groups of curves are `learning`, `evaluation` and `time`.
 
     Parameters
     ----------
@@ -165,11 +170,29 @@ class TensorBoardLogger(_FileLogger):
         """Add one point per row to each curve that has a finite value there."""
         now, value_of = time.time(), self._summary.Value
         for row in rows:
-            finite = {f"learning/{name}": value for name, value in row.items() if _is_finite(value)}
+            finite = {_tag(name): value for name, value in row.items() if name != "timesteps" and _is_finite(value)}
             summary = self._summary(value=[value_of(tag=tag, simple_value=value) for tag, value in finite.items()])
-            steps = row["training_steps"] + row["selection_steps"]
-            self._file.write_event(self._event(wall_time=now, step=steps, summary=summary))
+            self._file.write_event(self._event(wall_time=now, step=row["timesteps"], summary=summary))
+
+
+def make_logger(path: str | os.PathLike[str]) -> Logger:
+    """Return the logger for a path: a .csv or .jsonl file; a name without a suffix is a folder for TensorBoard."""
+    suffix = Path(path).suffix.lower()
+    if Path(path).is_dir() or (str(path) and not suffix):
+        return TensorBoardLogger(path)
+    makers = {".csv": CSVLogger, ".jsonl": JSONLinesLogger}
+    if suffix not in makers:
+        expected = "a file that ends in .csv or .jsonl, or a folder for TensorBoard"
+        raise ParameterError(f"log {str(path)!r}: expected {expected}")
+    return makers[suffix](path)
+
+
+def _tag(name: str) -> str:
+    """Return the name of a curve, with its group."""
+    if evaluation := _EVALUATION.fullmatch(name):
+        return f"{evaluation[1]}/{evaluation[2] or 'mean'}"
+    return f"{'time' if name.endswith(_CLOCK) else 'learning'}/{name}"
 
 
 def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+    return value is not None and (not isinstance(value, float) or math.isfinite(value))

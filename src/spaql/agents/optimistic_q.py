@@ -26,6 +26,8 @@ _LEAST_RANGE = 1e-100  # of rewards: what it is divided by
 class OptimisticQ(FixedNetAgent):
     """Base class of the optimistic algorithms on a net."""
 
+    _filled = ("value_low", "value_high", "cells")
+
     def __init__(
         self,
         problem: Any,

@@ -44,15 +44,21 @@ class SPAQL(QLearner):
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
         N, greedy rollouts by which each iteration is judged.
-    temperature_min, temperature_max
-        tau_min and tau_max, the range of the Boltzmann temperature.
-    heat, heat_decay
-        u > 1, by which the temperature rises, and d in (0, 1], by whose power u itself falls at every improvement.
+    temperature_min
+        tau_min, the lowest Boltzmann temperature.
+    temperature_max
+        tau_max, the highest Boltzmann temperature.
+    heat
+        u > 1, by which the temperature rises.
+    heat_decay
+        d in (0, 1], by whose power u itself falls at every improvement.
     splits_before_reset
         Iterations with splits and no improvement after which the agent goes back to its best.
     """
 
     caps_value = True
+
+    _filled = ("best", "selection_steps", "temperature", "heat", *QLearner._filled, "resets")
 
     def __init__(
         self,
@@ -92,7 +98,7 @@ class SPAQLTS(SPAQL):
     reference
         x_ref, the state to hold, `[states]` in the problem's units.
     radius
-        lambda > 0: at this distance from it, in the unit cube, what follows counts 1/e.
+        lambda > 0, the distance from it, in the unit cube, at which what follows counts 1/e.
     problem, **parameters
         As for `SPAQL`.
     """

@@ -52,12 +52,16 @@ class QLearning(FixedNetAgent):
         "epsilon", "boltzmann", "ucb-boltzmann" or "mellowmax".
     schedule
         "constant", "linear", "exponential" or "cyclic", of epsilon or of the temperature; mellowmax has none.
-    exploration_initial, exploration_final
-        tau_0 and tau_1, between which epsilon or the temperature changes; "cyclic" rises from the second to the first.
+    exploration_initial
+        tau_0, epsilon or the temperature at the start, and of "cyclic" the highest.
+    exploration_final
+        tau_1, epsilon or the temperature at the end, and of "cyclic" the lowest.
     decay_episodes
         Episodes from the one to the other.
-    heat, heat_decay
-        u > 1 and d in (0, 1] of "cyclic", as in `SPAQL`.
+    heat
+        u > 1 of "cyclic", by which the temperature rises, as in `SPAQL`.
+    heat_decay
+        d in (0, 1] of "cyclic", by whose power u falls, as in `SPAQL`.
     scaling
         c of "ucb-boltzmann".
     operator
@@ -67,6 +71,8 @@ class QLearning(FixedNetAgent):
     problem, seed, **environment
         As for every agent; see `spaql.agents.base.Agent`.
     """
+
+    _filled = ("temperature", "value_low", "value_high", "cells")
 
     def __init__(
         self,

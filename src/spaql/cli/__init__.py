@@ -1,7 +1,7 @@
 """The command line: parse strings, call the library, print.
 
 Results go to stdout, progress and messages to stderr.  The exit code is 0 on success, 2 with one sentence on bad input,
-130 after Ctrl-C.  An ignored SIGINT stays ignored, as for any Unix program.
+130 after Ctrl-C, 143 after SIGTERM.  An ignored SIGINT stays ignored, as for any Unix program.
 
 The top layer: may import everything, but inside the commands, so that `--help` answers at once.  Public seam: `main`.
 Each module has `add`, which adds its parsers; a parser's default `run` is a function of the parsed options that returns
@@ -18,6 +18,14 @@ from spaql._version import __version__
 from spaql.cli import agents, studies, sweeps, train
 from spaql.cli.options import Parser, say
 from spaql.errors import SpaqlError
+
+_EXAMPLES = """\
+examples:
+  spaql train CartPole-v1 --timesteps 10000 --out results/cartpole
+  spaql evaluate results/cartpole
+  spaql show results/cartpole
+  spaql train --help
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    parser = Parser(prog="spaql", description="Reinforcement learning with a policy you can read.")
+    parser = Parser(
+        prog="spaql",
+        description="Reinforcement learning with a policy you can read.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"spaql {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=Parser)
     train.add(commands, words)

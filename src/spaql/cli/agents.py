@@ -13,22 +13,22 @@ from spaql.errors import ParameterError
 def add(commands: Any) -> None:
     """Add the commands."""
     evaluate = _add(commands, "evaluate", _evaluate, "evaluate a trained agent on new episodes")
-    evaluate.add_argument("--episodes", type=int, default=1000, help="(%(default)s)")
-    evaluate.add_argument("--seed", type=int, help="seed of the episodes (the agent's own)")
+    evaluate.add_argument("--episodes", type=int, default=1000, metavar="N", help="to play (%(default)s)")
+    evaluate.add_argument("--seed", type=int, metavar="N", help="seed of the episodes (the agent's own)")
     add_output(evaluate)
     show = _add(commands, "show", _show, "inspect one or two trained agents on a page; or record an episode", nargs="+")
     show.add_argument("--out", metavar="FILE", help="the page (beside the agent, by its name)")
     show.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
     text = "instead: play an episode and save it as .gif or .mp4 (episode.gif in the folder)"
     show.add_argument("--record", nargs="?", const="", metavar="FILE", help=text)
-    show.add_argument("--seed", type=int, default=0, help="seed of the episode (%(default)s)")
+    show.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episode (%(default)s)")
     export = _add(commands, "export", _export, "write the policy of a trained agent as C, Python, JSON or ONNX")
     export.add_argument("file", metavar="FILE", help="the file; its suffix is .c, .h, .py, .json or .onnx")
     export.add_argument("--name", help="name of the C function, before _act (the name of the file)")
     explain = _add(commands, "explain", _explain, "explain the action of a trained agent for one observation")
     explain.add_argument("numbers", type=float, nargs="+", metavar="NUMBER", help="the observation, number by number")
     explain.add_argument("--runners-up", type=int, default=3, metavar="N", help="other actions shown (%(default)s)")
-    rules = _add(commands, "rules", _rules, "the policy of a trained agent as a list of rules")
+    rules = _add(commands, "rules", _rules, "print the policy of a trained agent as a list of rules")
     rules.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(%(default)s)")
     rules.add_argument("--out", metavar="FILE", help="write to a file instead of stdout")
     for parser in (export, explain):

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -30,9 +30,14 @@ class Parser(argparse.ArgumentParser):
 
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str) -> Parser:
     """Add a command that calls `run`, which returns the exit code; None is 0."""
-    parser: Parser = commands.add_parser(name, help=text)
+    parser: Parser = commands.add_parser(name, help=text, description=describe(text))
     parser.set_defaults(run=run)
     return parser
+
+
+def describe(text: str) -> str:
+    """Return the line of a command in a list of commands as a sentence, for its own help."""
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -43,43 +48,59 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add `--seed`, `--quiet` and `--json`."""
-    parser.add_argument("--seed", type=int, default=0, help="seed of everything random (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (%(default)s)")
     add_output(parser)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add the options that select where runs execute."""
-    text = "where runs execute (threads if all problems and algorithms are built in, else processes)"
+    text = "where runs execute (threads where all problems and algorithms are built in, else processes)"
     parser.add_argument("--engine", choices=("threads", "processes", "dask"), help=text)
     parser.add_argument("--workers", type=int, metavar="N", help="runs at once (one per processor)")
-    parser.add_argument("--address", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://10.0.0.1:8786")
+    parser.add_argument("--address", metavar="ADDRESS", help="Dask scheduler, such as tcp://10.0.0.1:8786")
     parser.add_argument("--run-timeout", type=float, metavar="SECONDS", help="stop a run after this time (never)")
 
 
 def engine_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `add_engine` as `spaql.sweep` takes them."""
+    from spaql.validation import check_whole  # here: other commands need no NumPy to show their help
+
+    if options.workers is not None:
+        check_whole(options.workers, "--workers", 1, 100_000)
     return {name: getattr(options, name) for name in ("engine", "workers", "address", "run_timeout")}
 
 
 def add_signature(
-    parser: argparse.ArgumentParser, title: str, parameters: Mapping[str, inspect.Parameter], source: Any
+    parser: argparse.ArgumentParser,
+    title: str,
+    parameters: Mapping[str, inspect.Parameter],
+    source: Any,
+    *,
+    heading: str | None = None,
+    given: Container[str] = (),
 ) -> None:
     """Add an option for every keyword of a class or function; `read_signature` returns those that were given.
 
     Types come from annotations, else from defaults, help from the numpydoc section "Parameters".  An option whose name
-    is taken already is prefixed with the title.
+    is taken already is prefixed with the title.  The help has them under a heading, by default the title; keywords in
+    `given` need no option even where they have no default.
     """
-    group = parser.add_argument_group(title)
-    texts, hints = _read_help(source.__doc__ or ""), _resolve_hints(source, parameters)
+    group = parser.add_argument_group(heading or title)
+    texts: dict[str, str] = {}
+    hints = _resolve_hints(source, parameters)
+    for documented in reversed(source.__mro__ if isinstance(source, type) else [source]):
+        texts |= _read_help(documented.__doc__ or "")
     for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         flag = f"--{name.replace('_', '-')}"
         flag = f"--{title}{flag[1:]}" if flag in parser._option_string_actions else flag
         has_default = parameter.default is not inspect.Parameter.empty
-        text = texts.get(name, "") + (f" ({parameter.default})" if has_default and parameter.default != () else "")
+        default = f" ({parameter.default})" if has_default and parameter.default not in (None, ()) else ""
+        text = texts.get(name, "") + default
         kind = _find_type(hints.get(name, inspect.Parameter.empty), parameter.default)
-        kind |= {"dest": f"{title}.{name}", "default": argparse.SUPPRESS, "required": not has_default}
+        required = not has_default and name not in given
+        kind |= {"dest": f"{title}.{name}", "default": argparse.SUPPRESS, "required": required}
         group.add_argument(flag, help=text.strip().replace("%", "%%"), **kind)
 
 

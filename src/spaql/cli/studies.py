@@ -25,7 +25,6 @@ def add(commands: Any) -> None:
     text = "only these, such as oil-laplace-10, or by prefix: oil (all)"
     paper.add_argument("--problems", nargs="+", metavar="ID", help=text)
     paper.add_argument("--agents", type=int, metavar="N", help="agents per scaling (25 oil, 50 ambulance)")
-    add_engine(paper)
     _add_study(commands, "ablation", _ablation, "Tessera without each of its mechanisms, beside SPAQL and AQL")
     _add_study(commands, "families", _families, "Tessera on random problems that it was not tuned on")
     _add_study(commands, "family", _family, "the paper's line of algorithms on sixteen problems, with equal budgets")
@@ -43,10 +42,10 @@ def add(commands: Any) -> None:
 
 def _add_study(commands: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
     parser = add_command(commands, name, run, text)
-    out = f"folder of runs, tables and figures (results/{name}; results/{name}-part for less than all of it)"
+    out = f"folder for runs, tables and figures (results/{name}; results/{name}-part for less than all of it)"
     parser.add_argument("--out", metavar="DIR", help=out)
     parser.add_argument("--quick", action="store_true", help="a reduced study")
-    parser.add_argument("--threads", type=int, metavar="N", help="runs at once (one per processor)")
+    add_engine(parser)
     add_common(parser)
     return parser
 
@@ -125,17 +124,12 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
     from spaql.validation import check_whole
 
     check_whole(options.seed, "--seed", 0, LARGEST_SEED)
-    if options.threads is not None:
-        check_whole(options.threads, "--threads", 1, 1024)
     if options.out is None:  # a part must not replace the whole
         options.out = f"results/{name}" + ("-part" if part or options.quick or options.seed else "")
-    given, engine = engine_of(options) if hasattr(options, "engine") else {}, None
-    if any(value is not None for value in given.values()):
-        if options.threads is not None:
-            raise ParameterError("--threads: for runs in threads of this process; use --workers with an engine")
-        engine = partial(make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
+    given = engine_of(options)
+    engine = partial(make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
     try:
-        outcome = run_study(make(), options.out, engine=engine, threads=options.threads, progress_bar=not options.quiet)
+        outcome = run_study(make(), options.out, engine=engine, progress_bar=not options.quiet)
     except KeyboardInterrupt:
         say(f"stopped; finished runs are kept in {options.out}, and the same command resumes")
         return 130

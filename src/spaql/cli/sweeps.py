@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import Parser, add_engine, add_output, engine_of, say
+from spaql.cli.options import Parser, add_engine, add_output, describe, engine_of, say
 
 _READERS = {
     "status": "progress: finished, failed and running runs, time left",
@@ -23,22 +23,27 @@ _FAILURES_READ, _REASONS = 200, 2  # last failures in which reasons are looked f
 def add(commands: Any) -> None:
     """Add `sweep` and `tune`."""
     text = "run a study of many runs from a study file; its table, figures and page"
-    usage = "spaql sweep STUDY.toml --out DIR runs a study, or resumes it; the other commands read DIR."
-    sweep = commands.add_parser("sweep", help=text, epilog=usage)
-    subcommands = sweep.add_subparsers(dest="verb", required=True, metavar="command", parser_class=Parser)
-    run = subcommands.add_parser("run", help="run what is missing of a study; the default", prog="spaql sweep")
+    usage = "spaql sweep STUDY.toml --out DIR [options]\n       spaql sweep COMMAND DIR [options]"
+    about = "The first form runs a study, or resumes it; the commands read its folder, at any moment."
+    sweep = commands.add_parser("sweep", help=text, usage=usage, description=f"{describe(text)}  {about}")
+    named = {"dest": "verb", "required": True, "metavar": "COMMAND", "prog": "spaql sweep"}
+    subcommands = sweep.add_subparsers(parser_class=Parser, **named)
+    text = "run what is missing of a study; the default"
+    run = subcommands.add_parser("run", help=text, description=describe(text), prog="spaql sweep")
     _add_study(run, _sweep, "study to run; see docs/sweeps.md")
     _add_readers(subcommands)
     text = "search for good parameters of an algorithm, and evaluate them on other seeds"
-    usage = "The same command resumes a tuning; needs pip install 'spaql[tune]'."
-    tune = commands.add_parser("tune", help=text, epilog=usage)
+    usage = "The same command resumes a tuning.  It needs pip install 'spaql[tune]', and writes best.json, which spaql"
+    tune = commands.add_parser(
+        "tune", help=text, description=describe(text), epilog=f"{usage} train --params takes as it is."
+    )
     _add_study(tune, _tune, "parameters to tune; see docs/tuning.md")
     tune.add_argument("--trials", type=int, metavar="N", help="trials besides the defaults (as in the study)")
 
 
 def _add_study(parser: argparse.ArgumentParser, run: Any, help: str) -> None:
     parser.add_argument("study", metavar="STUDY.toml", help=help)
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder of runs and results")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for runs and results")
     add_engine(parser)
     parser.add_argument("--retry-failed", action="store_true", help="perform failed runs again")
     add_output(parser)
@@ -47,15 +52,17 @@ def _add_study(parser: argparse.ArgumentParser, run: Any, help: str) -> None:
 
 def _add_readers(subcommands: Any) -> None:
     """Add the commands that read a folder, at any moment."""
-    readers = {name: subcommands.add_parser(name, help=text) for name, text in _READERS.items()}
+    readers = {
+        name: subcommands.add_parser(name, help=text, description=describe(text)) for name, text in _READERS.items()
+    }
     for parser in readers.values():
-        parser.add_argument("folder", metavar="DIR", help="the folder of a study")
+        parser.add_argument("folder", metavar="DIR", help="folder of spaql sweep --out, or of another study")
         parser.set_defaults(run=_read)
     status, table, plot, export, watch, report = readers.values()
     status.add_argument("--failures", type=int, metavar="N", help="number of last failures to print (5)")
     status.add_argument("--json", action="store_true", help="print JSON instead of text")
     status.set_defaults(run=_status)
-    table.add_argument("--format", choices=("text", "markdown", "csv", "latex", "json"), help="default: text")
+    table.add_argument("--format", choices=("text", "markdown", "csv", "latex", "json"), help="of the table (text)")
     table.add_argument("--json", action="store_true", help="the same as --format json")
     export.add_argument("--to", choices=("csv", "parquet"), default="csv", help="format of the file (%(default)s)")
     watch.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two views (%(default)s)")

@@ -6,37 +6,85 @@ so that your own have options too: `spaql train my_module:make_tank --algorithm 
 
 import argparse
 import inspect
+import json
 import math
-import os
+import signal
+from pathlib import Path
 from typing import Any
 
 from spaql.cli.options import Parser, add_common, add_output, add_signature, print_result, read_signature, say
 from spaql.errors import ParameterError
 
 _TIMESTEPS = 100_000  # to train for, where the problem has no usual number of iterations
+_LARGEST = 1 << 24  # of a file of parameters
+_USAGE = """\
+spaql train PROBLEM [options]
+       spaql train --resume DIR [options]"""
+_DESCRIPTION = """\
+Train an agent, evaluate it on new episodes, and print the result.  With --out,
+a folder keeps it, for spaql evaluate, show, explain, rules and export.
+"""
+_EXAMPLES = """\
+examples:
+  spaql train CartPole-v1 --timesteps 10000 --out results/cartpole
+  spaql train oil --algorithm spaql --help       all options of this problem and algorithm
+  spaql train oil --survey quadratic --algorithm spaql --scaling 0.5
+  spaql train oil --params results/tune/best.json
+  spaql train CartPole-v1 --eval-every 5000 --log run.csv
+  spaql train my_module:make_tank --algorithm my_module:MyAgent
+  spaql train --resume results/cartpole          continue a run that was stopped
+"""
+_RESUME_DESCRIPTION = "Continue a run that was stopped or killed, or make it longer."
+_RESUME_EXAMPLES = """\
+examples:
+  spaql train --resume results/cartpole                      to the end it was started for
+  spaql train --resume results/cartpole --timesteps 20000    to 20,000 steps in all
+"""
 
 
 def add(commands: Any, words: list[str]) -> None:
     """Add `train`, with its options if it is the command of these words."""
-    usage = "spaql train --resume DIR continues a run that was stopped or killed."
-    train = commands.add_parser("train", help="train an agent on a problem or Gymnasium environment", epilog=usage)
+    train = commands.add_parser(
+        "train",
+        help="train an agent on a problem or Gymnasium environment",
+        usage=_USAGE,
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --algorithm and --params are looked up before the other options are known
+    )
     if words[:1] != ["train"]:
         return
-    if words[1:2] and words[1].partition("=")[0] == "--resume":
+    resumes = [word.partition("=")[0] == "--resume" for word in words[1:]]
+    if any(resumes) and words[1].startswith("-"):
         train.prog += " --resume"
-        train.add_argument("--resume", metavar="DIR", required=True, help="folder of a run")
-        _add_length(train, "in all (as started)", "in all (as started)")
+        train.usage, train.description = "%(prog)s DIR [options]", _RESUME_DESCRIPTION
+        train.epilog = _RESUME_EXAMPLES
+        train.add_argument("--resume", metavar="DIR", required=True, help="folder of spaql train --out")
+        _add_length(train, " (as started)", " (as started)", " in all")
+        _add_monitoring(train)
         add_output(train)
         train.set_defaults(run=_resume)
     else:
         _add_options(train, words[1:])
 
 
-def _add_length(parser: argparse.ArgumentParser, steps: str, iterations: str) -> None:
-    """Add `--timesteps` or `--iterations`, with a note to each."""
+def _add_length(parser: argparse.ArgumentParser, steps: str, iterations: str, total: str = "") -> None:
+    """Add `--timesteps` or `--iterations`, with the default of each."""
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--timesteps", type=int, help=f"environment steps, training and selection together {steps}")
-    length.add_argument("--iterations", type=int, help=f"training iterations {iterations}")
+    text = f"environment steps{total}, training and selection together{steps}"
+    length.add_argument("--timesteps", type=int, metavar="N", help=text)
+    length.add_argument("--iterations", type=int, metavar="N", help=f"training iterations{total}{iterations}")
+
+
+def _add_monitoring(parser: argparse.ArgumentParser) -> None:
+    """Add the options that watch training, which change nothing about it."""
+    group = parser.add_argument_group("while training")
+    group.add_argument("--eval-every", type=int, metavar="STEPS", help="evaluate the agent every n steps (never)")
+    text = "episodes of each of these evaluations (20); they count towards no budget"
+    group.add_argument("--eval-episodes", type=int, metavar="N", help=text)
+    text = "write progress to a .csv or .jsonl file, or for TensorBoard into a folder"
+    group.add_argument("--log", metavar="PATH", help=text)
 
 
 def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
@@ -48,24 +96,61 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     make = PROBLEMS.get(name) or import_function(name)  # None for a Gymnasium id
     usual = getattr(make, "iterations", None)
     problems = f"{', '.join(PROBLEMS)}, a Gymnasium id such as CartPole-v1 or package:Name-v0, or module:function"
-    train.add_argument("problem", metavar="problem", help=f"{problems}; its options are known if it comes first")
-    known = f"{', '.join(algorithms())}, or module:Class; its options are shown then (%(default)s)"
-    train.add_argument("--algorithm", default="tessera", metavar="NAME", help=known)
-    _add_length(train, "" if usual else f"({_TIMESTEPS})", f"({usual})" if usual else "")
+    train.add_argument("problem", metavar="PROBLEM", help=f"{problems}; put it first, so that its options are known")
+    known = f"{', '.join(algorithms())}, or module:Class (%(default)s)"
+    choice = Parser(prog=train.prog, add_help=False, allow_abbrev=False)
+    choice.add_argument("--algorithm")
+    choice.add_argument("--params")
+    chosen, _ = argparse.ArgumentParser.parse_known_args(choice, words)
+    algorithm, parameters = _read_parameters(chosen.params, chosen.algorithm)
+    train.add_argument("--algorithm", default=algorithm, metavar="NAME", help=known)
+    text = "algorithm and parameters from best.json of spaql tune; options given here override them"
+    train.add_argument("--params", metavar="FILE", help=text)
+    _add_length(train, "" if usual else f" ({_TIMESTEPS})", f" ({usual})" if usual else "")
     episodes = 10_000 if usual else 1_000 if name in PROBLEMS else 100
-    train.add_argument("--episodes", type=int, default=episodes, help="evaluation episodes (%(default)s)")
+    text = "evaluation episodes at the end (%(default)s)"
+    train.add_argument("--episodes", type=int, default=episodes, metavar="N", help=text)
     train.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and figures there")
+    train.add_argument("--overwrite", action="store_true", help="replace the run in DIR, if there is one")
     train.add_argument("--checkpoint-every", type=int, metavar="STEPS", help="save the agent in DIR every n steps")
     add_common(train)
+    _add_monitoring(train)
     if make is not None:
-        add_signature(train, "problem", inspect.signature(make).parameters, make)
+        heading = f"parameters of the problem {name}"
+        add_signature(train, "problem", inspect.signature(make).parameters, make, heading=heading)
     if name and name not in PROBLEMS:
         _add_environment(train)
-    choice = Parser(prog=train.prog, add_help=False)
-    choice.add_argument("--algorithm", default="tessera")
-    entry = resolve(argparse.ArgumentParser.parse_known_args(choice, words)[0].algorithm)
-    add_signature(train, "algorithm", entry.parameters, entry.cls)
-    train.set_defaults(run=_train, usual=usual)
+    entry, heading = resolve(algorithm), f"parameters of the algorithm {algorithm}"
+    add_signature(train, "algorithm", entry.parameters, entry.cls, heading=heading, given=parameters)
+    train.set_defaults(run=_train, usual=usual, parameters=parameters)
+
+
+def _read_parameters(path: str | None, algorithm: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the algorithm, and the parameters of a file that `spaql tune` wrote, or of none."""
+    from spaql.agents import resolve
+
+    if path is None:
+        return algorithm or "tessera", {}
+    try:
+        if Path(path).stat().st_size > _LARGEST:
+            raise ValueError("it is too large")
+        content = json.loads(Path(path).read_text("utf-8"))
+        name, parameters = content["algorithm"], content["parameters"]
+        if not isinstance(name, str) or not isinstance(parameters, dict):
+            raise ValueError("its algorithm is not a text, or its parameters are not named")
+    except OSError as error:
+        raise ParameterError(f"--params {path}: it cannot be read: {error.strerror or error}") from None
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        wanted = '{"algorithm": "spaql", "parameters": {"scaling": 0.5}}, as spaql tune writes'
+        raise ParameterError(f"--params {path}: expected {wanted} in best.json ({error})") from None
+    if algorithm not in (None, name):
+        raise ParameterError(f"--params {path}: it has parameters of {name}, not of {algorithm}; leave --algorithm out")
+    entry = resolve(name)
+    for parameter in parameters:
+        if not entry.accepts(parameter):
+            known = ", ".join(entry.parameters) or "none"
+            raise ParameterError(f"--params {path}: {name} has no parameter {parameter!r:.80}; it has {known}")
+    return name, parameters
 
 
 def _add_environment(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +189,7 @@ def _make_run(options: argparse.Namespace) -> Any:
         problem=options.problem,
         arguments=read_signature(options, "problem"),
         algorithm=options.algorithm,
-        parameters=read_signature(options, "algorithm"),
+        parameters=options.parameters | read_signature(options, "algorithm"),
         seed=options.seed,
         episodes=check_whole(options.episodes, "--episodes", 2),
         environment=_read_environment(options),
@@ -120,12 +205,16 @@ def _find_length(run: Any) -> dict[str, int]:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from spaql.agents.files import AGENT
+    from spaql.cli.monitors import make_monitors
     from spaql.runner.execute import make_agent
-    from spaql.runner.train_dir import TrainDir
+    from spaql.runner.train_dir import TrainDir, can_keep
     from spaql.validation import check_whole
 
-    run = _make_run(options)
+    if options.out and not options.overwrite:
+        TrainDir.check_free(options.out)
+    if options.overwrite and options.out is None:
+        raise ParameterError("--overwrite: needs --out, the folder whose run is replaced")
+    run, monitors = _make_run(options), make_monitors(options)
     if options.checkpoint_every is not None:
         check_whole(options.checkpoint_every, "--checkpoint-every", 1)
         if options.out is None:
@@ -133,23 +222,27 @@ def _train(options: argparse.Namespace) -> int:
     agent = make_agent(run)
     if options.checkpoint_every is not None:
         agent._require_saving("--checkpoint-every")
-    if options.out is not None and not options.quiet and os.path.exists(os.path.join(options.out, AGENT)):
-        say(f"the agent in {options.out} will be replaced; spaql train --resume {options.out} would continue it")
     folder = None if options.out is None else TrainDir.begin(options.out, run, options.checkpoint_every)
-    if not options.quiet:
-        for diagnosis in agent.diagnose(**_find_length(run)):
-            say(f"before training: {diagnosis}")
-    return _learn(options, agent, run, _find_length(run), folder)
+    try:
+        if not options.quiet:
+            for diagnosis in agent.diagnose(**_find_length(run)):
+                say(f"before training: {diagnosis}")
+        return _learn(options, agent, run, _find_length(run), folder, monitors)
+    except BaseException:
+        if folder is not None and not can_keep(agent) and not agent.iterations:
+            folder.abandon()
+        raise
 
 
 def _resume(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
+    from spaql.cli.monitors import make_monitors
     from spaql.runner.execute import make_agent
     from spaql.runner.train_dir import TrainDir
     from spaql.validation import check_whole
 
-    folder = TrainDir.read(options.resume)
+    folder, monitors = TrainDir.read(options.resume), make_monitors(options)
     run, started = folder.run, _find_length(folder.run)
     if options.timesteps is not None:
         run = replace(run, iterations=0, budgets=(check_whole(options.timesteps, "--timesteps", 1),))
@@ -164,44 +257,51 @@ def _resume(options: argparse.Namespace) -> int:
     if not agent.iterations:
         if not options.quiet and not agent.can_save:
             say("agents of this class cannot be saved; training starts again")
-        return _learn(options, agent, run, {name: total}, folder)
+        return _learn(options, agent, run, {name: total}, folder, monitors)
     is_over = total - done < (agent.steps_per_iteration if by_steps else 1)
     if not options.quiet:
         unit = "timesteps" if by_steps else "iterations"
         over = f"nothing is trained: {done:,} {unit} are done, {total:,} in all were asked for; give a larger --{unit}"
         say(over if is_over else f"continues after {done:,} of {total:,} {unit}")
-    return _learn(options, agent, run, {} if is_over else {name: total - done}, folder)
+    return _learn(options, agent, run, {} if is_over else {name: total - done}, folder, monitors)
 
 
-def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, int], folder: Any) -> int:
+def _learn(
+    options: argparse.Namespace, agent: Any, run: Any, length: dict[str, int], folder: Any, monitors: list[Any]
+) -> int:
     """Train, if there is anything left to learn; evaluate, write and print."""
     from spaql import atomic_io
     from spaql.agents.files import AGENT
+    from spaql.cli.monitors import Termination
     from spaql.runner import summary
     from spaql.runner.train_dir import can_keep
 
-    seconds, stopped, saved = None, False, []
+    seconds, code, saved, termination = None, 0, [], Termination()
     try:
         if length:
-            callback = folder.make_checkpoint() if folder is not None else None
-            seconds = summary.train(agent, **length, callback=callback, progress_bar=not options.quiet)
+            checkpoint = None if folder is None else folder.make_checkpoint()
+            callbacks = [*([] if checkpoint is None else [checkpoint]), *monitors, termination]
+            seconds = summary.train(agent, **length, callback=callbacks, progress_bar=not options.quiet)
+        if termination.heard:
+            seconds, code = None, 128 + signal.SIGTERM
     except KeyboardInterrupt:
-        stopped = True
+        code = 130
         if not agent.iterations:
             raise
-        say(f"stopped after {agent.iterations:,} iterations; evaluating the agent")
     finally:  # before anything else can fail
         if folder is not None and can_keep(agent):
             saved = [folder.keep(agent)]
-            if seconds is None and length and not stopped and agent.iterations:
+            if seconds is None and length and not code and agent.iterations:
                 say(f"an error after {agent.iterations:,} iterations; the agent is saved in {saved[0]}")
+    if code:
+        say(f"stopped after {agent.iterations:,} iterations; evaluating the agent")
     settings: dict[str, Any] = {"episodes": run.episodes, "progress_bar": not options.quiet}
     result = summary.summarize(run.algorithm, agent, seconds=seconds, **settings)
     written = []
     if folder is not None:
         known = [name for name in summary.FILES if not saved or name != AGENT]
         written = [*atomic_io.write_files(folder.folder, summary.summary_files(result), known), *saved]
-        if not stopped:
+        if not code:
             folder.finish(agent)
     if folder is not None and not agent.can_save and not options.quiet:
         say(f"{run.algorithm} cannot be saved by spaql; save it by its own means")
@@ -209,4 +309,4 @@ def _learn(options: argparse.Namespace, agent: Any, run: Any, length: dict[str, 
     findings = [f"diagnosis: {diagnosis}" for diagnosis in result.diagnosis] or ["diagnosis: no problem found"]
     lines = [head, "", summary.summary_table([result]).text(), *findings, *(f"wrote {path}" for path in written)]
     print_result(options, result.to_dict() | {"files": [str(path) for path in written]}, "\n".join(lines))
-    return 130 if stopped else 0
+    return code

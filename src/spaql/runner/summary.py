@@ -140,8 +140,9 @@ def summary_files(summary: Summary) -> dict[str, Content]:
     agent = summary.agent
     files: dict[str, Content] = {SUMMARY: json.dumps(summary.to_dict(), indent=2, allow_nan=False) + "\n"}
     if agent.iterations:
-        history, cells = agent.history, agent.cells()
-        files["history.csv"] = Table(history.dtype.names or (), history.tolist()).csv()
+        progress, cells = agent.progress(), agent.cells()
+        rows = list(zip(*(column.tolist() for column in progress.values()), strict=True))
+        files["history.csv"] = Table(list(progress), rows).csv()
         if len(cells):
             files["partition.csv"] = _list_cells(cells).csv()
         files |= figures.writers("learning", partial(draw_curve, summary), ("png",))

@@ -2,11 +2,13 @@
 
 `train.json` holds the specification of the run, written before anything is learned; `checkpoint.spaql` is the agent
 under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  A run that was
-killed and resumed ends with the same bytes as one that was not.
+killed and resumed ends with the same bytes as one that was not.  Where a run replaces another, the agent of that one
+stays until the new one has its own.
 """
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -41,19 +43,62 @@ class TrainDir:
     run: Run  # what to train, and how long: for `iterations`, or for the last of `budgets`
     checkpoint_every: int | None = None  # environment steps between two checkpoints; None for none
     finished: bool = False  # whether the run had reached its end when this was read
+    replaced: str | None = None  # specification of the finished run that this one replaces
+
+    @classmethod
+    def check_free(cls, folder: str | os.PathLike[str]) -> None:
+        """Raise a ParameterError where a folder holds a run or an agent; nothing is changed."""
+        path = Path(folder)
+        begun, trained = (path / SPECIFICATION).exists(), (path / AGENT).exists()
+        if not begun and not trained:
+            return
+        try:
+            old, resume = cls._parse(path) if begun else None, f"spaql train --resume {folder}"
+        except ParameterError:
+            old = None
+        if old is None:
+            what = f"a run whose {SPECIFICATION} cannot be read" if begun else "an agent"
+            raise ParameterError(f"--out {folder}: it holds {what}; choose another folder, or add --overwrite")
+        if old.finished:
+            longer = "--timesteps" if old.run.budgets else "--iterations"
+            what = f"a finished run; {resume} {longer} N trains it further"
+        elif (path / CHECKPOINT).exists():
+            what = f"an unfinished run; {resume} continues it from its last checkpoint"
+        else:
+            what = f"an unfinished run without a checkpoint; {resume} starts it again"
+        raise ParameterError(f"--out {folder}: it holds {what}, and --overwrite replaces it")
 
     @classmethod
     def begin(cls, folder: str | os.PathLike[str], run: Run, checkpoint_every: int | None = None) -> Self:
         """Begin a run in a folder; the agent of an earlier one stays until this one has its own."""
-        begun = cls(check_folder(folder), run, checkpoint_every)
-        clean_folder(begun.folder)
-        (begun.folder / CHECKPOINT).unlink(missing_ok=True)  # before the specification of another run is written
+        path = check_folder(folder)
+        clean_folder(path)
+        replaced = None
+        with suppress(ParameterError):
+            replaced = (path / SPECIFICATION).read_text("utf-8") if cls._parse(path).finished else None
+        if (path / CHECKPOINT).exists():  # before the specification of another run is written
+            os.replace(path / CHECKPOINT, path / AGENT)
+        begun = cls(path, run, checkpoint_every, replaced=replaced)
         begun._write(finished=False)
         return begun
+
+    def abandon(self) -> None:
+        """Leave the folder as if this run had not begun."""
+        if self.replaced is None:
+            (self.folder / SPECIFICATION).unlink(missing_ok=True)
+        else:
+            write_files(self.folder, {SPECIFICATION: self.replaced})
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Self:
         """Return the run that was begun in a folder."""
+        begun = cls._parse(folder)
+        clean_folder(check_folder(folder))
+        return begun
+
+    @classmethod
+    def _parse(cls, folder: str | os.PathLike[str]) -> Self:
+        """Return the run that was begun in a folder, and leave the folder as it is."""
         path = Path(folder) / SPECIFICATION
         try:
             if path.stat().st_size > _LARGEST:
@@ -75,9 +120,7 @@ class TrainDir:
         except (LookupError, TypeError, ValueError) as error:
             reason = f"its {SPECIFICATION} cannot be read ({error})"
             raise ParameterError(f"--resume {folder}: {reason}; train anew") from error
-        begun = cls(check_folder(folder), run, every, finished)
-        clean_folder(begun.folder)
-        return begun
+        return cls(Path(folder), run, every, finished)
 
     def load_agent(self) -> Agent | None:
         """Return the agent as far as it has learned, or None where nothing was kept."""

@@ -37,7 +37,7 @@ from spaql.partition.jit import is_progress_shown
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
 from spaql.runner.code_version import code_version
-from spaql.runner.engines import Engine, Threads, count_processors, make_engine
+from spaql.runner.engines import Engine, Threads, make_engine
 from spaql.runner.execute import prepare
 from spaql.runner.record import Failure
 from spaql.runner.run_many import Tally, announce, conclude, run_many
@@ -289,7 +289,7 @@ class Cost:
     `cpu_seconds` is the CPU time of this process; None where other processes did the work.
     """
 
-    threads: int
+    threads: int = 1
     runs: int = 0
     steps_on: Counter[Problem] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -344,15 +344,15 @@ def run_study(
     folder: str | os.PathLike[str],
     *,
     engine: EngineFor | None = None,
-    threads: int | None = None,
+    workers: int | None = None,
     retry_failed: bool = True,
     progress_bar: bool | None = None,
 ) -> Outcome:
     """Perform a study, or what is left of it, and write its report into the folder, which is made where it is missing.
 
-    `engine` makes the engine for the runs of the first stage, which serves all stages.  Without it, `threads` runs at
-    once (by default one per processor) are performed in threads, or in processes where a problem or an algorithm is not
-    built in.  With `retry_failed`, runs that failed in an earlier call are performed again.
+    `engine` makes the engine for the runs of the first stage, which serves all stages.  Without it, as many runs at
+    once as `workers` (by default one per processor) are performed in threads, or in processes where a problem or an
+    algorithm is not built in.  With `retry_failed`, runs that failed in an earlier call are performed again.
 
     Raises a StudyError where a run fails and the study does not keep failures, a StoreError or OutputError where the
     store or the folder cannot be used, and KeyboardInterrupt on Ctrl-C; finished runs are kept.
@@ -364,12 +364,11 @@ def run_study(
         raise StudyError(f"{str(path / STUDY)!r} belongs to something else; choose another folder")
     check_folder(path)
     check_folder(path / FIGURES)
-    threads = threads or count_processors()
-    make = engine or partial(make_engine, None, workers=threads)
+    make = engine or partial(make_engine, None, workers=workers)
     with _interruptible() as check, Store(path / STORE, code=code_version()) as store:
         clean_folder(path)
         results, stopped = Results(store), True
-        execution = _Execution(study, store, make, retry_failed, is_progress_shown(progress_bar), check, Cost(threads))
+        execution = _Execution(study, store, make, retry_failed, is_progress_shown(progress_bar), check, Cost())
         try:
             with closing(study.stages(results)) as stages:  # type: ignore[type-var]
                 for stage in stages:
@@ -417,6 +416,7 @@ class _Execution:
         if self.engine is None:
             self.engine = self.make_engine([group.run for group in stage.groups])
             self.engine.keep_open = True
+            self.cost.threads = self.engine.workers
         earlier = self.tally
         done, lost = earlier.done + len(finished), earlier.failed + len(failed)
         announce(self.store, self.engine, Tally(earlier.total + len(groups), done, lost))

@@ -65,6 +65,7 @@ from spaql.validation import check_number, check_whole
 MOST_TRANSITIONS = 1_000_000_000
 MOST_LEAVES = 1024
 _PLANNING = "planning of Tessera"
+_PHASE = "planning"
 _SECONDS = 20  # to compile it
 _FIRST_PLAN = 500
 _EXPLORED = 10  # episodes before the first that plays the policy as it is
@@ -140,6 +141,8 @@ class Tessera(PartitionAgent):
     """
 
     plays_middle = True
+    _filled = ("cells",)
+    _phases = (_PHASE,)
     steps_to_split_for = "with which a linear model has a few for each of its coefficients"
 
     def __init__(
@@ -254,7 +257,7 @@ class Tessera(PartitionAgent):
             counts[DUE] = steps + _FIRST_PLAN
             return
         previous = self._tree if counts[PLANNED] == POLICY else None
-        with self._phase("planning", False):
+        with self._phase(_PHASE, False):
             plan = make_plan(self._past(), self._facts, previous, self.seed, steps, False)
         due = max(steps + 2 * self.problem.horizon, int(1.25 * steps)) if plan.flat else int(_GROWTH * steps)
         with hold_interrupts():
@@ -267,7 +270,7 @@ class Tessera(PartitionAgent):
             self._require_training()
             previous = self._tree if self._buffer.counts[PLANNED] == POLICY else None
             steps = int(self._counts[TRAINING])
-            with announce_compilation(_PLANNING, progress_bar, _SECONDS), self._phase("planning", progress_bar):
+            with announce_compilation(_PLANNING, progress_bar, _SECONDS), self._phase(_PHASE, progress_bar):
                 self._last_plan = make_plan(self._past(), self._facts, previous, self.seed, steps, True)
         return self._last_plan
 
