@@ -243,6 +243,7 @@ class SB3Interface(metaclass=AgentType):
         """Return the content of its file and the function that reads it, so that a pickle is as good as a file."""
         from spaql.agents.files import from_bytes, to_bytes  # here: it imports all agents
 
+        self._require_saving("pickle")  # type: ignore[attr-defined]
         return from_bytes, (to_bytes(self),)  # type: ignore[arg-type]
 
 

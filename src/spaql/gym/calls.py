@@ -81,7 +81,8 @@ def find_problem(problem: Any, arguments: dict[str, Any]) -> Found:
             f"makes one, got {problem!r:.80}"
         )
     make = partial(problem, **arguments) if arguments else problem
-    return Found(call_maker(make), make, module)
+    made = call_maker(make)
+    return Found(made, partial(call_maker, make) if isinstance(made, SequentialEnvironment) else make, module)
 
 
 def import_function(name: str) -> Any:

@@ -1,0 +1,208 @@
+"""Callbacks with the interface of Stable-Baselines3, and the best policy restored."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import spaql
+from callbacks_for_tests import AGENTS, told
+from spaql.agents.callbacks import Evaluate
+from spaql.agents.registry import Entry
+from spaql.errors import ParameterError
+
+pytestmark = pytest.mark.tiny_planning
+
+
+class Theirs:
+    """What learning calls of a callback of Stable-Baselines3, and in which order."""
+
+    def __init__(self, stop_at=None):
+        self.stop_at, self.calls, self.steps, self.dones, self.iterations = stop_at, [], [], [], []
+
+    def init_callback(self, model):
+        self.model = model
+        self.calls.append("init")
+
+    def on_training_start(self, locals_, globals_):
+        self.locals = locals_
+        self.calls.append("start")
+
+    def on_rollout_start(self):
+        self.calls.append("rollout")
+
+    def update_locals(self, locals_):
+        self.locals.update(locals_)
+
+    def on_step(self):
+        self.steps.append(self.model.num_timesteps)
+        self.dones.append(bool(self.locals["dones"][0]))
+        self.iterations.append(self.model.iterations)
+        return self.model.num_timesteps != self.stop_at
+
+    def on_rollout_end(self):
+        self.calls.append("rolled out")
+
+    def on_training_end(self):
+        self.calls.append("end")
+
+
+@pytest.mark.parametrize("name", ["Tessera", "published", "AQL"])
+def test_every_step_is_reported_once(name):
+    plain, watched, theirs, stepwise = AGENTS[name](), AGENTS[name](), Theirs(), Theirs()
+    plain.learn(iterations=8)
+    watched.learn(iterations=8, callback=[theirs, lambda agent: None])
+    assert watched.history.tobytes() == plain.history.tobytes()
+    assert theirs.steps == list(range(1, watched.num_timesteps + 1))
+    assert [step for step, done in zip(theirs.steps, theirs.dones, strict=True) if done] == (
+        watched.history["training_steps"] + watched.history["selection_steps"]
+    ).tolist()
+    assert theirs.calls == ["init", "start", "rollout", *["rolled out", "rollout"] * 8, "end"]
+    assert theirs.iterations == (1 + np.cumsum([0, *theirs.dones[:-1]])).tolist()  # after the whole iteration
+    before = watched.num_timesteps
+    watched.learn(2 * watched.steps_per_iteration, stepwise)
+    assert stepwise.steps == list(range(before + 1, watched.num_timesteps + 1))
+    assert stepwise.locals["total_timesteps"] == before + 2 * watched.steps_per_iteration
+
+
+def test_false_stops_after_the_iteration():
+    agent, theirs = AGENTS["Tessera"](), Theirs(stop_at=12)  # in the third of five steps each
+    agent.learn(iterations=10, callback=theirs)
+    assert theirs.steps[-1] == 12
+    assert agent.iterations == 3
+    assert theirs.calls[-1] == "end"
+
+
+def test_callbacks_see_an_agent():
+    seen = {}
+
+    class Curious(Theirs):
+        def on_step(self):
+            if not seen and self.model.iterations == 2:
+                seen["vector"] = self.model.get_env()
+                seen["action"], _ = self.model.predict(seen["vector"].reset())
+                self.model.logger.record("a", 1)
+            return True
+
+    agent = AGENTS["published"]().learn(iterations=3, callback=Curious())
+    assert seen["action"].shape == (1, 1)
+    assert agent.logger.name_to_value == {"a": 1}
+    with pytest.raises(ParameterError, match="callback: Theirs is a class; give an instance"):
+        agent.learn(iterations=1, callback=Theirs)
+
+
+# The best policy restored -------------------------------------------------------------------------------------------
+
+
+class Scripted:
+    def __init__(self, mean):
+        self.mean, self.interval = mean, (mean - 1, mean + 1)
+
+
+def scripted(name, means, noted):
+    """An agent whose evaluations are known beforehand; the policies that they were of are noted."""
+    agent, left = AGENTS[name](), iter(means)
+
+    def evaluate(episodes, seed):
+        noted.append(play(agent))
+        return Scripted(next(left))
+
+    agent.evaluate = evaluate
+    return agent
+
+
+def play(agent):
+    """All that a policy shows."""
+    cells = agent.cells()
+    steps = np.zeros(len(cells), int) if not agent.time_variant else cells.step.astype(int)
+    actions, _ = agent.predict(agent.problem.states.from_unit(np.linspace(0, 1, len(cells))[:, None]), steps)
+    return cells.q.tobytes(), cells.visits.tobytes(), np.asarray(actions).tobytes()
+
+
+NAMES = ("Tessera", "published", "SPAQL-TS", "AQL")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_best_policy_is_restored_and_learning_goes_on_as_if_not(name, tmp_path):
+    noted = []
+    agent, plain = scripted(name, [1.0, 3.0, 2.0, 2.0], noted), AGENTS[name]()
+    every = 150 * agent.problem.horizon
+    agent.learn(4 * every, Evaluate(every, restore_best=True))
+    plain.learn(4 * every)
+    assert play(agent) == noted[1] != play(plain)
+    assert 2 * every <= agent.restored_from < 3 * every
+    assert plain.restored_from is None
+    del agent.evaluate
+    returns, last = agent.evaluate(5).returns.tobytes(), agent.num_timesteps
+    again = spaql.load(agent.save(tmp_path / "agent"))
+    assert again.restored_from == agent.restored_from
+    assert play(again) == noted[1]
+    assert again.evaluate(5).returns.tobytes() == returns
+    assert "restored from step" in agent.to_policy().origin
+    assert agent.num_timesteps == last == plain.num_timesteps
+    plain.learn(iterations=3)
+    for each in (agent.learn(iterations=3), again.learn(iterations=3)):
+        assert each.restored_from is None
+        assert each.history.tobytes() == plain.history.tobytes()
+        assert play(each) == play(plain)
+        assert each.save(tmp_path / "a").read_bytes() == plain.save(tmp_path / "b").read_bytes()
+
+
+def test_it_is_restored_after_ctrl_c_too():
+    noted = []
+    agent = scripted("published", [3.0, 1.0, 2.0], noted)
+    every = 50 * agent.problem.horizon
+
+    def interrupt(agent):
+        if len(noted) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(100 * every, [Evaluate(every, restore_best=True), interrupt])
+    assert len(noted) == 3
+    assert play(agent) == noted[0]
+
+
+@pytest.mark.parametrize("make", [spaql.QLearning, spaql.UCBQ, spaql.AdaMB, spaql.RLSVI, spaql.ZoomRL])
+def test_every_agent_with_cells_can_be_restored(make, tmp_path):
+    agent = make("oil", seed=1)
+    agent.learn(iterations=20)
+    before, kept = play(agent), agent._keep_policy()
+    agent.learn(iterations=200)
+    assert play(agent) != before
+    agent._restore_policy(kept)
+    assert play(agent) == before
+    assert play(spaql.load(agent.save(tmp_path / "agent"))) == before
+    agent.diagnose()
+    assert len(agent.rules()) >= 1
+
+
+def test_evaluations_of_several_calls_are_compared():
+    noted = []
+    agent = scripted("published", [3.0, 1.0, 2.0, 4.0], noted)
+    every, evaluate = 50 * agent.problem.horizon, Evaluate(50 * agent.problem.horizon, restore_best=True)
+    agent.learn(2 * every, evaluate)
+    assert play(agent) == noted[0]
+    agent.learn(2 * every, evaluate)
+    assert play(agent) == noted[-1]
+    nothing = AGENTS["published"]().learn(iterations=3, callback=Evaluate(10**6, restore_best=True))
+    assert nothing.restored_from is None
+
+
+def test_agents_without_cells_are_refused():
+    class Foreign:
+        def __init__(self, env):
+            self.env = env
+
+        def learn(self, total_timesteps):
+            pass
+
+        def predict(self, observation):
+            return 0
+
+    for agent in (Entry("mine", "mine", Foreign).make("oil"), spaql.Random("oil")):
+        with pytest.raises(ParameterError) as error:
+            agent.learn(100, Evaluate(10, restore_best=True))
+        told(error, "restore_best: ")
+        told(error, "has no partition that could be restored")
