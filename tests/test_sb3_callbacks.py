@@ -90,6 +90,9 @@ def test_callbacks_see_an_agent():
     assert agent.logger.name_to_value == {"a": 1}
     with pytest.raises(ParameterError, match="callback: Theirs is a class; give an instance"):
         agent.learn(iterations=1, callback=Theirs)
+    with pytest.raises(ParameterError, match="expected a function of the agent, got one of two arguments"):
+        agent.learn(iterations=1, callback=lambda locals_, globals_: True)
+    assert agent.learn(iterations=1, callback=lambda agent, other=3: None).iterations == 4
 
 
 # The best policy restored -------------------------------------------------------------------------------------------

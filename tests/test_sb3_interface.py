@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 import spaql
 from callbacks_for_tests import told
+from docs_for_tests import run_page
 from spaql.agents import algorithms
 from spaql.agents.registry import Entry
 from spaql.errors import AgentFileError, ParameterError
@@ -28,37 +29,12 @@ def same(one, other):
 
 # A script for PPO with two words changed ---------------------------------------------------------------------------
 
-SCRIPT = """
-import gymnasium as gym
-
-from spaql import Tessera
-
-env = gym.make("CartPole-v1")
-
-model = Tessera("MlpPolicy", env, verbose=1)
-model.learn(total_timesteps=2_500)
-model.save("ppo_cartpole")
-
-del model  # remove to demonstrate saving and loading
-
-model = Tessera.load("ppo_cartpole")
-
-vec_env = model.get_env()
-obs = vec_env.reset()
-ended = 0
-for i in range(200):
-    action, _states = model.predict(obs, deterministic=True)
-    obs, rewards, dones, info = vec_env.step(action)
-    ended += dones[0]
-"""
-
 
 @pytest.mark.compiled_only
-def test_a_script_for_ppo_runs(tmp_path, monkeypatch, capsys):
+def test_the_script_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ppo_cartpole").mkdir()  # what save writes is what load reads
-    names = {}
-    exec(SCRIPT, names)
+    names = run_page("sb3.md")
     assert [path.name for path in tmp_path.glob("ppo*.*")] == ["ppo_cartpole.spaql"]
     assert names["obs"].shape == (1, 4)
     assert (names["rewards"].dtype, names["dones"].dtype) == (np.float32, np.bool_)

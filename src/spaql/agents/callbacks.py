@@ -9,6 +9,7 @@ evaluation does so where the environment can be neither made nor copied again (a
 that makes a new one each time).
 """
 
+import inspect
 import itertools
 import math
 import os
@@ -112,9 +113,24 @@ def _check_callback(callback: Any, total: int) -> Callback:
         return SB3Callback(callback, total)
     if not callable(callback):
         raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {callback!r:.80}")
+    if _takes_two(callback):
+        raise ParameterError(
+            "callback: expected a function of the agent, got one of two arguments; of (locals, globals) as in "
+            "Stable-Baselines3, write a BaseCallback with _on_step"
+        )
     made = Callback()
     made.call = callback  # type: ignore[method-assign]
     return made
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function cannot be called with one argument, but with two."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of one that is not written in Python
+        return False
+    needed = (each for each in parameters if each.default is each.empty)
+    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed) == 2
 
 
 class _Regular(Callback):
