@@ -305,6 +305,8 @@ def test_members_of_a_vector_are_played_in_turn(kind):
     again = spaql.SPAQL(lambda: kind([limited] * 3), seed=1, rollouts=1).learn(iterations=5)
     same(agent, again)
     same(agent.set_env(vector).learn(iterations=2), again.learn(iterations=2))
+    observations, _, _, _, _ = vector.step(agent.predict(vector.reset(seed=3)[0])[0])  # their own loop
+    assert observations.shape == (3, 1)
     vector.close()
 
 

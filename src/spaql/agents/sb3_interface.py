@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from abc import ABCMeta
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,7 @@ _ENVIRONMENT = ("bounds", "periodic", "horizon", "warm_up")
 _AVERAGED = 100  # iterations behind a mean return in the log
 
 
-class AgentType(type):
+class AgentType(ABCMeta):
     """The class of agent classes: lets them be made as a model of Stable-Baselines3 is, `Tessera("MlpPolicy", env)`."""
 
     if not TYPE_CHECKING:
@@ -163,12 +164,12 @@ class SB3Interface(metaclass=AgentType):
         """Return the callbacks that `verbose` and `tensorboard_log` ask for."""
         every, logs = check_count(log_interval, "log_interval", 1), list[Callback]()
         self.logger.board = None
-        if self.verbose or self.tensorboard_log is not None:
-            logs.append(Log(_Progress(self), every=every))
         if self.tensorboard_log is not None:
             folder = _find_folder(Path(self.tensorboard_log), name or type(self).__name__, new)
             self.logger.board = board = _Board(folder)
             logs.append(Log(board, every=every))
+        if self.verbose or self.tensorboard_log is not None:
+            logs.append(Log(_Progress(self), every=every))  # the last one, which ends first: the board is still open
         return logs
 
     @property

@@ -216,7 +216,7 @@ class Tessera(PartitionAgent):
 
     def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
         if len(rows):
-            self._last_plan = self._learned = self._returned = self._partition = None
+            self._last_plan = self._learned = self._returned = self._partition = self._restored = None
             if self._counts[TRAINING] >= self._buffer.counts[DUE]:
                 self._plan_next()
             while self._buffer.counts[USED] + self.problem.horizon > len(self._buffer.points):
