@@ -18,12 +18,12 @@ from tqdm import tqdm
 
 from spaql.agents.callbacks import Callback, Log
 from spaql.agents.loggers import Logger, TensorBoardLogger
+from spaql.agents.parameters import OUTPUTS
 from spaql.errors import ParameterError
 from spaql.problems.base import Playable, Problem
 from spaql.validation import check_count, check_whole
 
 _POLICIES = ("MlpPolicy", "MultiInputPolicy")
-_ENVIRONMENT = ("bounds", "periodic", "horizon", "warm_up")
 _AVERAGED = 100  # iterations behind a mean return in the log
 
 
@@ -64,8 +64,10 @@ def _read_arguments(cls: Any, given: Sequence[Any], keywords: dict[str, Any]) ->
         )
     if env is None:
         raise ParameterError(f"env: missing; write {name}({policy!r}, env)")
+    from spaql.gym.problem import OPTIONS  # here, as in `Agent`: it imports all of Gymnasium
+
     for keyword in keywords:
-        if keyword not in ("seed", "verbose", "tensorboard_log", *_ENVIRONMENT) and not cls.accepts(keyword):
+        if keyword not in (*OUTPUTS, *OPTIONS) and not cls.accepts(keyword):
             raise ParameterError(f"{keyword}: {name} has no such parameter, and needs none like it; leave it out")
     if keywords.get("seed", 0) is None:
         del keywords["seed"]
