@@ -13,15 +13,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gymnasium import spaces
 from tqdm import tqdm
 
 from spaql.agents.callbacks import Callback, Log
 from spaql.agents.loggers import Logger, TensorBoardLogger
 from spaql.agents.parameters import OUTPUTS
 from spaql.errors import ParameterError
-from spaql.problems.base import Playable, Problem
+from spaql.problems.base import Playable
 from spaql.validation import check_count, check_whole
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
 
 _POLICIES = ("MlpPolicy", "MultiInputPolicy")
 _AVERAGED = 100  # iterations behind a mean return in the log
@@ -177,24 +179,16 @@ class SB3Interface(metaclass=AgentType):
     @property
     def observation_space(self) -> spaces.Space[Any]:
         """The observation space of the environment, of a compiled problem the `Box` of its states."""
-        if isinstance(self.problem, Problem):
-            return self._make_environment().observation_space
-        space: spaces.Space[Any] = getattr(self.problem, "observations").space  # noqa: B009
-        return space
+        from spaql.gym.environments import find_spaces  # here: it imports all of Gymnasium
+
+        return find_spaces(self.problem)[0]
 
     @property
     def action_space(self) -> spaces.Space[Any]:
         """The action space of the environment, of a compiled problem a `Box` or `Discrete`."""
-        if isinstance(self.problem, Problem):
-            return self._make_environment().action_space
-        space: spaces.Space[Any] = getattr(self.problem, "moves").space  # noqa: B009
-        return space
+        from spaql.gym.environments import find_spaces
 
-    def _make_environment(self) -> Any:
-        """Return the environment as one of Gymnasium."""
-        from spaql.gym.environments import ProblemEnvironment  # here: it imports all of Gymnasium
-
-        return ProblemEnvironment(self.problem) if isinstance(self.problem, Problem) else self.problem.env  # type: ignore[attr-defined]
+        return find_spaces(self.problem)[1]
 
     def get_env(self) -> Any:
         """Return the environment as a vector of one, as Stable-Baselines3 does; the vector that it was given if it was.
@@ -202,9 +196,12 @@ class SB3Interface(metaclass=AgentType):
         It is a `DummyVecEnv` where Stable-Baselines3 was imported, and else has the same methods.  It holds the
         environment that the agent learns on, which is `agent.problem.env`; of a compiled problem, a new one.
         """
+        from spaql.gym.environments import ProblemEnvironment
+        from spaql.gym.problem import GymnasiumProblem
         from spaql.gym.vector import to_vector
 
-        return to_vector(self._make_environment())
+        problem: Any = self.problem
+        return to_vector(problem.env if isinstance(problem, GymnasiumProblem) else ProblemEnvironment(problem))
 
     def set_env(self, env: Any) -> Self:
         """Go on with another environment that has the same observations and actions; ranges stay."""
