@@ -193,6 +193,15 @@ def test_evaluations_of_several_calls_are_compared():
     assert nothing.restored_from is None
 
 
+def test_a_restored_policy_of_another_time_is_refused(tmp_path):
+    agent = spaql.SPAQL("oil", seed=1, rollouts=1).learn(iterations=5)
+    agent._restore_policy(agent._keep_policy())
+    assert spaql.load(agent.save(tmp_path / "agent")).restored_from == agent.num_timesteps
+    arrays = agent._state() | {"restored-steps": np.array([10**6])}
+    with pytest.raises(ValueError, match="a restored policy of another time"):
+        agent._restore(arrays)
+
+
 def test_agents_without_cells_are_refused():
     class Foreign:
         def __init__(self, env):
