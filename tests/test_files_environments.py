@@ -55,8 +55,8 @@ def test_a_configured_environment_comes_back_as_it_was(tmp_path, how):
     env = REMADE[how]()
     agent = spaql.Tessera(env, seed=1, horizon=50).learn(iterations=2)
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
-    assert again.get_env().spec == env.spec
-    assert chain(again.get_env()) == chain(env)
+    assert again.problem.env.spec == env.spec
+    assert chain(again.problem.env) == chain(env)
     np.testing.assert_array_equal(again.evaluate(2).returns, agent.evaluate(2).returns)
     assert describe(again.problem)["id"] == "Pendulum-v1"  # and once more
 

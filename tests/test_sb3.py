@@ -1,11 +1,12 @@
-"""With the real Stable-Baselines3: its `evaluate_policy` takes every agent, its agents take our environments.
+"""With the real Stable-Baselines3: its `evaluate_policy`, callbacks and vectors take every agent, its agents ours.
 
 Run by `make test-sb3`, in an environment that has it.
 """
 
+import copy
 import json
 import signal
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import cache
 
@@ -26,10 +27,18 @@ pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not instal
 
 import torch
 from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CallbackList,
+    CheckpointCallback,
+    EvalCallback,
+    StopTrainingOnMaxEpisodes,
+    StopTrainingOnRewardThreshold,
+)
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from spaql.studies import control
 
@@ -217,14 +226,154 @@ def test_an_agent_learns_the_same_through_a_monitor(tmp_path, kept):
         assert np.array_equal(agent.cells().visits, plain.cells().visits)
         seen = list(watched.get_episode_rewards())
         assert seen[-20:] == agent.history["score"].tolist()
-        assert agent.evaluate(4, seed=1).returns.tolist() == plain.evaluate(4, seed=1).returns.tolist()
+        with pytest.warns(UserWarning, match="neither made nor copied") if kept else nullcontext():
+            returns = agent.evaluate(4, seed=1).returns.tolist()
+        assert returns == plain.evaluate(4, seed=1).returns.tolist()
         # Fresh episodes are played on a copy; a monitor with an open file can be neither copied nor made again.
         assert len(watched.get_episode_rewards()) == len(seen) + (4 if kept else 0)
 
 
-def test_a_vector_of_environments_is_refused_in_one_sentence():
-    with pytest.raises(spaql.errors.ParameterError, match=r"gymnasium\.Env"):
-        spaql.Tessera(vector("CartPole-v1", 2, 0))
+# Our agents on their vectors ---------------------------------------------------------------------------------------
+
+
+def subprocesses(name, count, wrap=lambda env: env):
+    return SubprocVecEnv([lambda: wrap(gymnasium.make(name))] * count, start_method="spawn")
+
+
+def learned(env, **parameters):
+    return spaql.SPAQL(env, seed=1, rollouts=1, horizon=30, **parameters).learn(iterations=12)
+
+
+def test_vectors_are_learned_on_alike_in_this_process_and_in_others():
+    plain = learned(lambda: gymnasium.make("CartPole-v1"))
+    here = learned(DummyVecEnv([lambda: gymnasium.make("CartPole-v1")]))
+    for count in (1, 3):
+        dummy, others = vector("CartPole-v1", count, None), subprocesses("CartPole-v1", count)
+        with closing(others):
+            one, other = learned(dummy), learned(VecMonitor(others))
+            assert one.problem.warm_up_steps == 1000
+            assert one.get_env() is dummy
+            assert isinstance(other.get_env(), VecMonitor)
+            assert one.history.tobytes() == other.history.tobytes()
+            expected = one.evaluate(4).returns
+            assert other.evaluate(4).returns.tolist() == expected.tolist()
+            assert one.learn(iterations=3).history.tobytes() == other.learn(iterations=3).history.tobytes()
+            assert copy.deepcopy(other).evaluate(4).returns.tolist() == other.evaluate(4).returns.tolist()
+            returns, lengths = played(other, others, 6)
+            assert len(returns) == 6
+            assert lengths.sum() >= 6
+    assert here.problem.horizon == plain.problem.horizon
+    assert len(here.history) == len(plain.history)
+
+
+def test_the_limit_of_members_in_other_processes_is_found():
+    with closing(subprocesses("CartPole-v1", 1, lambda env: gymnasium.wrappers.TimeLimit(env, 40))) as limited:
+        assert spaql.GymnasiumProblem(limited).horizon == 40
+
+
+def test_an_agent_of_a_vector_is_loaded_with_a_vector(tmp_path):
+    watched = vector("CartPole-v1", 2, None, Monitor)
+    agent = learned(watched)
+    again = spaql.load(agent.save(tmp_path / "agent"), env=vector("CartPole-v1", 2, None, Monitor))
+    assert again.evaluate(3).returns.tolist() == agent.evaluate(3).returns.tolist()
+    assert agent.set_env(vector("CartPole-v1", 3, None)).learn(iterations=2).iterations == 14
+    assert len(watched.envs[0].get_episode_rewards()) >= 6
+
+
+@pytest.mark.parametrize("wrap", [VecNormalize, lambda venv: VecFrameStack(venv, 2)], ids=["normalize", "stack"])
+def test_wrappers_that_change_what_is_seen_are_refused(wrap):
+    with pytest.raises(spaql.errors.ParameterError, match="changes what a vector environment shows or rewards"):
+        spaql.Tessera(wrap(vector("CartPole-v1", 2, 0)))
+
+
+# Our agents with their callbacks -----------------------------------------------------------------------------------
+
+
+def test_their_callbacks_while_ours_learns(tmp_path):
+    eval_env = Monitor(gymnasium.make("CartPole-v1"))
+    stop = StopTrainingOnRewardThreshold(reward_threshold=40.0, verbose=0)
+    evaluate = EvalCallback(
+        eval_env,
+        callback_on_new_best=stop,
+        eval_freq=500,
+        n_eval_episodes=3,
+        log_path=str(tmp_path / "logs"),
+        best_model_save_path=str(tmp_path / "logs"),
+        verbose=0,
+    )
+    checkpoint = CheckpointCallback(save_freq=400, save_path=str(tmp_path / "logs"), name_prefix="model")
+    agent = spaql.Tessera("MlpPolicy", gymnasium.make("CartPole-v1"), seed=0)
+    plain = spaql.Tessera("CartPole-v1", seed=0)
+    agent.learn(total_timesteps=1e4, callback=CallbackList([evaluate, checkpoint]))
+    assert evaluate.best_mean_reward >= 40.0
+    assert agent.num_timesteps < 1e4 - 500  # it was stopped
+    assert evaluate.n_calls % 500 == 0  # by that evaluation
+    plain.learn(iterations=agent.iterations)
+    assert agent.history.tobytes() == plain.history.tobytes()
+    best = spaql.Tessera.load(tmp_path / "logs" / "best_model")
+    mean, _ = evaluate_policy(best, eval_env, n_eval_episodes=20)
+    assert mean >= 30.0
+    saved = tmp_path / "logs" / "model_1400_steps.zip"  # after a warm-up of 1000
+    assert spaql.load(saved).predict(eval_env.reset()[0])[0] in (0, 1)
+    steps = np.load(tmp_path / "logs" / "evaluations.npz")["timesteps"]
+    assert (np.diff(steps) == 500).all()
+    assert agent.logger.name_to_value == {}  # each evaluation was written out
+
+
+def test_episodes_are_counted():
+    agent = spaql.Tessera("CartPole-v1", seed=1)
+    agent.learn(10_000, StopTrainingOnMaxEpisodes(max_episodes=7))
+    assert agent.iterations == 7
+
+
+def test_a_function_of_theirs_that_records(capsys):
+    class Note(BaseCallback):
+        def _on_step(self):
+            assert self.training_env.num_envs == 1
+            self.logger.record("note/steps", self.num_timesteps)
+            return True
+
+    agent = spaql.SPAQL("oil", rollouts=1, seed=1, verbose=1)
+    agent.learn(iterations=20, callback=[Note(), lambda agent: None])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert f"note/steps {agent.num_timesteps} |" in last
+    assert f"time/total_timesteps {agent.num_timesteps}" in last
+
+
+PPO_SCRIPT = """
+import gymnasium as gym
+
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+
+# Parallel environments
+vec_env = make_vec_env("CartPole-v1", n_envs=4)
+
+model = PPO("MlpPolicy", vec_env, verbose=1)
+model.learn(total_timesteps=25_000)
+model.save("ppo_cartpole")
+
+del model # remove to demonstrate saving and loading
+
+model = PPO.load("ppo_cartpole")
+
+obs = vec_env.reset()
+for i in range(200):
+    action, _states = model.predict(obs)
+    obs, rewards, dones, info = vec_env.step(action)
+"""
+
+
+def test_the_script_of_their_page_with_two_words_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = PPO_SCRIPT.replace("stable_baselines3 import PPO", "spaql import Tessera").replace("PPO", "Tessera")
+    names = {}
+    exec(script.replace("25_000", "5_000"), names)
+    assert names["action"].shape == names["rewards"].shape == (4,)
+    assert evaluate_policy(names["model"], names["vec_env"], n_eval_episodes=8)[0] > 40.0
+    single = spaql.Tessera("MlpPolicy", "CartPole-v1").learn(2_000)
+    assert isinstance(single.get_env(), DummyVecEnv)
+    assert len(evaluate_policy(single, single.get_env(), 4, return_episode_rewards=True, warn=False)[0]) == 4
 
 
 # Their agents on our environments ----------------------------------------------------------------------------------

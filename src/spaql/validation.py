@@ -19,6 +19,13 @@ def check_whole(value: Any, name: str, least: int, most: int | None = None) -> i
     return int(value)
 
 
+def check_count(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """Return a whole number as `check_whole` does; counts of steps or episodes may be floats such as 1e4."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    return check_whole(value, name, least, most)
+
+
 def check_number(value: Any, name: str, *, least: float = -np.inf, most: float = np.inf, above: bool = False) -> float:
     """Return a finite number within bounds, the lower excluded by `above`; a `ParameterError` if it is not one."""
     try:

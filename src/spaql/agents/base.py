@@ -31,6 +31,7 @@ from spaql.agents.rollouts import (
     Baseline,
     play_episodes,
 )
+from spaql.agents.sb3_interface import SB3Interface
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
 from spaql.partition.kernels import Forest
@@ -39,7 +40,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import Playable
 from spaql.stats import mean_interval
-from spaql.validation import check_whole
+from spaql.validation import check_count, check_whole
 
 if TYPE_CHECKING:
     from spaql.agents.tessera.learned_model import LearnedModel
@@ -51,10 +52,11 @@ MOST_EPISODES = 100_000_000
 _BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
-class Agent(ReadablePolicy, Parameterised):
+class Agent(ReadablePolicy, Parameterised, SB3Interface):
     """Base of all agents.
 
-    Different agents may learn in different threads at once; one agent belongs to one thread at a time.
+    Different agents may learn in different threads at once; one agent belongs to one thread at a time.  A class called
+    with two arguments, ("MlpPolicy", problem) as in Stable-Baselines3, ignores the first.
 
     Parameters
     ----------
@@ -63,6 +65,10 @@ class Agent(ReadablePolicy, Parameterised):
         that makes one.
     seed
         Fixes everything random about the agent; 0 is a seed like any other.
+    verbose
+        1 lets `learn` print its progress.
+    tensorboard_log
+        Folder where `learn` writes logs for TensorBoard; needs `pip install 'spaql[tensorboard]'`.
     **environment
         For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
     """
@@ -79,8 +85,17 @@ class Agent(ReadablePolicy, Parameterised):
     _phases: ClassVar[tuple[str, ...]] = ()  # of learning that are timed, see `_phase`
     _fineness: ClassVar[str | None] = None  # the parameter that says how fine its net is, where that is fixed
 
-    def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
+    def __init__(
+        self,
+        problem: Any,
+        *,
+        seed: int = 0,
+        verbose: int = 0,
+        tensorboard_log: str | os.PathLike[str] | None = None,
+        **environment: Any,
+    ) -> None:
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
+        self._set_outputs(verbose, tensorboard_log)
         self._source = lambda: (problem, environment)  # a function: copies of the agent share what may not be copyable
         if environment or not isinstance(problem, Playable):
             from spaql.gym.problem import resolve_problem  # here: it imports all of Gymnasium
@@ -115,18 +130,22 @@ class Agent(ReadablePolicy, Parameterised):
                 raise ParameterError(f"set_params: {name!r} is not one of {', '.join(known)}")
         if self.num_timesteps > self.problem.warm_up_steps or self.iterations:
             raise ParameterError(f"set_params: {type(self).__name__} has learned already; make a new agent instead")
-        problem, environment = self._source()
+        (problem, environment), outputs = self._source(), (self.verbose, self.tensorboard_log)
         self.__init__(problem, **known | parameters, **environment)  # type: ignore[misc]
+        self._set_outputs(*outputs)
         return self
 
     # Learning -------------------------------------------------------------------------------------------------
 
     def learn(
         self,
-        total_timesteps: int | None = None,
+        total_timesteps: float | None = None,
+        callback: Callbacks | None = None,
         *,
         iterations: int | None = None,
-        callback: Callbacks | None = None,
+        log_interval: int = 10,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
         progress_bar: bool | None = None,
     ) -> Self:
         """Learn for a number of environment steps, training and selection together, or of iterations.
@@ -141,15 +160,24 @@ class Agent(ReadablePolicy, Parameterised):
         total_timesteps, iterations
             How long; one of the two.
         callback
-            A function of the agent, which stops learning by returning False, one of `spaql.callbacks`, or a list of
-            these.  They do not change what is learned, unless one steps the environment that is learned on.
+            A function of the agent, which stops learning by returning False, one of `spaql.callbacks` or of
+            Stable-Baselines3, or a list of these.  They do not change what is learned, unless one steps the environment
+            that is learned on.
+        log_interval
+            Iterations from one row to the next of what `verbose` prints and `tensorboard_log` gets.
+        tb_log_name, reset_num_timesteps
+            Logs go to `tb_log_name`, the class unless given, with the next number behind it; False goes on with the
+            last.  The agent goes on learning and `num_timesteps` goes on counting either way.
         progress_bar
             None shows it on a terminal.
         """
         if not self.learns and iterations is total_timesteps is None:
             return self
         limit, steps = _check_length(iterations, total_timesteps)
-        self._learn(limit, steps, Watch(callback, self), progress_bar)
+        before = self.num_timesteps if self.iterations else 0  # the first call pays for a warm-up
+        total = before + (steps if steps < UNLIMITED else self._count_planned(limit, steps))
+        logs = self._make_logs(log_interval, tb_log_name, reset_num_timesteps)
+        self._learn(limit, steps, Watch(callback, self, total, logs), progress_bar)
         return self
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
@@ -349,17 +377,6 @@ class Agent(ReadablePolicy, Parameterised):
         fill_array(self._rows, arrays["history"], "history")
         self._counts[FINISHED] = len(self._rows)
 
-    # Environments ---------------------------------------------------------------------------------------------
-
-    def get_env(self) -> Any:
-        """Return the Gymnasium environment it learns on, or None for a compiled problem."""
-        return getattr(self.problem, "env", None)
-
-    def set_env(self, env: Any) -> Self:
-        """Go on with another environment that has the same observations and actions; ranges stay."""
-        self.problem = self.problem.with_env(env)
-        return self
-
     # Evaluation and prediction --------------------------------------------------------------------------------
 
     def evaluate(
@@ -384,7 +401,7 @@ class Agent(ReadablePolicy, Parameterised):
         progress_bar
             Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal.
         """
-        episodes = check_whole(episodes, "episodes", 2, MOST_EPISODES)
+        episodes = check_count(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         middle = self.plays_middle if deterministic is None else bool(deterministic)
         self._require_training()
@@ -492,10 +509,10 @@ class Agent(ReadablePolicy, Parameterised):
         return steps
 
 
-def _check_length(iterations: int | None, total_timesteps: int | None) -> tuple[int, int]:
+def _check_length(iterations: float | None, total_timesteps: float | None) -> tuple[int, int]:
     """Return the iterations and the steps of a call of `learn`: one must be given, and the other is unlimited."""
     if (iterations is None) == (total_timesteps is None):
         raise ParameterError("learn: give either iterations or total_timesteps")
     if total_timesteps is None:
-        return check_whole(iterations, "iterations", 1), UNLIMITED
-    return UNLIMITED, check_whole(total_timesteps, "total_timesteps", 1, MOST_STEPS)
+        return check_count(iterations, "iterations", 1), UNLIMITED
+    return UNLIMITED, check_count(total_timesteps, "total_timesteps", 1, MOST_STEPS)

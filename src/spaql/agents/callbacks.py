@@ -9,6 +9,7 @@ evaluation does so where the environment can be neither made nor copied again (a
 that makes a new one each time).
 """
 
+import inspect
 import itertools
 import math
 import os
@@ -25,7 +26,7 @@ from spaql.agents.loggers import Logger
 from spaql.atomic_io import check_folder
 from spaql.errors import ParameterError
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_count, check_number, check_whole
 
 _FILE_NAME = "steps-{}.spaql"
 _CALLBACKS = "callbacks"  # what the time of all callbacks is filed under
@@ -61,11 +62,14 @@ Callbacks = Callback | Callable[[Any], bool | None] | Sequence[Callback | Callab
 
 
 class Watch:
-    """The callbacks around one call of `learn`, and when each of them is due."""
+    """The callbacks around one call of `learn`, and when each of them is due.
 
-    def __init__(self, callback: Callbacks | None, agent: Any) -> None:
+    `total` is the `num_timesteps` at which it is to end, and `logs` come after the callbacks that the user gave.
+    """
+
+    def __init__(self, callback: Callbacks | None, agent: Any, total: int = 0, logs: Sequence[Callback] = ()) -> None:
         given = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
-        callbacks = [_check_callback(each) for each in given]
+        callbacks = [*(_check_callback(each, total) for each in given), *logs]
         self._callbacks = sorted(callbacks, key=lambda each: not isinstance(each, Evaluate))  # logs have their results
         for log in callbacks:
             if isinstance(log, Log):
@@ -105,23 +109,42 @@ class Watch:
         return goes_on
 
 
-def _check_callback(callback: Any) -> Callback:
+def _check_callback(callback: Any, total: int) -> Callback:
     if isinstance(callback, Callback):
         return callback
     if isinstance(callback, type):
         raise ParameterError(f"callback: {callback.__name__} is a class; give an instance of it")
+    if hasattr(callback, "init_callback") and hasattr(callback, "on_step"):
+        from spaql.agents.sb3_callback import SB3Callback  # here: it imports this module
+
+        return SB3Callback(callback, total)
     if not callable(callback):
         raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {callback!r:.80}")
+    if _takes_two(callback):
+        raise ParameterError(
+            "callback: expected a function of the agent, got one of two arguments; of (locals, globals) as in "
+            "Stable-Baselines3, write a BaseCallback with _on_step"
+        )
     made = Callback()
     made.call = callback  # type: ignore[method-assign]
     return made
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function cannot be called with one argument, but with two."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of one that is not written in Python
+        return False
+    needed = (each for each in parameters if each.default is each.empty)
+    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed) == 2
 
 
 class _Regular(Callback):
     """Called whenever the agent's steps pass a multiple of `every`."""
 
     def __init__(self, every: int) -> None:
-        self.every = check_whole(every, "every", 1)
+        self.every = check_count(every, "every", 1)
 
     def due(self, agent: Any) -> int:
         return int(agent.num_timesteps // self.every + 1) * self.every
@@ -159,6 +182,11 @@ class Evaluate(_Regular):
         Stop learning after n evaluations in a row, of one call of `learn`, that were no better than the best.
     save_best
         A file to save the agent to whenever its mean is the best so far.
+    restore_best
+        After learning, also after Ctrl-C, return the policy of the best evaluation so far: `predict`, `evaluate`,
+        `save` and `export` use it until more is learned, and learning goes on as if nothing was restored.  The last
+        policy counts only if it was evaluated, so let `every` divide the steps of `learn`.  The best of several noisy
+        means is biased up: call `agent.evaluate` for a number to report.
     """
 
     def __init__(
@@ -170,20 +198,26 @@ class Evaluate(_Regular):
         patience: int | None = None,
         *,
         save_best: str | os.PathLike[str] | None = None,
+        restore_best: bool = False,
     ) -> None:
         super().__init__(every)
-        self.episodes = check_whole(episodes, "episodes", 2)
+        self.episodes = check_count(episodes, "episodes", 2)
         self.seed = None if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         self.stop_at = None if stop_at is None else check_number(stop_at, "stop_at")
         self.patience = None if patience is None else check_whole(patience, "patience", 1)
         self.save_best = None if save_best is None else Path(save_best)
+        self.restore_best = bool(restore_best)
         self.results: list[Result] = []  #: all evaluations so far
         self.best: Result | None = None  #: the one with the largest mean
         self._no_better = 0
+        self._best_policy: Any = None
 
     def begin(self, agent: Any) -> None:
         """Make the folder of `save_best`, and reset the patience."""
         self._no_better = 0
+        if self.restore_best and not hasattr(agent, "_keep_policy"):
+            name = type(agent).__name__
+            raise ParameterError(f"restore_best: {name} has no partition that could be restored; leave it out")
         if self.save_best is not None:
             agent._require_saving("save_best")
             check_folder(self.save_best.parent)
@@ -199,8 +233,15 @@ class Evaluate(_Regular):
             self.best, self._no_better = result, 0
             if self.save_best is not None:
                 agent.save(self.save_best)
+            if self.restore_best:
+                self._best_policy = agent._keep_policy()
         good = self.stop_at is not None and result.mean >= self.stop_at
         return not good and (self.patience is None or self._no_better < self.patience)
+
+    def end(self, agent: Any) -> None:
+        """Restore the best policy."""
+        if self._best_policy is not None:
+            agent._restore_policy(self._best_policy)
 
 
 class Checkpoint(_Regular):
@@ -282,7 +323,7 @@ class Log(Callback):
         if not loggers:
             raise ParameterError("loggers: expected at least one")
         self.loggers = loggers
-        self.every = check_whole(every, "every", 1)
+        self.every = check_count(every, "every", 1)
         self._evaluations: dict[str, Evaluate] = {}  # by the names of their columns
         self._seen: dict[str, int] = {}  # results of each that the loggers have been given
         self._given = 0  # iterations that the loggers have been given

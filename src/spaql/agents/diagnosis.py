@@ -90,7 +90,7 @@ def _play_probe(agent: Agent, planned: int | None) -> Case:
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
     first = _play_steps(agent, None, random)
     has_policy = agent.iterations and (agent.steps_to_split is not None or agent._fineness is not None)
-    return Case(agent, planned, first, _play_steps(agent, agent._policy(), random) if has_policy else None)
+    return Case(agent, planned, first, _play_steps(agent, agent._read_policy(), random) if has_policy else None)
 
 
 def _play_steps(agent: Agent, policy: Partition | None, random: np.random.Generator) -> Steps:
@@ -247,8 +247,8 @@ def _dropped(case: Case) -> Iterator[Diagnosis]:
 
 def _noise(case: Case) -> Iterator[Diagnosis]:
     agent, rollouts = case.agent, getattr(case.agent, "rollouts", 0)
-    if not agent.iterations or not agent.selection_steps or not rollouts:
-        return
+    if not agent.iterations or not agent.selection_steps or not rollouts or agent.restored_from is not None:
+        return  # a restored policy was kept for another score
     kept = np.diff(agent.history["best"])
     gains = kept[kept > 0.0]
     if not len(gains):

@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ _MOST_MEMBERS = 100
 # What a file may unpack to: arrays shrink to a tenth or so, and a file that claims much more was made to harm.
 _SMALL, _RATIO = 32 << 20, 100
 _FEW_CELLS = 1 << 20  # of a new agent whose file has no array that says how many it has now
+# KeyError: no such member; RuntimeError: a compression that Python lacks; ValueError: JSON and UTF-8
+_DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, ValueError)
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
 
 
@@ -50,6 +52,12 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
     target = _check_path(path, "save")
     target = target if target.suffix else target.with_suffix(SUFFIX)
     agent._require_saving("save")
+    atomic_io.write_file(target, to_bytes(agent))
+    return target
+
+
+def to_bytes(agent: Agent) -> bytes:
+    """Return the content of an agent's file."""
     arrays = {name: _to_npy(array) for name, array in agent._state().items()}
     head = {
         "format": FORMAT,
@@ -70,8 +78,12 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
         members |= {f"{name}.npy": array for name, array in arrays.items()}
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 1)
-    atomic_io.write_file(target, data.getvalue())
-    return target
+    return data.getvalue()
+
+
+def from_bytes(content: bytes) -> Agent:
+    """Read an agent from the content of its file, as `load` does: what a pickle of an agent calls."""
+    return _read(io.BytesIO(content), len(content), None, "pickled agent")
 
 
 def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
@@ -80,7 +92,7 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     Parameters
     ----------
     path
-        The file, with or without its suffix, or the folder.
+        The file, with or without the suffix .spaql, or the folder.
     env
         What it learned on: a problem or environment as agents take it.  Needed where the file cannot name it: a
         compiled problem of your own, or an environment without an id or with wrappers that only your code can make.
@@ -91,17 +103,14 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         Where it is not an agent file, or a damaged or newer one.
     """
     source = _check_path(path, "load")
-    if os.path.isdir(source):
+    if not source.suffix and source.name and os.path.isfile(named := source.with_suffix(SUFFIX)):
+        source = named  # as `save` has named it
+    elif os.path.isdir(source):
         source = source / AGENT
     elif not source.suffix and not os.path.exists(source):
-        source = source.with_suffix(SUFFIX)  # as `save` has named it
+        source = source.with_suffix(SUFFIX)
     try:
-        with zipfile.ZipFile(source) as archive:
-            _check_sizes(archive, os.path.getsize(source))
-            head = _read_head(archive)
-            if sorted(archive.namelist()) != sorted([_HEAD, *(f"{name}.npy" for name in head["arrays"])]):
-                raise AgentFileError(f"its arrays are not the ones that {_HEAD} lists")
-            arrays = {name: _read_array(archive, name, entry) for name, entry in head["arrays"].items()}
+        file = source.open("rb")
     except FileNotFoundError as error:
         how = "agent.save writes one, and so does spaql train --out"
         if os.path.exists(source.with_name(CHECKPOINT)):
@@ -109,16 +118,30 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         elif source.name == AGENT and os.path.exists(source.with_name(SUMMARY)):
             how = "the run there has no saved agent, as spaql cannot save its algorithm; save it by its own means"
         raise AgentFileError(f"{source}: there is no such file; {how}") from error
+    except OSError as error:
+        raise AgentFileError(f"{source}: cannot be read ({_one_line(error)})") from error
+    with file:
+        return _read(file, os.fstat(file.fileno()).st_size, env, str(source))
+
+
+def _read(file: IO[bytes], size: int, env: Any, where: str) -> Agent:
+    """Read an agent from an open file of so many bytes; `where` names it in errors."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            _check_sizes(archive, size)
+            head = _read_head(archive)
+            if sorted(archive.namelist()) != sorted([_HEAD, *(f"{name}.npy" for name in head["arrays"])]):
+                raise AgentFileError(f"its arrays are not the ones that {_HEAD} lists")
+            arrays = {name: _read_array(archive, name, entry) for name, entry in head["arrays"].items()}
     except AgentFileError as error:
-        raise AgentFileError(f"{source}: {error}") from error.__cause__
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, ValueError) as error:
-        # KeyError: no such member; RuntimeError: a compression that Python lacks; ValueError: JSON and UTF-8
-        raise AgentFileError(f"{source}: not an agent file, or damaged ({_one_line(error)})") from error
-    problem = restore_problem(head["problem"], env, head["seed"], str(source))
+        raise AgentFileError(f"{where}: {error}") from error.__cause__
+    except _DAMAGE as error:
+        raise AgentFileError(f"{where}: not an agent file, or damaged ({_one_line(error)})") from error
+    problem = restore_problem(head["problem"], env, head["seed"], where)
     try:
         return _make_agent(algorithms()[head["algorithm"]], head, arrays, problem)
     except (LookupError, MemoryError, SpaqlError, ValueError) as error:
-        raise AgentFileError(f"{source}: its parts do not fit together ({_one_line(error)})") from error
+        raise AgentFileError(f"{where}: its parts do not fit together ({_one_line(error)})") from error
 
 
 def _check_path(path: Any, what: str) -> Path:

@@ -31,7 +31,7 @@ def view_policy(agent: Agent, names: Names = None, actions: Names = None) -> Pol
     entry = algorithms().get(name_of(agent))
     label = type(agent).__name__ if entry is None else entry.label
     labels = make_labels(agent.problem, names, actions)
-    return PolicyView(agent.problem, agent._policy(), labels, label, agent.bonus_scale)
+    return PolicyView(agent.problem, agent._read_policy(), labels, label, agent.bonus_scale)
 
 
 def make_page(agents: Sequence[Agent], *, seed: int = 0, names: Names = None, actions: Names = None) -> str:
@@ -76,8 +76,9 @@ def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
         evaluation=evaluation,
         facts={
             "evaluation": evaluation,
-            "training score": "none" if score is None else f"{score:.6g}",
+            "training score": "none" if score is None or agent.restored_from else f"{score:.6g}",
             "iterations": f"{agent.iterations:,}",
+            **({} if agent.restored_from is None else {"policy restored from step": f"{agent.restored_from:,}"}),
             "training steps": f"{agent.training_steps:,}",
             "selection steps": f"{agent.selection_steps:,}",
             "seed": str(agent.seed),

@@ -3,6 +3,8 @@
 import inspect
 from typing import Any
 
+OUTPUTS = ("verbose", "tensorboard_log")  # keywords of every agent that say nothing about what it learns
+
 
 class Parameterised:
     """Base of classes whose constructor keywords can be listed and read back."""
@@ -14,7 +16,7 @@ class Parameterised:
         for base in cls.__mro__:
             given = inspect.signature(base.__init__).parameters  # type: ignore[misc]
             own = {name: each for name, each in given.items() if each.kind is each.KEYWORD_ONLY}
-            keywords |= {name: each for name, each in own.items() if name not in keywords}
+            keywords |= {name: each for name, each in own.items() if name not in keywords and name not in OUTPUTS}
             if not any(each.kind is each.VAR_KEYWORD for each in given.values()):
                 break
         return keywords

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,13 @@ _CHUNK_SECONDS = 0.1
 _LARGEST_CHUNK = 1 << 16
 
 
+class KeptPolicy(NamedTuple):
+    """A policy of an agent, to be restored when it has learned more."""
+
+    steps: int  # `num_timesteps` when it was the agent's
+    policy: Any  # a copy of the partition; of Tessera the labelled tree
+
+
 class PartitionAgent(Agent):
     """An agent that learns a partition, and must learn before it can predict.
 
@@ -31,6 +38,7 @@ class PartitionAgent(Agent):
     """
 
     _work: Partition
+    _restored: KeptPolicy | None = None  # what is played instead of the learned policy, until more is learned
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
         super().__init__(problem, seed=seed, **environment)
@@ -58,6 +66,8 @@ class PartitionAgent(Agent):
 
     def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
         """Run the kernel; raise where the problem reports a fault."""
+        if len(rows):
+            self._restored = None
         self._counts[STATUS] = RAN
         with self.problem.defer_interrupts():
             self._run(rows, budget)
@@ -116,20 +126,36 @@ class PartitionAgent(Agent):
                 if ran == len(rows):
                     chunk = min(_LARGEST_CHUNK, max(1, int(chunk * min(16.0, _CHUNK_SECONDS / max(elapsed, 1e-9)))))
 
+    @property
+    def restored_from(self) -> int | None:
+        """The `num_timesteps` of the policy that `Evaluate(restore_best=True)` restored; None without one."""
+        return None if self._restored is None else self._restored.steps
+
+    def _keep_policy(self) -> KeptPolicy:
+        """Return the policy as it is now, for `_restore_policy`."""
+        return KeptPolicy(self.num_timesteps, self._read_policy().copy())
+
+    def _restore_policy(self, kept: KeptPolicy) -> None:
+        """Play an earlier policy until more is learned; learning goes on from what was learned, not from it."""
+        self._restored = kept
+
+    def _read_policy(self) -> Partition:
+        return self._policy() if self._restored is None else self._restored.policy
+
     def cells(self) -> Cells:
         """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
-        return self._policy().view()
+        return self._read_policy().view()
 
     def count_cells(self) -> int:
         """Return the number of cells of the policy."""
         return len(self.cells())
 
     def _played(self) -> tuple[Forest, None]:
-        return self._policy().forest, None
+        return self._read_policy().forest, None
 
     def _boxes(self, points: Floats, steps: NDArray[np.int64]) -> Floats:
         """Unit action boxes of the greedy cells, `[n, 2, actions]`."""
-        policy = self._policy()
+        policy = self._read_policy()
         boxes: Floats = policy.forest.boxes[policy.greedy(points, steps)]
         return boxes
 
@@ -153,7 +179,14 @@ class PartitionAgent(Agent):
         arrays = super()._state() | {"counts": self._counts, "streams": self._streams}
         for name, partition in self._partitions().items():
             arrays |= {f"{name}-{part}": array for part, array in partition.arrays().items()}
+        if self._restored is not None:
+            arrays["restored-steps"] = np.array([self._restored.steps])
+            arrays |= {f"restored-{part}": array for part, array in self._restored_arrays().items()}
         return arrays
+
+    def _restored_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the restored policy."""
+        return self._read_policy().arrays()
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
@@ -172,6 +205,19 @@ class PartitionAgent(Agent):
             column = history[name]
             if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
                 raise ValueError(f"invalid history: {name}")
+        self._restored = None
+        if "restored-steps" in arrays:
+            at = np.zeros(1, np.int64)
+            fill_array(at, arrays["restored-steps"], "restored-steps")
+            if not 0 < at[0] <= self.num_timesteps:
+                raise ValueError("a restored policy of another time")
+            self._restored = KeptPolicy(int(at[0]), self._read_restored(select_prefix(arrays, "restored-")))
+
+    def _read_restored(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the restored policy of a file."""
+        policy = self._policy().copy()
+        policy.restore(arrays)
+        return policy
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         for name, partition in self._partitions().items():

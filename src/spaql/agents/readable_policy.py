@@ -57,9 +57,18 @@ class ReadablePolicy:
         raise NotImplementedError
 
     def _policy(self) -> Partition:
-        """Return the partition that decides; a `ParameterError` where there is none."""
+        """Return the partition that decides after all that was learned; a `ParameterError` where there is none."""
         remedy = "train an agent that has cells, such as Tessera"
         raise ParameterError(f"{type(self).__name__} has no partition to read; {remedy}")
+
+    def _read_policy(self) -> Partition:
+        """Return the partition to read and to play: that of `_policy`, or one that was restored."""
+        return self._policy()
+
+    @property
+    def restored_from(self) -> int | None:
+        """The `num_timesteps` of the policy that `Evaluate(restore_best=True)` restored; None without one."""
+        return None
 
     def cells(self) -> Cells:
         """Return the policy's cells in the problem's units, read-only; none for an agent without a partition.
@@ -74,7 +83,7 @@ class ReadablePolicy:
     def tree(self) -> Tree:
         """Return the policy as a decision tree, which decides as `predict` does; see `spaql.partition.tree`."""
         self._require_training()
-        return decision_tree(self._policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
+        return decision_tree(self._read_policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
 
     def plot(
         self,
@@ -133,7 +142,7 @@ class ReadablePolicy:
         from spaql.explain.explanation import explain
 
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
-        policy, most = self._policy(), check_whole(runners_up, "runners_up", 0)
+        policy, most = self._read_policy(), check_whole(runners_up, "runners_up", 0)
         settings: dict[str, Any] = {"step": at, "scaling": self.bonus_scale, "runners_up": most}
         return explain(
             self.problem,
@@ -164,8 +173,9 @@ class ReadablePolicy:
         from spaql.explain.rules import Rules
 
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
+        policy = self._read_policy()
         with announce_compilation("rules", None):
-            return Rules(self.problem, tree, labels, step=at, partition=self._policy(), inherits=self.inherits_visits)
+            return Rules(self.problem, tree, labels, step=at, partition=policy, inherits=self.inherits_visits)
 
     def export(
         self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None
@@ -192,6 +202,8 @@ class ReadablePolicy:
 
         tree, labels = self.tree(), make_labels(self.problem, names, actions)
         origin = f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
+        if self.restored_from is not None:
+            origin += f", restored from step {self.restored_from:,}"
         return Policy(self.problem, tree, labels, name_of(cast("Agent", self)), origin, self.time_variant)
 
     def _check_step(self, step: Any) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from spaql.errors import ParameterError
 from spaql.gym.encoding import Misfit, line
+from spaql.gym.vector import SequentialEnvironment, is_vector
 from spaql.problems import PROBLEMS
 from spaql.problems.base import Playable
 from spaql.validation import import_module
@@ -46,6 +47,8 @@ def call_maker(make: Callable[[], Any]) -> Any:
         ) from error
     if isinstance(made, gymnasium.Env | Playable):
         return made
+    if is_vector(made):
+        return SequentialEnvironment(made)
     raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
 
 
@@ -68,13 +71,18 @@ def find_problem(problem: Any, arguments: dict[str, Any]) -> Found:
         if arguments:
             raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
         return Found(problem)
+    elif is_vector(problem):
+        makes = isinstance(problem, gymnasium.vector.VectorEnv)  # from its functions, each time
+        made = SequentialEnvironment(problem)
+        return Found(made, partial(SequentialEnvironment, problem) if makes else None)
     elif not callable(problem):
         raise ParameterError(
             "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
             f"makes one, got {problem!r:.80}"
         )
     make = partial(problem, **arguments) if arguments else problem
-    return Found(call_maker(make), make, module)
+    made = call_maker(make)
+    return Found(made, partial(call_maker, make) if isinstance(made, SequentialEnvironment) else make, module)
 
 
 def import_function(name: str) -> Any:
@@ -92,7 +100,7 @@ def import_function(name: str) -> Any:
 
 def find_environment(environment: Any) -> Found:
     """Return an environment; see `find_problem`."""
-    if isinstance(environment, str | gymnasium.Env | Found) or callable(environment):
+    if isinstance(environment, str | gymnasium.Env | Found) or is_vector(environment) or callable(environment):
         found = find_problem(environment, {})
         if isinstance(found.made, gymnasium.Env):
             return found
@@ -113,6 +121,8 @@ def name_env(env: Any) -> str:
     """Return the id of an environment, or the name of its class."""
     if isinstance(env, Described):
         return env.name
+    if isinstance(env, SequentialEnvironment) and env.spec is None:
+        return type(env.vector).__name__
     return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__
 
 
@@ -129,7 +139,12 @@ def get_spaces(env: Any) -> tuple[Any, Any]:
 
 
 def unwrap(env: Any) -> list[Any]:
-    """Return the wrappers of an environment, the outermost first, and last the environment inside."""
+    """Return the wrappers of an environment, the outermost first, and last the environment inside.
+
+    Those of a vector environment are those of its first member, where that is in this process.
+    """
+    if isinstance(env, SequentialEnvironment) and not env.limits:
+        env = env.members[0]
     return [env, *unwrap(env.env)] if isinstance(env, gymnasium.Wrapper) else [env]
 
 
@@ -137,6 +152,7 @@ def find_limit(env: Any) -> int | None:
     """Return the steps after which an environment itself truncates an episode, or None."""
     layers = unwrap(env)
     limits = [] if env.spec is None else [env.spec.max_episode_steps]
+    limits += env.limits if isinstance(env, SequentialEnvironment) else []
     limits += [layer._max_episode_steps for layer in layers if isinstance(layer, gymnasium.wrappers.TimeLimit)]
     if isinstance(inside := getattr(layers[-1], "problem", None), Playable):  # of a `ProblemEnvironment`
         limits.append(inside.horizon)

@@ -57,12 +57,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
             raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
         self.problem = problem
         self._purpose = purpose
-        self.observation_space = spaces.Box(problem.states.low, problem.states.high, dtype=np.float64)
-        self.action_space: spaces.Space[Any]
-        if isinstance(problem.actions, Discrete):
-            self.action_space = spaces.Discrete(int(problem.actions.count))
-        else:
-            self.action_space = spaces.Box(problem.actions.low, problem.actions.high, dtype=np.float64)
+        self.observation_space, self.action_space = find_spaces(problem)
         self._parameters = np.array(problem.parameters)  # compiled functions take no read-only array
         self._random: Stream | None = None
         self._state: Floats | None = None  # None where an episode must begin first
@@ -149,6 +144,16 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         if not ((played >= actions.low) & (played <= actions.high)).all():
             raise ParameterError(f"action: {played} is outside the space from {actions.low} to {actions.high}")
         return played
+
+
+def find_spaces(problem: Playable) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """Return the observation space and the action space of a problem, for one of ours in its own units."""
+    if isinstance(problem, GymnasiumProblem):
+        return problem.observations.space, problem.moves.space
+    seen, actions = spaces.Box(problem.states.low, problem.states.high, dtype=np.float64), problem.actions
+    if isinstance(actions, Discrete):
+        return seen, spaces.Discrete(int(actions.count))
+    return seen, spaces.Box(actions.low, actions.high, dtype=np.float64)
 
 
 def open_environment(problem: Playable, seed: int, purpose: Purpose) -> tuple[gymnasium.Env[Any, Any], int | None]:

@@ -14,7 +14,7 @@ from numba.core import config
 from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_EPISODES
-from spaql.agents.partition_agent import PartitionAgent, select_prefix
+from spaql.agents.partition_agent import KeptPolicy, PartitionAgent, select_prefix
 from spaql.agents.registry import register
 from spaql.agents.rollouts import TRAINING
 from spaql.agents.tessera.learned_model import LearnedModel, SimulatedEpisode, thin_out
@@ -219,7 +219,7 @@ class Tessera(PartitionAgent):
 
     def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
         if len(rows):
-            self._last_plan = self._learned = self._returned = self._partition = None
+            self._last_plan = self._learned = self._returned = self._partition = self._restored = None
             if self._counts[TRAINING] >= self._buffer.counts[DUE]:
                 self._plan_next()
             while self._buffer.counts[USED] + self.problem.horizon > len(self._buffer.points):
@@ -372,6 +372,16 @@ class Tessera(PartitionAgent):
             )
         return self._partition
 
+    def _read_policy(self) -> Partition:
+        return self._policy()
+
+    def _keep_policy(self) -> KeptPolicy:
+        return KeptPolicy(self.num_timesteps, self._return_policy())
+
+    def _restore_policy(self, kept: KeptPolicy) -> None:
+        super()._restore_policy(kept)
+        self._returned, self._partition = kept.policy, None
+
     def count_cells(self) -> int:
         """Return the leaves of the returned tree; those that time steps share count once."""
         return count_leaves(self._return_policy().tree) if self.iterations else 1
@@ -391,6 +401,12 @@ class Tessera(PartitionAgent):
 
     def _partitions(self) -> dict[str, Partition]:
         return {}
+
+    def _restored_arrays(self) -> dict[str, NDArray[Any]]:
+        return {}  # it is what is returned
+
+    def _read_restored(self, arrays: Mapping[str, NDArray[Any]]) -> LabelledTree:
+        return self._return_policy()
 
     def _state(self) -> dict[str, NDArray[Any]]:
         arrays, used = super()._state(), int(self._buffer.counts[USED])
