@@ -185,7 +185,7 @@ def test_logs_for_tensorboard(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["SPAQL_1", "run_1", "run_2"]
     first, second = events(tmp_path / "SPAQL_1"), events(tmp_path / "run_1")
     assert [step for step, _ in first["rollout/ep_rew_mean"]] == [205, 405]  # of 10 steps, and 5 of the first score
-    assert first["rollout/ep_rew_mean"][1][1] == pytest.approx(agent.history["score"][:40].mean())
+    assert first["rollout/ep_rew_mean"][1][1] == pytest.approx(agent.history["training_return"][:40].mean())
     assert first["learning/score"][1][1] == pytest.approx(agent.history["score"][39])
     assert len(second["time/iterations"]) == 2
     assert "mine/hidden" not in first
