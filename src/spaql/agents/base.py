@@ -62,7 +62,8 @@ class Agent(ReadablePolicy, Parameterised):
     seed
         Fixes everything random about the agent; 0 is a seed like any other.
     **environment
-        For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
+        For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`, `env_kwargs`; for any problem: `names`
+        and `action_names`; see `spaql.GymnasiumProblem`.
     """
 
     learns: ClassVar[bool] = True  #: whether there is anything to learn
