@@ -174,7 +174,7 @@ def test_shapes_are_looked_at_in_the_warm_up():
 )
 def test_predictions_for_another_shape_are_refused_in_a_sentence(value):
     agent = spaql.Tessera(Toy(TABLE), horizon=6).learn(iterations=2)
-    with pytest.raises(ParameterError, match=r"^observation: expected (shape|a member)") as caught:
+    with pytest.raises(ParameterError, match=r"^observation: expected (shape|numbers)") as caught:
         agent.predict(value)
     assert_one_sentence(caught)
 

@@ -70,7 +70,7 @@ def test_what_is_no_environment_is_refused(environment, says):
         ({"horizon": 2.5}, "horizon: expected a whole number of at least 1"),
         ({"warm_up": 9}, "warm_up: expected a whole number of at least 10"),
         ({"warm_up": "long"}, "warm_up: expected a whole number of at least 10"),
-        ({"wind": 3}, "wind: no agent has such a parameter, and environments have bounds, periodic, horizon, warm_up"),
+        ({"wind": 3}, "wind: no agent has such a parameter, and environments have bounds, periodic, horizon, warm_up,"),
         ({"seed": -1}, "seed: expected a whole number of at least 0"),
     ],
 )
@@ -97,7 +97,6 @@ def test_options_and_seeds_of_the_problem_itself():
 def test_horizons():
     assert GymnasiumProblem("MountainCarContinuous-v0").horizon == 999
     assert GymnasiumProblem("MountainCarContinuous-v0", horizon=7).horizon == 7
-    assert GymnasiumProblem(Toy()).horizon == 1000
     agent = spaql.Tessera(Toy(length=10**9), horizon=7).learn(iterations=3)
     assert agent.training_steps == 21
     assert agent.evaluate(4).steps == 28
@@ -110,13 +109,15 @@ def test_horizons():
 def test_too_few_and_too_many_steps_are_refused_with_advice():
     for environment, options, advice in (
         (
-            Toy(),
+            Toy(length=10**9),
             {},
-            "1000 steps; give at least 1000, or a shorter horizon=, as the environment has no limit of its own",
+            "1000 steps, after a warm-up of 1000; give at least 2000, or a shorter horizon=, as the environment has no "
+            "limit of its own",
         ),
+        (Toy(), {}, "6 steps, after a warm-up of 30; give at least 36"),
         (Toy(), {"horizon": 900}, "900 steps; give at least 900"),
         (
-            Toy(ENDLESS),
+            Toy(ENDLESS, length=10**9),
             {"warm_up": 50},
             "1000 steps, after a warm-up of 50; give at least 1050, or a shorter horizon=.*",
         ),
@@ -186,7 +187,7 @@ def test_only_unknown_sides_and_numbers_are_learned():
     assert 0.4 < problem.states.low[1] < 0.8
     assert (problem.states.low[2], problem.states.high[2]) == (-3.0, 4.0)
     assert problem.states.low[3] < 5.0 < problem.states.high[3]  # a constant has a box around it
-    assert GymnasiumProblem(env, bounds={0: (0, 1), 1: (0, 1), 3: (0, 9)}).warm_up_steps == 0
+    assert GymnasiumProblem(env, bounds={0: (0, 1), 1: (0, 1), 3: (0, 9)}, horizon=6).warm_up_steps == 0
 
 
 def test_a_constant_observation_will_do():

@@ -126,18 +126,57 @@ def test_agents_see_what_the_environment_shows(kind):
     assert many.tolist() == [agent.predict(each)[0] for each in seen]
 
 
+GOOD = {"wind": [0, 0], "inner": {"gear": 2, "pair": [[0, 1], [1, 0]]}, "height": 1.0, "mode": [0, -1]}
+
+
 @pytest.mark.parametrize(
     ("observation", "says"),
     [
-        ({"wind": [0.0, 0.0]}, "observation: expected a member of Dict"),
-        (None, "observation: expected a member of Dict"),
-        (3.0, "observation: expected a member of Dict"),
-        ("windy", "observation: expected a member of Dict"),
+        ({"wind": [0.0, 0.0]}, "'height' is missing; its parts are 'height', 'inner', 'mode', 'wind'$"),
+        (None, "expected a mapping with the keys 'height', 'inner', 'mode', 'wind', got None$"),
+        (3.0, "expected a mapping with the keys 'height', 'inner', 'mode', 'wind', got 3.0$"),
+        ("windy", "expected a mapping with the keys .*, got 'windy'$"),
+        (GOOD | {"moon": 1}, "'moon' is not one of its parts; its parts are 'height', "),
+        (GOOD | {"inner": {"gear": 2}}, "'pair' is missing for 'inner'; its parts are 'gear', 'pair'$"),
+        (GOOD | {"inner": 2}, "expected a mapping with the keys 'gear', 'pair' for 'inner', got 2$"),
+        (GOOD | {"inner": {"gear": 2, "pair": [[0, 1]]}}, "1 is missing for 'inner.pair'; its parts are 0, 1$"),
+        (GOOD | {"inner": {"gear": 2, "pair": 7}}, "expected a tuple of the parts 0, 1 for 'inner.pair', got 7$"),
+        (GOOD | {"wind": [0.0]}, r"expected shape \(2,\) for 'wind', or \(n, ...\) for many, got \(1,\)$"),
+        (GOOD | {"wind": ["a", "b"]}, r"expected numbers for 'wind', got \['a', 'b'\]$"),
+        (GOOD | {"height": "3"}, "expected numbers for 'height', got '3'$"),
+        (GOOD | {"height": 1j}, "expected numbers for 'height', got 1j$"),
+        (GOOD | {"height": 10**400}, "expected numbers for 'height', got 1000"),
+        (GOOD | {"height": np.nan}, "height is nan, not a finite number$"),
     ],
 )
 def test_observations_of_another_kind_are_refused(observation, says):
-    with pytest.raises(ParameterError, match=rf"^{says}"):
+    Observations(NESTED).rows(GOOD)
+    with pytest.raises(ParameterError, match=rf"^observation: {says}") as caught:
         Observations(NESTED).rows(observation)
+    assert_one_sentence(caught)
+
+
+ROOM = spaces.Dict({"room": spaces.Box(0, 30, (1,), F32), "tide": spaces.Discrete(2)})
+
+
+def test_a_single_number_may_stand_for_a_part():
+    """One observation or many, in prediction and where an environment shows it."""
+    room = Observations(ROOM)
+    for one in ({"room": 18.0, "tide": 1}, {"room": np.float32(18), "tide": np.int64(1)}, {"room": [18], "tide": 1}):
+        rows, single = room.rows(one)
+        assert (rows.tolist(), single) == ([[18.0, 1.0]], True)
+    for many in ({"room": [18, 3], "tide": [1, 0]}, {"room": [[18], [3]], "tide": np.array([1, 0])}):
+        rows, single = room.rows(many)
+        assert (rows.tolist(), single) == ([[18.0, 1.0], [3.0, 0.0]], False)
+    assert room.rows({"room": [18.0], "tide": [1]})[1] is False
+    assert Observations(spaces.Box(0, 30, (1,), F32)).rows(18.0)[1] is True
+    with pytest.raises(ParameterError, match=r"^observation: its parts are not equally many$"):
+        room.rows({"room": [18, 3], "tide": 1})
+    seen = {"room": 18.0, "tide": 1}
+    agent = spaql.Random(Toy(ROOM, twist=lambda env, outcome: (seen, *outcome[1:]), start=lambda env: seen), horizon=6)
+    assert agent.evaluate(2).steps == 12
+    assert agent.predict(seen)[0] in (0, 1)
+    assert agent.predict({"room": [18, 3], "tide": [1, 0]})[0].shape == (2,)
 
 
 def test_observations_of_another_shape_are_refused():

@@ -36,7 +36,7 @@ problem = "oil"
 
 [[problems]]
 problem = "tests.tabular:make_oil"
-arguments = { sharpness = 10 }
+env_kwargs = { sharpness = 10 }
 
 [[algorithms]]
 algorithm = "tests.tabular:TabularQ"

@@ -244,11 +244,11 @@ def test_a_registered_class_of_the_user_is_used_by_its_name():
 
 
 def test_problems_of_the_user_by_module_and_function():
-    oil = resolve_problem("tests.tabular:make_oil", arguments={"sharpness": 3.0})
+    oil = resolve_problem("tests.tabular:make_oil", env_kwargs={"sharpness": 3.0})
     assert oil.name == spaql.problems.oil(survey="quadratic", sharpness=3.0).name
-    cart = resolve_problem("tests.tabular:make_cartpole", arguments={"max_episode_steps": 20}, seed=3)
+    cart = resolve_problem("tests.tabular:make_cartpole", env_kwargs={"max_episode_steps": 20}, seed=3)
     assert (cart.name, cart.horizon, cart.seed) == ("CartPole-v1", 20, 3)
-    by_id = resolve_problem("CartPole-v1", arguments={"max_episode_steps": 20})
+    by_id = resolve_problem("CartPole-v1", env_kwargs={"max_episode_steps": 20})
     assert by_id.horizon == 20
     assert spaql.Tessera("tests.tabular:make_oil").learn(iterations=3).iterations == 3
 
@@ -265,7 +265,7 @@ def test_problems_of_the_user_by_module_and_function():
 )
 def test_what_is_no_problem(problem, arguments, said):
     with pytest.raises(ParameterError, match=said):
-        resolve_problem(problem, arguments=arguments)
+        resolve_problem(problem, env_kwargs=arguments)
 
 
 def test_foreign_algorithms_and_problems_from_the_command_line(capsys):

@@ -170,6 +170,8 @@ def test_the_example_of_the_paper_is_the_paper():
         ("episodes = 10", "episodes = 1", "episodes: expected a number greater than or equal to 2, got 1"),
         ('"oil"', '"gas"', r"problems\[1\]: unknown problem 'gas'; choose a built-in problem \(.*oil"),
         ('"oil"', '"oil"\nbounds = { a = [0, 1] }', "bounds is for Gymnasium environments; oil takes arguments"),
+        ('"oil"', '"oil"\nenv_kwargs = { depth = 3 }', "env_kwargs is for Gymnasium environments; oil takes arguments"),
+        ('"oil"', '"a:b"\narguments = { depth = 3 }', "arguments is for built-in problems; give those of a:b as env_"),
         ('"oil"', '"oil"\narguments = { depth = 3 }', r"problems\[1\]: arguments of oil: unknown 'depth'"),
         ('"oil"', '"oil"\narguments = { survey = "deep" }', r"problems\[1\]: survey: expected one of laplace"),
         (
@@ -319,8 +321,8 @@ def test_what_is_wrong_with_a_study_is_told_before_it_begins(tmp_path):
     for problem, sentence in (
         ({"problem": "nowhere:Tank-v0"}, "there is no module 'nowhere'"),
         ({"problem": "Nothing-v0"}, "'Nothing-v0' cannot be made: Environment `Nothing` doesn't exist"),
-        ({"problem": "CartPole-v1", "arguments": {"gravty": 3}}, "unexpected keyword argument 'gravty'"),
-        ({"problem": "tests.tabular:make_oil", "arguments": {"foo": 1}}, "unexpected keyword argument 'foo'"),
+        ({"problem": "CartPole-v1", "env_kwargs": {"gravty": 3}}, "unexpected keyword argument 'gravty'"),
+        ({"problem": "tests.tabular:make_oil", "env_kwargs": {"foo": 1}}, "unexpected keyword argument 'foo'"),
         ({"problem": "CartPole-v1", "bounds": {"speed": [0, 1]}}, "bounds: 'speed' is no observed number"),
         ({"problem": "machine", "optimum": 1.0}, r"problems\[1\]\.optimum: 1 is stated, and .* is computed"),
         ({"problem": "oil", "steps": 3}, "steps: 3 are too few for one iteration, which takes 5; give it more"),

@@ -70,7 +70,8 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
     tensorboard_log
         Folder where `learn` writes logs for TensorBoard; needs `pip install 'spaql[tensorboard]'`.
     **environment
-        For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`; see `spaql.GymnasiumProblem`.
+        For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`, `env_kwargs`; for any problem: `names`
+        and `action_names`; see `spaql.GymnasiumProblem`.
     """
 
     learns: ClassVar[bool] = True  #: whether there is anything to learn

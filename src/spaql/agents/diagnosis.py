@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from spaql.agents.rollouts import advance_all, reset_all
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Discrete, Floats
-from spaql.problems.base import RAN, SOME_ENDED
+from spaql.problems.base import RAN, SOME_CUT, SOME_ENDED, Frame, Playable
 
 if TYPE_CHECKING:
     from spaql.agents.base import Agent
+    from spaql.agents.tessera.planner import Transitions
     from spaql.partition.partition import Partition
 
 _PROBE_STEPS = 1000  # of each kind
@@ -31,6 +32,9 @@ _MOST = 0.5
 _FEW_VISITS = 4
 _ROUNDING = 1e-6  # of the range; observations in single precision round past a border
 _NOISE_EPISODES = 200
+_TYPICAL = 0.9  # share of episodes, and of the horizon
+_FEWEST_EPISODES = 5  # that are enough to say how long they are, unless all are equally long
+_FURTHER = 3  # horizons, or a probe if that is longer, within which the end of an episode is looked for
 _SEEDS = 2**31  # as in training: some environments take no larger ones
 
 
@@ -65,6 +69,11 @@ class Steps:
     visits: NDArray[np.int64]  # [n] of the cell that was played; 0 for random actions
     times: NDArray[np.int64]  # [n] step of the episode, from 0
 
+    @property
+    def cuts(self) -> NDArray[np.int64]:
+        """Lengths of the episodes that were not terminated; without the last one, which may be under way."""
+        return np.asarray(self.times[self.last & ~self.ended] + 1, np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -74,6 +83,7 @@ class Case:
     planned: int | None  # environment steps still to come, None if unknown
     random: Steps  # of random actions
     policy: Steps | None  # of the policy
+    limit: int | None  # steps after which the environment itself truncates, where it says so or was seen to
 
     @property
     def parts(self) -> list[Steps]:
@@ -90,7 +100,43 @@ def _play_probe(agent: Agent, planned: int | None) -> Case:
     random = np.random.default_rng([agent.seed, _PROBE_STEPS])
     first = _play_steps(agent, None, random)
     has_policy = agent.iterations and (agent.steps_to_split is not None or agent._fineness is not None)
-    return Case(agent, planned, first, _play_steps(agent, agent._read_policy(), random) if has_policy else None)
+    policy = agent._read_policy() if has_policy else None
+    second = None if policy is None else _play_steps(agent, policy, random)
+    limit, last = getattr(agent.problem, "limit", None), first if second is None else second
+    if limit is None and hasattr(agent.problem, "env") and (last.cuts == agent.problem.horizon).any():
+        limit = _play_on(agent, policy, random)
+    return Case(agent, planned, first, second, limit)
+
+
+def _play_on(agent: Agent, policy: Partition | None, random: np.random.Generator) -> int | None:
+    """Play an episode past the horizon; return the steps after which the environment truncated it, else None."""
+    seed, most = int(random.integers(_SEEDS)), max(_FURTHER * agent.problem.horizon, _PROBE_STEPS)
+    with closing(agent.problem.for_evaluation(seed)) as problem, problem.defer_interrupts():
+        world_random, frame = stream(seed, Purpose.TRAINING_ENVIRONMENT), problem.frame(1)
+        problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
+        for step in range(most):
+            _choose_action(agent, problem, policy, frame, min(step, problem.horizon - 1), random)
+            status = advance_all(problem.world, frame, 1, world_random)
+            problem.check(status, "while it was diagnosed")
+            if status != RAN:
+                return step + 1 if status & SOME_CUT and not status & SOME_ENDED else None
+    return None
+
+
+def _choose_action(
+    agent: Agent, problem: Playable, policy: Partition | None, frame: Frame, step: int, random: np.random.Generator
+) -> int:
+    """Write an action of a policy into a frame, or a random one; return the visits of its cell, 0 for a random one."""
+    actions = problem.actions
+    if policy is None and isinstance(actions, Discrete):
+        frame.actions[0] = random.integers(actions.count)
+    elif policy is None:
+        frame.actions[0] = random.random(actions.dimensions)
+    if policy is None:
+        return 0
+    cell = policy.greedy(frame.points, np.array([step if agent.time_variant else 0]))[0]
+    frame.actions[0] = policy.forest.boxes[cell].mean(axis=0)
+    return int(policy.forest.cells["visits"][cell])
 
 
 def _play_steps(agent: Agent, policy: Partition | None, random: np.random.Generator) -> Steps:
@@ -103,15 +149,7 @@ def _play_steps(agent: Agent, policy: Partition | None, random: np.random.Genera
         for _ in range(_PROBE_STEPS):
             if step == 0:
                 problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
-            visits = 0
-            if policy is None and isinstance(problem.actions, Discrete):
-                frame.actions[0] = random.integers(problem.actions.count)
-            elif policy is None:
-                frame.actions[0] = random.random(problem.actions.dimensions)
-            else:
-                cell = policy.greedy(frame.points, np.array([step if agent.time_variant else 0]))[0]
-                visits = policy.forest.cells["visits"][cell]
-                frame.actions[0] = policy.forest.boxes[cell].mean(axis=0)
+            visits = _choose_action(agent, problem, policy, frame, step, random)
             before, time = (frame.points[0].copy(), frame.actions[0].copy()), step
             status = advance_all(problem.world, frame, 1, world_random)
             problem.check(status, "while it was diagnosed")
@@ -131,7 +169,8 @@ def run_checks(agent: Agent, planned: int | None) -> list[Diagnosis]:
     if agent.iterations and agent.model is not None:
         from spaql.agents.model_diagnosis import run_model_checks  # here: it imports this module
 
-        diagnoses += run_model_checks(case)
+        known = {diagnosis.id for diagnosis in diagnoses}
+        diagnoses += [diagnosis for diagnosis in run_model_checks(case) if diagnosis.id not in known]
     return diagnoses
 
 
@@ -176,6 +215,38 @@ def _clipped(case: Case) -> Iterator[Diagnosis]:
                     "situations that differ look alike, and the agent learns their mean",
                     f"Widen {widen}",
                 )
+
+
+def _horizon(case: Case) -> Iterator[Diagnosis]:
+    """Compare the horizon with the lengths of episodes that were truncated."""
+    agent: Any = case.agent
+    horizon = agent.problem.horizon
+    past = [find_cuts(agent._past())] if agent.iterations and agent.model is not None else []
+    lengths = np.concatenate([*(part.cuts for part in case.parts), *past])
+    enough = len(lengths) >= _FEWEST_EPISODES or (len(lengths) > 1 and not np.ptp(lengths))
+    typical = int(np.quantile(lengths, _TYPICAL)) if enough else horizon
+    if typical < _TYPICAL * horizon:
+        yield Diagnosis(
+            "horizon-too-long",
+            f"the horizon is {horizon:,}, and the environment truncated {100 * _TYPICAL:.0f}% of the episodes that it "
+            f"did not terminate after at most {typical:,} steps",
+            "the agent plans for time that it does not have, and values rewards that come too late",
+            f"Give horizon={int(lengths.max())}",
+        )
+    if case.limit is not None and case.limit > horizon and (lengths == horizon).any():
+        yield Diagnosis(
+            "horizon-too-short",
+            f"the horizon of {horizon:,} breaks off episodes that the environment itself truncates after "
+            f"{case.limit:,} steps",
+            "training and evaluations see the beginning of an episode only, and what it earns later does not count",
+            f"Give horizon={case.limit}, unless the beginning is all that counts",
+        )
+
+
+def find_cuts(past: Transitions) -> NDArray[np.int64]:
+    """Return the lengths of the episodes that were not terminated; the last one may be under way."""
+    last = np.flatnonzero(np.diff(past.times) <= 0)
+    return np.asarray(past.times[last[past.ended[last] == 0]] + 1, np.int64)  # no ~: of int8 that is -1 or -2
 
 
 def _saturated(case: Case) -> Iterator[Diagnosis]:
@@ -267,4 +338,4 @@ def _noise(case: Case) -> Iterator[Diagnosis]:
         )
 
 
-_CHECKS = (_rewards, _clipped, _saturated, _budget, _starved, _dropped, _noise)
+_CHECKS = (_rewards, _clipped, _horizon, _saturated, _budget, _starved, _dropped, _noise)

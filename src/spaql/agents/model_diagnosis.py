@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.diagnosis import Case, Diagnosis
+from spaql.agents.diagnosis import Case, Diagnosis, find_cuts
 from spaql.agents.tessera.learned_model import find_errors, list_outputs
 from spaql.agents.tessera.planner import FittedModels, Transitions
 from spaql.agents.tessera.world_model import TIMED, Data, encode_action, find_changes, find_losses
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20_000  # transitions that a check looks at
 _MOST_FITTED = 5_000  # that models are compared on
 _FEWEST_ROWS = 200
-_FEWEST_EPISODES = 5
-_MOST = 0.9  # share of episodes
 _DELAYS = 3  # steps back to which previous actions are looked at
 _UNEXPLAINED = 0.05  # share of the variance of an output below which its errors do not matter
 _HISTORY = 0.2  # share of the squared error that the past explains
@@ -63,7 +61,7 @@ def run_model_checks(case: Case) -> list[Diagnosis]:
     agent: Any = case.agent
     names = [*(repr(name) for name in make_labels(agent.problem).states), "the reward", "the end"]
     given = ModelCase(case, agent, agent._past(), agent._fit_models(), names)
-    checks = [_constant, _long]
+    checks = [_constant]
     if len(given.fitted.models) > 1 and len(given.past.rewards) >= _FEWEST_ROWS:
         checks += [_ineffective, _history, _wrong, _short]
     return [diagnosis for check in checks for diagnosis in check(given)]
@@ -80,28 +78,6 @@ def _constant(given: ModelCase) -> Iterator[Diagnosis]:
         "Check the reward; if it is paid at a goal, train longer, give a longer horizon so that an episode can reach "
         "it, or begin some episodes near it",
     )
-
-
-def _long(given: ModelCase) -> Iterator[Diagnosis]:
-    horizon, lengths = given.agent.problem.horizon, _cut_lengths(given.past)
-    if len(lengths) < _FEWEST_EPISODES:
-        return
-    typical = int(np.quantile(lengths, _MOST))
-    if typical >= _MOST * horizon:
-        return
-    yield Diagnosis(
-        "horizon-too-long",
-        f"the horizon is {horizon:,}, and the environment truncated {100 * _MOST:.0f}% of the episodes that it did "
-        f"not terminate after at most {typical:,} steps",
-        "the agent plans for time that it does not have, and values rewards that come too late",
-        f"Give horizon={int(lengths.max())}",
-    )
-
-
-def _cut_lengths(past: Transitions) -> NDArray[np.int64]:
-    """Return the lengths of the episodes that were not terminated; the last one may be under way."""
-    last = np.flatnonzero(np.diff(past.times) <= 0)
-    return np.asarray(past.times[last[past.ended[last] == 0]] + 1, np.int64)  # no ~: of int8 that is -1 or -2
 
 
 def _ineffective(given: ModelCase) -> Iterator[Diagnosis]:
@@ -220,7 +196,7 @@ def _short(given: ModelCase) -> Iterator[Diagnosis]:
     """Compare rewards within the horizon with those that would follow it in the model."""
     agent, steps = given.agent, given.case.policy
     timed = given.fitted.models[0].flags[TIMED]  # what comes after the horizon is not known
-    if steps is None or timed or given.past.ended.any() or not len(_cut_lengths(given.past)):
+    if steps is None or timed or given.past.ended.any() or not len(find_cuts(given.past)):
         return
     horizon = agent.problem.horizon
     episodes = agent.simulate(max(5, 1000 // horizon), horizon=_FURTHER * horizon)

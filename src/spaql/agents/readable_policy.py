@@ -131,7 +131,7 @@ class ReadablePolicy:
         Parameters
         ----------
         observation
-            One, as `predict` takes it.
+            One, as `predict` takes it, or a mapping from the names of the observed numbers to these.
         step
             Time step, for agents whose policy changes with it.
         runners_up

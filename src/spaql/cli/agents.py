@@ -26,7 +26,8 @@ def add(commands: Any) -> None:
     export.add_argument("file", metavar="FILE", help="the file; its suffix is .c, .h, .py, .json or .onnx")
     export.add_argument("--name", help="name of the C function, before _act (the name of the file)")
     explain = _add(commands, "explain", _explain, "explain the action of a trained agent for one observation")
-    explain.add_argument("numbers", type=float, nargs="+", metavar="NUMBER", help="the observation, number by number")
+    text = "the observation, number by number, or as NAME=NUMBER with the names that rules prints"
+    explain.add_argument("numbers", nargs="+", metavar="NUMBER", help=text)
     explain.add_argument("--runners-up", type=int, default=3, metavar="N", help="other actions shown (%(default)s)")
     rules = _add(commands, "rules", _rules, "print the policy of a trained agent as a list of rules")
     rules.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(%(default)s)")
@@ -58,13 +59,24 @@ def _load(options: argparse.Namespace) -> Any:
     return load(options.agent, env=options.env)
 
 
+def _load_to_play(path: str, env: str | None) -> Any:
+    """Load an agent with its environment, also one that a function made with arguments, which no agent file names."""
+    from spaql.agents.files import load
+    from spaql.gym.description import is_described
+    from spaql.runner.train_dir import find_maker
+
+    agent = load(path, env=(env and find_maker(path, env)) or env)
+    make = find_maker(path) if is_described(agent.problem) else None
+    return agent if make is None else load(path, env=make)
+
+
 def _evaluate(options: argparse.Namespace) -> None:
     from spaql.agents.partition_agent import count_cells
     from spaql.agents.registry import name_of, resolve
     from spaql.validation import check_whole
 
     check_whole(options.episodes, "--episodes", 2)
-    agent = _load(options)
+    agent = _load_to_play(options.agent, options.env)
     evaluation = agent.evaluate(options.episodes, seed=options.seed, progress_bar=not options.quiet)
     low, high = evaluation.interval
     name, cells = name_of(agent), count_cells(agent)
@@ -76,7 +88,6 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from spaql.agents import inspection
-    from spaql.agents.files import load
     from spaql.validation import check_whole
     from spaql.viz import recording
 
@@ -86,7 +97,8 @@ def _show(options: argparse.Namespace) -> None:
         raise ParameterError(f"show: {most}, got {len(options.agent)}")
     if options.record is not None and options.out is not None:
         raise ParameterError("--out: it names the page, and with --record there is none; use --record FILE")
-    agents, page = [load(path, env=options.env) for path in options.agent], inspection.page_beside(*options.agent)
+    page = inspection.page_beside(*options.agent)
+    agents = [_load_to_play(path, options.env) for path in options.agent]
     for agent in agents:
         counts = f"{agent.iterations:,} iterations, {agent.training_steps:,} training steps"
         print(f"{agent!r}\n{counts}, {len(agent.cells()):,} cells")
@@ -121,11 +133,29 @@ def _export(options: argparse.Namespace) -> None:
 def _explain(options: argparse.Namespace) -> None:
     from spaql.explain.explanation import make_observation
 
+    numbers = _read_numbers(options.numbers)
     agent = _load(options)
     labels = {"names": options.names, "actions": options.actions}
-    observation = make_observation(agent.problem, options.numbers)
+    observation = make_observation(agent.problem, numbers, options.names)
     explanation = agent.explain(observation, step=options.step, runners_up=options.runners_up, **labels)
     print_result(options, explanation.to_dict(), str(explanation))
+
+
+def _read_numbers(words: list[str]) -> list[float] | dict[str, float]:
+    """Return the numbers of words such as 18 or room=18, of one kind or the other."""
+    pairs = [word.rpartition("=") for word in words]
+    mixed = next((word for word, pair in zip(words, pairs, strict=True) if bool(pair[1]) != bool(pairs[0][1])), None)
+    if mixed is not None:
+        raise ParameterError(f"explain: {mixed!r} among others; write all numbers as NAME=NUMBER, or none")
+    names, numbers = [name.strip() for name, _, _ in pairs], []
+    for word, (_, _, text) in zip(words, pairs, strict=True):
+        try:
+            numbers.append(float(text))
+        except ValueError:
+            raise ParameterError(f"explain: expected a number or NAME=NUMBER, got {word.strip()!r}") from None
+    if pairs[0][1] and len(set(names)) < len(names):
+        raise ParameterError(f"explain: {max(names, key=names.count)!r} is given twice")
+    return dict(zip(names, numbers, strict=True)) if pairs[0][1] else numbers
 
 
 def _rules(options: argparse.Namespace) -> None:

@@ -206,6 +206,16 @@ def _read_help(docstring: str) -> dict[str, str]:
     return texts
 
 
+def read_keyword(text: str) -> tuple[str, Any]:
+    """Return the name and the value of a word NAME=VALUE; the value is JSON, else text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    with suppress(ValueError):
+        return name, json.loads(value)
+    return name, value
+
+
 def say(sentence: str) -> None:
     """Print a sentence on stderr."""
     print(f"spaql: {sentence}", file=sys.stderr)

@@ -12,7 +12,16 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import Parser, add_common, add_output, add_signature, print_result, read_signature, say
+from spaql.cli.options import (
+    Parser,
+    add_common,
+    add_output,
+    add_signature,
+    print_result,
+    read_keyword,
+    read_signature,
+    say,
+)
 from spaql.errors import ParameterError
 
 _TIMESTEPS = 100_000  # to train for, where the problem has no usual number of iterations
@@ -158,13 +167,21 @@ def _add_environment(parser: argparse.ArgumentParser) -> None:
     text = "range of an observed number, by its name or place; repeat it for several"
     group.add_argument("--bounds", nargs=3, action="append", metavar=("NAME", "LOW", "HIGH"), help=text)
     group.add_argument("--periodic", action="append", metavar="NAME", help="a periodic observed number, as an angle is")
-    group.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges from (1000)")
-    if "--horizon" not in parser._option_string_actions:
-        group.add_argument("--horizon", type=int, help="steps after which an episode is truncated (its own limit)")
+    group.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges and limits from (1000)")
+    words: dict[str, Any] = {"type": lambda text: [*map(str.strip, text.split(","))], "metavar": "A,B,..."}
+    keywords: dict[str, Any] = {"type": read_keyword, "nargs": "+", "metavar": "NAME=VALUE"}
+    for flag, text, kind in (
+        ("--horizon", "steps after which an episode is truncated (its own limit)", {"type": int}),
+        ("--names", "names of the observed numbers", words),
+        ("--action-names", "names of the actions, or of their numbers", words),
+        ("--env-kwargs", "keyword arguments of the environment or function; values are JSON, else text", keywords),
+    ):
+        if flag not in parser._option_string_actions:  # it may be one of the problem
+            group.add_argument(flag, help=text, **kind)
 
 
 def _read_environment(options: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(options, name, None) for name in ("periodic", "warm_up", "horizon")}
+    given = {name: getattr(options, name, None) for name in ("periodic", "warm_up", "horizon", "names", "action_names")}
     bounds = {}
     for name, low, high in getattr(options, "bounds", None) or ():
         try:
@@ -187,7 +204,7 @@ def _make_run(options: argparse.Namespace) -> Any:
         iterations, timesteps = (options.usual, None) if options.usual else (None, _TIMESTEPS)
     run = Run(
         problem=options.problem,
-        arguments=read_signature(options, "problem"),
+        arguments=read_signature(options, "problem") | dict(getattr(options, "env_kwargs", None) or ()),
         algorithm=options.algorithm,
         parameters=options.parameters | read_signature(options, "algorithm"),
         seed=options.seed,

@@ -10,7 +10,7 @@ that knows the Q of other actions gives them as alternatives.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from spaql.partition.partition import Partition
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree
 from spaql.problems.base import Playable
-from spaql.problems.labels import Labels, label_actions, make_labels
+from spaql.problems.labels import Labels, label_actions, make_labels, order_numbers
+from spaql.validation import check_number
 
 Alternatives = Callable[[Floats], tuple[Floats, Floats] | None]
 
@@ -137,12 +138,32 @@ class Explanation:
         return "\n\n".join([*parts, f"All else equal:\n{Table(header, rows, left=5).text()}"])
 
 
-def make_observation(problem: Playable, numbers: Sequence[float]) -> Any:
-    """Return the observation with these numbers, given in the order of their names."""
-    names = make_labels(problem).states
+def make_observation(
+    problem: Playable, numbers: Sequence[float] | Mapping[str, float], names: Sequence[str] | None = None
+) -> Any:
+    """Return the observation with these numbers, by their names or in the order of these.
+
+    `names` are the user's own for one call, see `spaql.problems.labels`.
+    """
+    names = make_labels(problem, names).states
+    if isinstance(numbers, Mapping):
+        numbers = [check_number(value, f"observation: {name}") for name, value in order_numbers(names, numbers)]
     if len(numbers) != len(names):
         raise ParameterError(f"observation: expected {len(names)} numbers ({', '.join(names)}), got {len(numbers)}")
     return problem.unflatten(np.array(numbers, dtype=float))
+
+
+def read_observation(problem: Playable, observation: Any, names: Sequence[str]) -> Any:
+    """Return an observation as `predict` takes it; it may be a mapping from the names of numbers to these.
+
+    Keys of a Dict space come first: a mapping of these is an observation already.
+    """
+    if not isinstance(observation, Mapping):
+        return observation
+    parts = problem.unflatten(np.zeros(len(names)))
+    if isinstance(parts, Mapping) and not any(key in names and key not in parts for key in observation):
+        return observation
+    return make_observation(problem, observation, names)
 
 
 def explain(
@@ -163,7 +184,7 @@ def explain(
     the unit cube, other actions in the unit cube or their numbers `[k, actions]` and their Q `[k]`, which are then
     listed instead of other cells; or None.
     """
-    numbers, single = problem.flatten(observation)
+    numbers, single = problem.flatten(read_observation(problem, observation, labels.states))
     if not single:
         raise ParameterError(f"observation: expected one, got {len(numbers)}; explain them one by one")
     if not np.isfinite(numbers).all():

@@ -30,6 +30,7 @@ class Found(NamedTuple):
 def call_maker(make: Callable[[], Any]) -> Any:
     """Call a function that makes an environment or problem, or say in one sentence why that is impossible."""
     name = make.args[0] if isinstance(make, partial) and make.func is gymnasium.make else None
+    keywords = make.keywords if isinstance(make, partial) else {}
     try:
         made = make()
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
@@ -38,10 +39,12 @@ def call_maker(make: Callable[[], Any]) -> Any:
         reason = str(error).strip().splitlines()[0]
         raise ParameterError(f"environment: {name!r} cannot be made: {reason}") from error
     except TypeError as error:
+        foreign = name is not None and "raised from the environment creator" in str(error)
+        if keywords and (_is_own(error) or (foreign and "argument" in str(error))):
+            reason = str(error).partition(" was raised from")[0]
+            raise ParameterError(f"env_kwargs: {reason}; give arguments that it takes") from error
         if not _is_own(error):
             raise
-        if isinstance(make, partial) and make.keywords:
-            raise ParameterError(f"arguments: {error}; give those that it takes") from error
         raise ParameterError(
             f"environment: {make!r:.80} needs arguments; give a function that needs none, such as lambda: make(...)"
         ) from error
@@ -52,9 +55,13 @@ def call_maker(make: Callable[[], Any]) -> Any:
     raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
 
 
-def find_problem(problem: Any, arguments: dict[str, Any]) -> Found:
-    """Return whatever a user may call a problem as a problem or an environment."""
-    module = ""
+def find_problem(problem: Any, env_kwargs: Mapping[str, Any] | None = None) -> Found:
+    """Return whatever a user may call a problem as a problem or an environment, made with these keywords."""
+    module, arguments = "", {} if env_kwargs is None else env_kwargs
+    if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
+        raise ParameterError(
+            f"env_kwargs: expected a mapping from names of arguments to values, got {env_kwargs!r:.80}"
+        )
     if isinstance(problem, Found):
         return problem
     if isinstance(problem, str):
@@ -67,11 +74,12 @@ def find_problem(problem: Any, arguments: dict[str, Any]) -> Found:
         function = import_function(problem)
         module = problem.rpartition(":")[0] if function is None else ""
         problem = partial(gymnasium.make, problem) if function is None else function
-    elif isinstance(problem, Playable | gymnasium.Env):
+    elif isinstance(problem, Playable | gymnasium.Env) or is_vector(problem):
         if arguments:
-            raise ParameterError(f"arguments: {problem!r:.80} has been made already; leave {next(iter(arguments))} out")
-        return Found(problem)
-    elif is_vector(problem):
+            left = next(iter(arguments))
+            raise ParameterError(f"env_kwargs: {problem!r:.80} has been made already; leave {left} out")
+        if not is_vector(problem):
+            return Found(problem)
         makes = isinstance(problem, gymnasium.vector.VectorEnv)  # from its functions, each time
         made = SequentialEnvironment(problem)
         return Found(made, partial(SequentialEnvironment, problem) if makes else None)
@@ -98,10 +106,10 @@ def import_function(name: str) -> Any:
     return function
 
 
-def find_environment(environment: Any) -> Found:
+def find_environment(environment: Any, env_kwargs: Mapping[str, Any] | None = None) -> Found:
     """Return an environment; see `find_problem`."""
     if isinstance(environment, str | gymnasium.Env | Found) or is_vector(environment) or callable(environment):
-        found = find_problem(environment, {})
+        found = find_problem(environment, env_kwargs)
         if isinstance(found.made, gymnasium.Env):
             return found
     raise ParameterError(

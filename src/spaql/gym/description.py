@@ -18,6 +18,7 @@ from spaql.gym.problem import GymnasiumProblem, compare_spaces, resolve_problem
 from spaql.partition.spaces import Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Playable, World
+from spaql.problems.labels import with_names
 from spaql.validation import check_whole
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
@@ -29,6 +30,7 @@ _WRAPPERS = {
 }
 _RECIPE = ("id", "arguments", "max_episode_steps", "disable_env_checker", "wrappers")
 _SPACES = ("observation_space", "action_space")
+_WORDS = ("names", "action_names")  # that the user gave, under "given"
 _TUPLE = "()"  # how a tuple is marked in JSON
 _TYPES: dict[str, Any] = {"name": str, "horizon": int, "actions": dict, "arguments": dict | None}
 _TYPES_OF_KIND: dict[Any, dict[str, Any]] = {
@@ -43,11 +45,13 @@ def describe(problem: Playable) -> dict[str, Any]:
     if isinstance(problem, AbsentProblem):
         return problem.about
     about = {"name": problem.name, "horizon": problem.horizon, "actions": bounds_to_json(problem.actions)}
+    words = {name: getattr(problem, f"given_{name}", None) for name in _WORDS}
+    about["given"] = {name: list(given) for name, given in words.items() if given is not None}
     if isinstance(problem, GymnasiumProblem):
         return about | {
             "kind": "gymnasium",
             **_recipe(problem),
-            "names": problem.names,
+            "names": problem.paths,
             "observation_space": space_to_json(problem.observations.space),
             "action_space": space_to_json(problem.moves.space),
             "low": problem.states.low.tolist(),
@@ -143,10 +147,16 @@ def restore_problem(about: Any, env: Any, seed: Any, where: str) -> Playable:
         _check_types(about, seed)
     if about["kind"] == "gymnasium":
         return _restore_environment(about, env, seed, where)
-    if env is not None:
-        return _take_compiled(about, resolve_problem(env, seed=seed), where)
+    given = None if env is None else _take_compiled(about, resolve_problem(env, seed=seed), where)
     with _reading(where):
-        return _restore_compiled(about, where)
+        problem = _restore_compiled(about, where) if given is None else given
+        return with_names(problem, **about["given"]) if about.get("given") else problem
+
+
+def is_described(problem: Playable) -> bool:
+    """Whether a restored problem can be read but not played: its file does not say how to make it."""
+    unknown = isinstance(problem, GymnasiumProblem) and (problem.recipe or {}).get("id", "") is None
+    return unknown or isinstance(problem, AbsentProblem)
 
 
 @contextmanager
@@ -167,6 +177,13 @@ def _check_types(about: Any, seed: Any) -> None:
     for name, kind in (_TYPES | _TYPES_OF_KIND[about["kind"]]).items():
         if not isinstance(about.get(name), kind):
             raise TypeError(f"{name} is {about.get(name)!r:.80}")
+    box, actions, given = about.get("states", about), about["actions"], about.get("given", {})  # older files lack it
+    sizes = {"names": len(box["low"]), "action_names": actions.get("count", len(actions.get("low", ())))}
+    if not isinstance(given, dict):
+        raise TypeError(f"given is {given!r:.80}")
+    for name, words in given.items():
+        if type(words) is not list or len(words) != sizes[name] or not all(type(word) is str for word in words):
+            raise ValueError(f"given {name} is {words!r:.80}")
     names, low, high = (about.get(name, ()) for name in ("names", "low", "high"))
     if not len(names) == len(low) == len(high) or not all(type(name) is str for name in names):
         raise ValueError("names and ranges do not match")
@@ -186,8 +203,8 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
         difference = compare_spaces(about["names"], about["actions"], found.made)
         if difference:
             raise ParameterError(f"env: {where} {difference}")
-        ranges = {name: ends for name, *ends in zip(about["names"], about["low"], about["high"], strict=True)}
-        options = {name: about[name] for name in ("periodic", "horizon")}
+        ranges = dict(enumerate(zip(about["low"], about["high"], strict=True)))
+        options = {name: about[name] for name in ("periodic", "horizon")} | about.get("given", {})
         problem = GymnasiumProblem(found, bounds=ranges, seed=seed, **options)
     if env is None:
         problem.recipe = {name: about[name] for name in _RECIPE if name in about}

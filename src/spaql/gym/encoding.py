@@ -13,7 +13,7 @@ order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -35,6 +35,7 @@ _DEEPEST = 16
 _TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) | {"bool"}
 _ARRAYS = {"MultiBinary": (), "MultiDiscrete": ("nvec", "start"), "Box": ("low", "high")}
 _HALVES = 2.0**52  # floating-point numbers have halves up to here
+_MANY = "or (n, ...) for many"
 
 
 class Misfit(Exception):
@@ -66,6 +67,29 @@ def _leaves(space: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tupl
             yield from _leaves(inner, (*path, step))
     else:
         yield path, space
+
+
+def _check_keys(space: Any, observation: Any, title: str = "") -> None:
+    """Raise a ParameterError that names the part of an observation that is missing, or that a space does not have."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return
+    parts = space.spaces if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
+    sequence = (tuple, list, np.ndarray) if isinstance(space, spaces.Tuple) else ()
+    given: Any
+    where, keys = f" for {title!r}" if title else "", ", ".join(map(repr, parts))
+    if isinstance(observation, Mapping):
+        given = observation.keys()
+    elif isinstance(observation, sequence) and getattr(observation, "shape", True):  # not of a single number
+        given = range(len(observation))
+    else:
+        kind = "mapping with the keys" if isinstance(space, spaces.Dict) else "tuple of the parts"
+        raise ParameterError(f"observation: expected a {kind} {keys}{where}, got {line(observation)}")
+    for what, names, others in (("is missing", parts, given), ("is not one of its parts", given, parts)):
+        for name in names:
+            if name not in others:
+                raise ParameterError(f"observation: {name!r} {what}{where}; its parts are {keys}")
+    for name, part in parts.items():
+        _check_keys(part, observation[name], f"{title}.{name}".lstrip("."))
 
 
 def _counted(space: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -109,7 +133,7 @@ class Part:
     def filler(self, row: Floats) -> Callable[[Any], None]:
         """Return a function that writes its value into its places of a row `[d]`; called at every step."""
         shape, place = self.shape, row[self.places].reshape(self.shape)
-        size = place.size if len(shape) == 1 else 0
+        size, alone = place.size if len(shape) == 1 else 0, self.alone
 
         def fill(value: Any) -> None:
             try:
@@ -117,7 +141,8 @@ class Part:
                     fits = len(value) == size
                 else:
                     given = () if isinstance(value, int | float) else getattr(value, "shape", None)
-                    fits = shape == (np.shape(value) if given is None else given)
+                    given = np.shape(value) if given is None else given
+                    fits = given == shape or (given == () and alone)
                 if fits:
                     place[...] = value
                     return
@@ -126,6 +151,29 @@ class Part:
             raise self.misfit(value)
 
         return fill
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is the one number of a part of a Dict or Tuple, for which a plain number may stand."""
+        return bool(self.path) and self.shape == (1,)
+
+    def read(self, value: Any) -> tuple[Floats, set[int | None]]:
+        """Return one value or many as rows `[n, size]`, and how many there may be; None stands for one."""
+        name = f" for {self.title!r}" if self.path else ""
+        try:
+            values = np.asarray(value)
+            if values.dtype.kind in "cSU":
+                raise TypeError
+            values = values.astype(float)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ParameterError(f"observation: expected numbers{name}, got {line(value)}") from error
+        if values.shape == self.shape or (values.shape == () and self.shape == (1,)):
+            counts: set[int | None] = {None, 1} if self.alone and values.shape else {None}
+        elif values.shape[1:] == self.shape or (values.ndim == 1 and self.alone):
+            counts = {len(values)}
+        else:
+            raise ParameterError(f"observation: expected shape {self.shape}{name}, {_MANY}, got {values.shape}")
+        return values.reshape(-1, self.places.stop - self.places.start), counts
 
     def misfit(self, value: Any) -> Misfit:
         """Return the fault of a value that has another shape, or is not made of numbers."""
@@ -190,7 +238,7 @@ class Observations:
                     value = reduce(getitem, part.path, observation)
                 except (KeyError, IndexError, TypeError) as error:
                     must = f"observations must be members of {line(self.space)}"
-                    raise Misfit(f"showed {line(observation)}", must) from error
+                    raise Misfit(f"showed {line(observation)}, without {part.title!r}", must) from error
                 fill(value)
 
         return write_parts
@@ -207,32 +255,23 @@ class Observations:
         return nested
 
     def rows(self, observation: Any) -> tuple[Floats, bool]:
-        """Return one observation, or many stacked along the first axis of every part, as rows; whether it was one."""
-        columns: list[Floats] = []
-        sizes: set[int | None] = set()
-        for part in self.parts:
-            try:
-                values = np.asarray(reduce(getitem, part.path, observation), dtype=float)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise ParameterError(
-                    f"observation: expected a member of {line(self.space)}, got {line(observation)}"
-                ) from error
-            if part.shape not in (values.shape, values.shape[1:]):
-                name = f" for {part.title!r}" if part.path else ""
-                raise ParameterError(
-                    f"observation: expected shape {part.shape}{name}, or (n, ...) for many, got {values.shape}"
-                )
-            sizes.add(None if values.shape == part.shape else len(values))
-            columns.append(values.reshape(-1, part.places.stop - part.places.start))
-        if len(sizes) > 1:
+        """Return one observation, or many stacked along the first axis of every part, as rows; whether it was one.
+
+        Where a part of a Dict or Tuple is a single number it may be written as one: 18.0 for [18.0].
+        """
+        if self.parts[0].path:
+            _check_keys(self.space, observation)
+        read = [part.read(reduce(getitem, part.path, observation)) for part in self.parts]
+        counts = set.intersection(*(count for _, count in read))
+        if not counts:
             raise ParameterError("observation: its parts are not equally many")
-        rows = np.ascontiguousarray(np.concatenate(columns, axis=1))
+        rows = np.ascontiguousarray(np.concatenate([columns for columns, _ in read], axis=1))
         bad = ~np.isfinite(rows)
         if bad.any():
             at = np.argwhere(bad)[0]
             name = self.called(at[1]).removesuffix(" of the observation")
             raise ParameterError(f"observation: {name} is {rows[tuple(at)]}, not a finite number")
-        return rows, sizes == {None}
+        return rows, None in counts
 
 
 class Moves:

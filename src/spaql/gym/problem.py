@@ -10,6 +10,10 @@ to the 99th percentile, and half as much again on both sides.  Whole numbers hav
 that each is in the middle of its own part.  `bounds` gives ranges instead, `periodic` names numbers that wrap around,
 such as angles.  Observations outside are moved to the border, and counted.
 
+*Horizon.*  It is fixed when the problem is made, as kernels, discounts and budgets depend on it.  Where no limit is
+declared the warm-up is played in any case, and finds the limit of an environment that truncates its episodes itself:
+all truncated episodes were then equally long, and no other was longer.  Other episodes end in 1000 steps.
+
 *Faults.*  An exception of the environment reaches the caller as it is; a number that is not finite, another shape than
 the space's, or other values than `reset` and `step` must return, is an `EnvironmentFault` that names the step.  Ctrl-C
 takes effect after the current step, and a second one at once.
@@ -40,12 +44,14 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Floats
 from spaql.problems import base
 from spaql.problems.base import Playable, World
+from spaql.problems.labels import check_names, find_usual, with_names
 from spaql.validation import check_number, check_whole, restore_generator
 
 #: options of Gymnasium environments that agents pass on
-OPTIONS = ("bounds", "periodic", "horizon", "warm_up")
+OPTIONS = ("bounds", "periodic", "horizon", "warm_up", "names", "action_names", "env_kwargs")
 WARM_UP = 1000
-_UNLIMITED = 1000  # steps of an episode where the environment names no limit
+_UNLIMITED = 1000  # steps of an episode where the environment has no limit
+_ENOUGH = 5  # episodes truncated after equally many steps, to take these for the limit
 
 
 class GymnasiumProblem(Playable):
@@ -61,20 +67,25 @@ class GymnasiumProblem(Playable):
         Names or places of numbers that come round: high is low again.  Their bounds must be known.
     horizon
         Steps after which an episode is broken off; the environment's own limit unless given (the least of its `spec`,
-        its TimeLimit wrappers and a compiled problem inside it), or 1000 where it has none.
+        its TimeLimit wrappers and a compiled problem inside it).  Where it declares none, the number of steps after
+        which it truncated all such episodes of the warm-up, or 1000 where it truncated none.
     warm_up
-        Random steps to learn unknown ranges from; they count as steps of training.
+        Random steps to learn unknown ranges and an undeclared limit from; they count as steps of training.
+    names, action_names
+        Names of the observed numbers, and of the discrete actions or the numbers of an action, one for each.
+    env_kwargs
+        Keyword arguments of the environment, for an id or a function.
     seed
         Of the environment's random numbers.
 
     Attributes
     ----------
     names
-        Of the observed numbers, in the order of `states`.
+        Of the observed numbers, in the order of `states`: those given, else their paths.
     warm_up_steps
         Environment steps that the warm-up took.
     unlimited
-        Whether the horizon is a guess: the environment has no limit, and none was given.
+        Whether the horizon is a guess: no limit was given, declared or met.
 
     Where an environment can be neither made nor copied again, evaluations are played in the one that is learned on,
     and change what is learned after them; a `UserWarning` says so.
@@ -97,6 +108,8 @@ class GymnasiumProblem(Playable):
     _began = False  # whether that was in a reset
     _stop = False  # whether Ctrl-C was pressed
     recipe: dict[str, Any] | None = None  # how a file makes the environment, once that was found out
+    given_names: list[str] | None = None  # of the observed numbers, by the user
+    given_action_names: list[str] | None = None
 
     def __init__(
         self,
@@ -106,34 +119,57 @@ class GymnasiumProblem(Playable):
         periodic: Sequence[Any] = (),
         horizon: int | None = None,
         warm_up: int = WARM_UP,
+        names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
         seed: int = 0,
     ) -> None:
-        self._env, self._make, self.module = calls.find_environment(environment)
+        self._env, self._make, self.module = calls.find_environment(environment, env_kwargs)
         seen, played = calls.get_spaces(self._env)
         self.observations, self.moves = Observations(seen), Moves(played)
-        self.names, self.actions = self.observations.names, self.moves.actions
-        self.name = calls.name_env(self._env)
+        self.actions, self.name = self.moves.actions, calls.name_env(self._env)
+        usual = find_usual(self)
+        if names is not None:  # first, as `bounds` and `periodic` may have them
+            self.given_names = check_names(names, "names", usual.states)
+        if action_names is not None:
+            self.given_action_names = check_names(action_names, "action_names", usual.actions)
         limit = calls.find_limit(self._env)
         self.unlimited = horizon is None and limit is None
         if horizon is None:
             horizon = _UNLIMITED if limit is None else limit
         self.horizon = check_whole(horizon, "horizon", 1, base.LONGEST)
-        self.arguments = {"environment": self.name, "horizon": self.horizon}
         self.seed = check_whole(seed, "seed", 0, LARGEST_SEED)
         several = isinstance(periodic, Iterable) and not isinstance(periodic, str)
         self.periodic = [self._place(name, "periodic") for name in (periodic if several else [periodic])]
         low, high, known = self._declare_ranges(bounds)
-        if not known.all():
-            self._learn_ranges(low, high, known, check_whole(warm_up, "warm_up", 10, 10_000_000))
+        if self.unlimited or not known.all():
+            rows = self._play_warm_up(check_whole(warm_up, "warm_up", 10, 10_000_000), ranges=not known.all())
+            self._learn_ranges(low, high, known, rows)
+        self.arguments = {"environment": self.name, "horizon": self.horizon}
         self.states = Box(low, high, "bounds")
         self._build()
+
+    @property
+    def limit(self) -> int | None:
+        """Steps after which the environment says that it truncates an episode, or None."""
+        return calls.find_limit(self.env)
+
+    @property
+    def paths(self) -> list[str]:
+        """Names of the observed numbers by the observation space."""
+        return self.observations.names
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the observed numbers: those that the user gave, else their paths."""
+        return self.given_names or self.paths
 
     @property
     def env(self) -> Any:
         """The environment, made now where it was only described."""
         if isinstance(self._env, calls.Described) and self._make is not None:
             made = self._make()
-            if compare_spaces(self.names, bounds_to_json(self.actions), made):
+            if compare_spaces(self.paths, bounds_to_json(self.actions), made):
                 raise ParameterError(
                     f"environment: {self.name!r} has other observations or actions now than when the agent learned; "
                     "give the one it learned on: load(path, env=...)"
@@ -143,8 +179,9 @@ class GymnasiumProblem(Playable):
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
-        if isinstance(name, str) and name in self.names:
-            return self.names.index(name)
+        for names in (self.names, self.paths):
+            if isinstance(name, str) and name in names:
+                return names.index(name)
         if isinstance(name, str) and name.isdecimal():  # keys of JSON and words of a command line are text
             name = int(name)
         if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
@@ -174,14 +211,18 @@ class GymnasiumProblem(Playable):
             low[same], high[same] = low[same] - margin, high[same] + margin
         return low, high, known
 
-    def _learn_ranges(self, low: Floats, high: Floats, known: Any, steps: int) -> None:
-        """Set the unknown ranges from a warm-up of random actions."""
+    def _play_warm_up(self, steps: int, *, ranges: bool) -> Floats:
+        """Play random actions and return what they showed, `[steps + 1, states]`; take over an undeclared limit.
+
+        Unless `ranges` are to be learned it stops at `_ENOUGH` episodes that the environment truncated alike.
+        """
         random = generator(self.seed, Purpose.WARM_UP)
-        row = np.empty(len(self.names))
+        row = np.empty(len(self.paths))
         write = self.observations.writer(row)
         rows = np.empty((steps + 1, row.size))
         self.env.action_space.seed(calls.draw_seed(random))
-        played = elapsed = 0
+        played = elapsed = longest = 0
+        cuts: list[int] = []  # lengths of the episodes that the environment truncated
 
         def see(at: int) -> None:
             write(observation)
@@ -195,16 +236,26 @@ class GymnasiumProblem(Playable):
                 see(step)
                 played, elapsed = step + 1, elapsed + 1
                 observation, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
+                longest = max(longest, elapsed)
                 if terminated or truncated or elapsed >= self.horizon:
                     see(step)  # the last observation counts, not the one before
+                    cuts += [elapsed] if truncated and not terminated else []
+                    if not ranges and len(cuts) == _ENOUGH and min(cuts) == longest:
+                        break
                     observation, elapsed = calls.start_episode(self.env.reset, None), 0
-            see(steps)
+            see(played)
         except Exception as error:  # whatever the environment raises
             misfit = calls.to_misfit(error)
             if isinstance(misfit, Misfit):
                 raise self._fault(misfit, f"in step {played} of the warm-up") from error
             raise
-        self.warm_up_steps = steps
+        self.warm_up_steps = played
+        if self.unlimited and cuts and min(cuts) == longest:  # else they were truncated for another reason than time
+            self.horizon, self.unlimited = longest, False
+        return rows[: played + 1]
+
+    def _learn_ranges(self, low: Floats, high: Floats, known: Any, rows: Floats) -> None:
+        """Set the unknown ranges from what a warm-up showed."""
         for at in np.flatnonzero(~known):
             with np.errstate(over="ignore", invalid="ignore"):  # then `Box` says so
                 least, most = np.quantile(rows[:, at], [0.01, 0.99])
@@ -406,11 +457,13 @@ class GymnasiumProblem(Playable):
     def with_env(self, env: Any) -> GymnasiumProblem:
         """Return the same ranges on another environment."""
         found = calls.find_environment(env)
-        if compare_spaces(self.names, bounds_to_json(self.actions), found.made):
+        if compare_spaces(self.paths, bounds_to_json(self.actions), found.made):
             difference = f"{calls.name_env(found.made)!r} has other observations or actions than {self.name!r}"
             raise ParameterError(f"env: {difference}, on which was learned")
-        ranges = dict(zip(self.names, zip(self.states.low, self.states.high, strict=True), strict=True))
-        other = GymnasiumProblem(found, bounds=ranges, periodic=self.periodic, horizon=self.horizon, seed=self.seed)
+        ranges = dict(enumerate(zip(self.states.low, self.states.high, strict=True)))
+        names = {"names": self.given_names, "action_names": self.given_action_names}
+        options: dict[str, Any] = {"periodic": self.periodic, "horizon": self.horizon, "seed": self.seed, **names}
+        other = GymnasiumProblem(found, bounds=ranges, **options)
         other._taken, other.warm_up_steps = True, self.warm_up_steps
         other.go_on(self.progress())
         return other
@@ -484,25 +537,27 @@ def compare_spaces(names: list[str], actions: Mapping[str, Any], env: Any) -> st
 
 
 def resolve_problem(
-    problem: Any, *, seed: int = 0, arguments: Mapping[str, Any] | None = None, **environment: Any
+    problem: Any, *, seed: int = 0, env_kwargs: Mapping[str, Any] | None = None, **environment: Any
 ) -> Playable:
     """Return whatever a user may call a problem as one that agents can learn on.
 
     That is the name of a built-in problem, a Gymnasium id ("CartPole-v1", or "my_module:Tank-v0" where importing a
     module registers it), "my_module:make_tank" for a function that makes a problem or an environment; or a problem, a
-    `gymnasium.Env`, or such a function itself.  `arguments` are keywords for the function or environment that a name
-    stands for, `environment` those of `spaql.GymnasiumProblem`.
+    `gymnasium.Env`, or such a function itself.  `env_kwargs` are keywords for the function or environment that a name
+    stands for, `environment` those of `spaql.GymnasiumProblem`; `names` and `action_names` are for compiled ones too.
     """
     for name in environment:
         if name not in OPTIONS:
             raise ParameterError(f"{name}: no agent has such a parameter, and environments have {', '.join(OPTIONS)}")
     options = {name: value for name, value in environment.items() if value is not None}
-    found = calls.find_problem(problem, dict(arguments or {}))
+    found = calls.find_problem(problem, env_kwargs)
     if not isinstance(found.made, Playable):
         return GymnasiumProblem(found, seed=seed, **options)
+    compiled = not isinstance(found.made, GymnasiumProblem)
+    words = {name: options.pop(name) for name in ("names", "action_names") if compiled and name in options}
     if options:
         raise ParameterError(f"{next(iter(options))}: for Gymnasium environments only; {found.made.name!r} has its own")
-    return found.made
+    return with_names(found.made, **words) if words else found.made
 
 
 def find_function(problem: str, arguments: Mapping[str, Any]) -> Callable[[], Any] | None:

@@ -1,10 +1,12 @@
 """Names of observations and actions, for policies that are to be read.
 
 The problems of classic control have the names of Gymnasium's documentation, compiled or not.  Numbers of a Dict or
-Tuple are named by their path, others by their index, and callers may give names of their own.
+Tuple are named by their path, others by their index.  Users may give names of their own: once, to the problem, which
+keeps them in the attributes `given_names` and `given_action_names`, or for one call.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,18 +48,64 @@ _KNOWN |= {name: _KNOWN[compiled] for compiled, name in GYMNASIUM.items()} | {"C
 
 def make_labels(problem: Playable, names: Sequence[str] | None = None, actions: Sequence[str] | None = None) -> Labels:
     """Return the labels of a problem; `names` and `actions` replace them, one for each number or discrete action."""
-    states, discrete = problem.states.dimensions, isinstance(problem.actions, Discrete)
+    if names is None:
+        names = getattr(problem, "given_names", None)
+    if actions is None:
+        actions = getattr(problem, "given_action_names", None)
+    usual = find_usual(problem)
+    return Labels(check_names(names, "names", usual.states), check_names(actions, "actions", usual.actions))
+
+
+def find_usual(problem: Playable) -> Labels:
+    """Return the labels of a problem where the user gives none."""
+    paths = getattr(problem, "paths", None)  # an environment has them before it has ranges
+    places = paths or [str(d) for d in range(problem.states.dimensions)]
+    states, discrete = len(places), isinstance(problem.actions, Discrete)
     moves = problem.actions.count if isinstance(problem.actions, Discrete) else problem.actions.dimensions
     name = problem.maker or problem.name
     known = _KNOWN.get(name, Labels([], []))
     if name in _NUMBERED:
         known = Labels(*([text.format(d) for d in range(1, states + 1)] for text in _NUMBERED[name]))
-    if (len(known.states), len(known.actions)) != (states, moves):
-        places = getattr(problem, "names", None) or [str(d) for d in range(states)]
-        observed = [f"observation[{place}]" if place.isdecimal() else place for place in places]
-        numbered = ["action"] if moves == 1 else [f"action[{k}]" for k in range(moves)]
-        known = Labels(observed, _name_discrete(problem, moves) if discrete else numbered)
-    return Labels(_check(names, "names", known.states), _check(actions, "actions", known.actions))
+    if (len(known.states), len(known.actions)) == (states, moves):
+        return known
+    observed = [f"observation[{place}]" if place.isdecimal() else place for place in places]
+    numbered = ["action"] if moves == 1 else [f"action[{k}]" for k in range(moves)]
+    return Labels(observed, _name_discrete(problem, moves) if discrete else numbered)
+
+
+def with_names(
+    problem: Playable, names: Sequence[str] | None = None, action_names: Sequence[str] | None = None
+) -> Playable:
+    """Return the same problem with names of the user's own for its observed numbers and actions."""
+    usual, other = find_usual(problem), copy.copy(problem)
+    given = {"names": (names, usual.states), "action_names": (action_names, usual.actions)}
+    for what, (words, known) in given.items():
+        if words is not None:
+            object.__setattr__(other, f"given_{what}", check_names(words, what, known))  # compiled ones are frozen
+    return other
+
+
+def check_names(given: Sequence[str] | None, what: str, usual: Sequence[str]) -> list[str]:
+    """Return the given names, or the usual ones where none are given; a ParameterError where they do not fit."""
+    if given is None:
+        return list(usual)
+    words = isinstance(given, Sequence) and not isinstance(given, str)
+    words = words and all(isinstance(name, str) and name.strip() for name in given)
+    if not words or len(given) != len(usual):
+        raise ParameterError(f"{what}: expected {len(usual)} words, such as {list(usual[:4])}, got {given!r:.80}")
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise ParameterError(f"{what}: {twice[0]!r} is given twice; give different words")
+    return list(given)
+
+
+def order_numbers(names: Sequence[str], numbers: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return names and numbers in the order of the names; a ParameterError where one is missing or has another name."""
+    for name in numbers:
+        if name not in names:
+            raise ParameterError(f"observation: {name!r} is no observed number; there are {', '.join(names)}")
+    if missing := [name for name in names if name not in numbers]:
+        raise ParameterError(f"observation: no {missing[0]!r} was given; there are {', '.join(names)}")
+    return [(name, numbers[name]) for name in names]
 
 
 def label_actions(problem: Playable, labels: Labels, middles: Floats, actions: NDArray[Any]) -> list[str]:
@@ -74,11 +122,3 @@ def _name_discrete(problem: Playable, count: int) -> list[str]:
     """Name discrete actions by what the environment takes for them."""
     taken = np.asarray(problem.decode(np.arange(count, dtype=float)[:, None], False)).tolist()
     return [f"action {tuple(action) if isinstance(action, list) else action}" for action in taken]
-
-
-def _check(given: Sequence[str] | None, what: str, usual: list[str]) -> list[str]:
-    if given is None:
-        return list(usual)
-    if isinstance(given, str) or len(given) != len(usual) or not all(isinstance(name, str) and name for name in given):
-        raise ParameterError(f"{what}: expected {len(usual)} words, such as {usual[:4]}, got {given!r:.80}")
-    return list(given)

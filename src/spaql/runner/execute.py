@@ -29,7 +29,7 @@ def make_agent(run: Run) -> Agent:
     """Return the run's agent, untrained."""
     source: Any = problem_of(run) if run.compiled else run.problem
     arguments = None if run.compiled else run.arguments
-    problem = resolve_problem(source, seed=run.seed, arguments=arguments, **run.environment)
+    problem = resolve_problem(source, seed=run.seed, env_kwargs=arguments, **run.environment)
     return resolve(run.algorithm).make(problem, seed=run.seed, **run.parameters)
 
 

@@ -45,7 +45,8 @@ class Run:
     #: instead of iterations: increasing numbers of environment steps, training and selection together; the policy is
     #: evaluated on `episodes` at each of them
     budgets: tuple[int, ...] = ()
-    #: how the agent is to see a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`
+    #: how the agent is to see a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`, `names`,
+    #: `action_names`
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     def with_seed(self, seed: int) -> Run:
@@ -166,7 +167,7 @@ def problem_of(run: Run) -> Problem:
 
 @cache
 def _problem(name: str, arguments: str) -> Problem:
-    problem = resolve_problem(name, arguments=json.loads(arguments))
+    problem = resolve_problem(name, env_kwargs=json.loads(arguments))
     assert isinstance(problem, Problem)
     return problem
 

@@ -8,10 +8,11 @@ stays until the new one has its own.
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from spaql._version import __version__
 from spaql.agents import Agent
@@ -155,3 +156,18 @@ class TrainDir:
             "finished": finished,
         }
         write_files(self.folder, {SPECIFICATION: json.dumps(content, indent=1) + "\n"})
+
+
+def find_maker(agent: str | os.PathLike[str], env: str | None = None) -> Callable[[], Any] | None:
+    """Return the function that made the problem of an agent's folder, with the arguments of the run.
+
+    None where the folder has no run, its problem is not "module:function", or `env` names another problem.
+    """
+    path = Path(agent) / SPECIFICATION if Path(agent).is_dir() else Path(agent).with_name(SPECIFICATION)
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        run = from_specification(json.dumps(json.loads(path.read_text("utf-8"))["run"]))
+        return find_function(run.problem, run.arguments) if env in (None, run.problem) else None
+    except (OSError, LookupError, TypeError, ValueError):  # also a ParameterError: the module may be gone
+        return None

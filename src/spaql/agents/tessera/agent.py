@@ -130,7 +130,8 @@ class Tessera(PartitionAgent):
     seed
         Of everything random about the agent.
     **environment
-        `bounds`, `periodic`, `horizon`, `warm_up` of a Gymnasium environment; see `spaql.GymnasiumProblem`.
+        `bounds`, `periodic`, `horizon`, `warm_up`, `env_kwargs` of a Gymnasium environment; `names` and `action_names`
+        of any problem; see `spaql.GymnasiumProblem`.
 
     Examples
     --------

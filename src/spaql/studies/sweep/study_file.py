@@ -90,6 +90,7 @@ class ProblemTable(_Sized):
     problem: Name
     label: Name | None = None
     arguments: dict[str, Value] = {}
+    env_kwargs: dict[str, Value] = {}
     grid: dict[str, Values] = {}
     bounds: dict[Any, Bounds] | None = None
     periodic: list[Value] | None = None
@@ -104,21 +105,25 @@ class ProblemTable(_Sized):
 
     def runs(self) -> list[tuple[dict[str, Any], Run]]:
         """Return the values of each combination of the grid, and a run with its problem but no algorithm yet."""
-        run = Run(self.problem, self.arguments, "random", {}, 0, 0, 0, environment=self.environment)
-        return [(varied, replace(run, arguments={**self.arguments, **varied})) for varied in combine(self.grid)]
+        given = self.arguments | self.env_kwargs
+        run = Run(self.problem, given, "random", {}, 0, 0, 0, environment=self.environment)
+        return [(varied, replace(run, arguments={**given, **varied})) for varied in combine(self.grid)]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         name = self.problem
-        _check_names(1, arguments=self.arguments, grid=self.grid)
+        given = {"arguments": self.arguments} if name in PROBLEMS else {"env_kwargs": self.env_kwargs}
+        _check_names(1, **given, grid=self.grid)
         if name not in PROBLEMS and not any(mark in name for mark in "-:/"):
             raise ValueError(
                 f"unknown problem {name!r}; choose a built-in problem ({', '.join(PROBLEMS)}), a Gymnasium id such as "
                 "Tank-v0, or module:function"
             )
+        if self.arguments and name not in PROBLEMS:
+            raise ValueError(f"arguments is for built-in problems; give those of {name} as env_kwargs")
         if name in PROBLEMS:
-            if self.environment:
-                raise ValueError(f"{', '.join(self.environment)} is for Gymnasium environments; {name} takes arguments")
+            if foreign := [*self.environment, *(["env_kwargs"] if self.env_kwargs else [])]:
+                raise ValueError(f"{', '.join(foreign)} is for Gymnasium environments; {name} takes arguments")
             known = inspect.signature(PROBLEMS[name]).parameters
             check_known([*self.arguments, *self.grid], known, f"arguments of {name}")
             for _, run in self.runs():
