@@ -71,9 +71,10 @@ def check_settings(at_most: int, max_loss: float, episodes: int, seed: int, obli
 
 
 class Candidate(NamedTuple):
-    """A tree to choose, and the length of its list."""
+    """A tree to choose, the length of its list, and the comparisons in it."""
 
     rules: int
+    conditions: int
     tree: FeatureTree
 
 
@@ -130,7 +131,7 @@ class _Search:
         low[periodic], high[periodic] = 0.0, 1.0
         self.box = Box(low, high)
         self.length = 1.0  # mean length of the policy's episodes
-        self.exact = self._count_rules(policy)
+        self.exact = self._measure_list(policy)  # rules and comparisons of the policy itself
 
     def run(self, labels: Labels) -> ShortRules:
         """Search, choose and measure."""
@@ -151,14 +152,16 @@ class _Search:
                 tree = self._make_tree(grow(sample, features, most), most)
                 runs.append(self.collection.play(_Fixed(tree), place, part))
                 place += part
-        candidates = []
+        candidates: list[Candidate] = []
         for sample, features in self._vary(self._sample(runs)):
             growth, best = grow(sample, features, int(_LEAVES * most) + 1), {}
             for leaves in range(1, len(growth.costs) + 1):  # of trees with lists of one length the last is the cheapest
                 tree = self._make_tree(growth, leaves)
-                best[self._count_rules(tree)] = tree
-            candidates += [Candidate(rules, tree) for rules, tree in best.items() if rules <= most]
-        return [*candidates, Candidate(self.exact, self.policy)] if self.exact <= most else candidates
+                size = self._measure_list(tree)
+                best[size] = Candidate(*size, tree)
+            candidates += best.values()
+        candidates.append(Candidate(*self.exact, self.policy))
+        return [candidate for candidate in candidates if candidate.rules <= most]
 
     def _sample(self, runs: list[Played]) -> list[Sample]:
         """Return a sample of the states that were visited, for each kind of cost."""
@@ -184,7 +187,8 @@ class _Search:
     def choose(self, candidates: list[Candidate]) -> tuple[FeatureTree, float, bool]:
         """Return a tree, the policy's gain over random actions, and whether the tree is within the allowed loss.
 
-        Lists of one length are judged together, the shortest first, roughly and then, if they may be within, well.
+        Lists of one length are judged together, the shortest first: roughly, and well if they may be within the loss.
+        Of several within it the one of fewest comparisons is taken.
         """
         few, many = (int(np.clip(steps // self.length, least, most)) for steps, least, most in (_ROUGH, _WELL))
         policy, random = (self.selection.play(player, 0, many).returns for player in (self.player, self.random))
@@ -194,21 +198,26 @@ class _Search:
         def lose(place: int, episodes: int) -> Floats:
             return policy[:episodes] - self.selection.play(_Fixed(candidates[place].tree), 0, episodes).returns
 
-        lengths = np.array([rules + (_SHORTER - 0.5 if tree.features else 0.0) for rules, tree in candidates])
+        lengths = np.array([each.rules + (_SHORTER - 0.5 if each.tree.features else 0.0) for each in candidates])
         rough, well = np.full(len(candidates), np.inf), dict[int, float]()
         for length in np.unique(lengths):
-            places, least = np.flatnonzero(lengths == length).tolist(), np.full(len(candidates), np.inf)
-            for place in places:
+            near = []
+            for place in np.flatnonzero(lengths == length).tolist():
                 losses = lose(place, few)
                 rough[place] = losses.mean()
-                least[place] = losses.mean() - 2.0 * losses.std() / np.sqrt(few)
-            near = [place for place in sorted(places, key=lambda k: rough[k]) if least[place] <= allowed][:_FINALISTS]
-            well |= {place: float(lose(place, many).mean()) for place in near}
-            if near and well[best := min(near, key=lambda k: well[k])] <= allowed:
-                return candidates[best].tree, gain, True
-        near = [place for place in np.argsort(rough, kind="stable")[:_FINALISTS].tolist() if place not in well]
-        well |= {place: float(lose(place, many).mean()) for place in near}
-        return candidates[min(well, key=lambda k: well[k])].tree, gain, False
+                if losses.mean() - 2.0 * losses.std() / np.sqrt(few) <= allowed:
+                    near.append((candidates[place].conditions, rough[place], place))
+            finalists = [place for *_, place in sorted(near)[:_FINALISTS]]
+            finalists += [place for _, place in sorted(pair[1:] for pair in near)[:1] if place not in finalists]
+            well |= {place: float(lose(place, many).mean()) for place in finalists}
+            within = [
+                (candidates[place].conditions, well[place], place) for place in finalists if well[place] <= allowed
+            ]
+            if within:
+                return candidates[min(within)[2]].tree, gain, True
+        others = [place for place in np.argsort(rough, kind="stable")[:_FINALISTS].tolist() if place not in well]
+        well |= {place: float(lose(place, many).mean()) for place in others}
+        return candidates[min(well, key=lambda place: well[place])].tree, gain, False
 
     def measure(self, tree: FeatureTree, gain: float, is_within: bool, labels: Labels) -> ShortRules:
         """Return the rules of a tree, with what they earn in new episodes."""
@@ -229,14 +238,16 @@ class _Search:
             seed=settings.seed,
             steps=self.collection.steps + self.selection.steps + self.measurement.steps,
         )
-        return ShortRules(self.agent.problem, tree, labels, rules.numbers, comparison, self.exact)
+        return ShortRules(self.agent.problem, tree, labels, rules.numbers, comparison, self.exact[0])
 
     def _make_tree(self, growth: Growth, leaves: int) -> FeatureTree:
         return make_tree(growth, leaves, self.problem.states, self.policy.periodic, self.choices)
 
-    def _count_rules(self, tree: FeatureTree) -> int:
+    def _measure_list(self, tree: FeatureTree) -> tuple[int, int]:
+        """Return the length of a tree's list of rules, and the comparisons in it."""
         whole = np.append(self.problem.whole, np.zeros(len(tree.features), np.bool_))
-        return len(make_decision_list(tree, 0, whole).choices) + 1
+        boxes = make_decision_list(tree, 0, whole)
+        return len(boxes.choices) + 1, boxes.conditions
 
 
 def _find_points(tree: Tree) -> Floats:

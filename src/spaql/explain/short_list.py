@@ -32,6 +32,7 @@ _DEEPEST = 12
 _FINEST = 2000  # cuts that are tried of a feature
 _COMMON = 0.05  # share of states at either end that do not count for the scale of a feature
 _ANGLES = 24  # directions that are tried of a pair of numbers
+_FLAT = 0.05  # slope below which a direction is too near an axis, in scales of both numbers
 _COARSE = 32  # cuts that are tried of each
 _PAIRS = 8  # pairs that are tried in whole trees
 _FEW = 1500  # states by which directions are compared
@@ -278,9 +279,10 @@ def _rate_pair(sample: Sample, scales: Floats, p: int, q: int) -> tuple[float, O
 
 
 def _list_coefficients(places: NDArray[Any], scales: Floats, p: int, q: int) -> list[float]:
-    """Return coefficients of two digits for directions `places` of a pair, 24 to the half turn."""
-    slopes = np.tan(places * math.pi / _ANGLES) * scales[p] / scales[q]
-    return [rounded for slope in slopes.tolist() if (rounded := float(f"{slope:.1e}"))]
+    """Return coefficients of two digits for directions `places` of a pair, 24 to the half turn, but for the axes."""
+    slopes = np.tan(places * math.pi / _ANGLES)
+    slopes = slopes[(np.abs(slopes) > _FLAT) & (np.abs(slopes) < 1.0 / _FLAT)] * scales[p] / scales[q]
+    return [float(f"{slope:.1e}") for slope in slopes.tolist()]
 
 
 def _list_near(feature: Oblique, scales: Floats) -> list[Oblique]:

@@ -115,18 +115,22 @@ class ShortRules(Rules):
         digits = decimals([found.rules.half_width, found.policy.half_width, found.loss.half_width], most=6)
         mean, policy = (f"{each.mean:z.{digits}f}" for each in (found.rules, found.policy))
         loss, low, high = (f"{number:z.{digits}f}" for number in (found.loss.mean, *found.loss.interval))
-        share = f" ({found.loss.mean / found.gain:z.1%} of its gain over random actions)" if found.gain > 0.0 else ""
+        share = (
+            f" ({found.loss.mean / found.gain:z.1%} of the policy's gain over random actions)"
+            if found.gain > 0.0
+            else ""
+        )
         rules, exact = (f"{count:,} rule{'' if count == 1 else 's'}" for count in (len(self), self.exact_rules))
         lines = [f"{rules}; the policy exactly takes {exact}."]
-        if not found.is_within:
-            lines.append(
-                f"No list that short was found within a loss of {100 * found.max_loss:.2g}% of the gain over random "
-                "actions; this one lost least."
-            )
         lines.append(
             f"In the same {found.episodes:,} new episodes the rules return {mean} and the policy {policy}: a loss of "
             f"{loss}{share}, 95% interval {low} to {high}."
         )
+        if not found.is_within:
+            lines.append(
+                f"No list that short was found within a loss of {100 * found.max_loss:.2g}% of this gain; "
+                "this one lost least."
+            )
         if found.agreement is not None:
             lines.append(f"Both decide alike in {found.agreement:.1%} of the steps that the rules play.")
         else:
