@@ -9,8 +9,8 @@ are sometimes needed before either saves anything.  All earlier sizes of a tree 
 A cut may compare an oblique feature, x_p + w x_q, the same in all cuts of a tree.  Two are tried: the one that saves
 most with a single cut, for the shortest lists, and the one with which trees of all sizes cost least.
 
-Coefficients have two significant digits, and cuts are the roundest of the numbers that divide the sample equally, so
-that the printed rules are the policy itself, not a rounded picture of it.
+Coefficients have two significant digits, and cuts are the roundest of the numbers that divide the sample equally: the
+list that is measured is one that people can read.
 """
 
 import math
