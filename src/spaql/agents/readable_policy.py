@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spaql.agents.base import Agent
     from spaql.explain.explanation import Explanation
     from spaql.explain.rules import Rules
+    from spaql.explain.short_rules import ShortRules
     from spaql.export.policy import Policy
 
 Names = Sequence[str] | None
@@ -162,23 +163,81 @@ class ReadablePolicy:
         """
         return None
 
-    def rules(self, *, step: int = 0, names: Names = None, actions: Names = None) -> Rules:
-        """Return the policy as a short list of rules, of which the first that fits decides.
+    def _evaluate(self, points: Floats, steps: NDArray[Any], actions: Floats) -> Floats | None:
+        """Return Q of actions `[k, actions]` in states `[n, states]` at time steps `[n]`, as `[n, k]`.
+
+        States and actions are in the unit cube, or numbers of discrete actions.  None where Q is known for cells only.
+        """
+        return None
+
+    def rules(
+        self,
+        *,
+        at_most: int | None = None,
+        max_loss: float | None = None,
+        episodes: int | None = None,
+        oblique: bool | None = None,
+        seed: int | None = None,
+        step: int = 0,
+        names: Names = None,
+        actions: Names = None,
+        progress_bar: bool | None = None,
+    ) -> Rules:
+        """Return the policy as a list of rules, of which the first that matches decides.
+
+        Without `at_most` the rules decide exactly as the policy.  With it they are few and approximate it.  They are
+        chosen by episodes that count towards no budget and change nothing, and what they lose is measured in others.
 
         Parameters
         ----------
+        at_most
+            The number of rules, at most; None returns the exact rules.
+        max_loss
+            What short rules may lose, as a share of the policy's gain over random actions, 0.01 unless given: the
+            shortest list within it is returned, or else, and it says so, the one that loses least.
+        episodes
+            New episodes in which the loss is measured, 200 unless given.
+        oblique
+            Whether short rules may compare a combination of two numbers, where that saves rules; True unless given.
+        seed
+            Of these episodes; None takes the agent's.  The same call returns the same rules.
         step, names, actions
             As in `explain`.
+        progress_bar
+            Whether to say that the search is under way; None does so on a terminal.
+
+        Returns
+        -------
+        Rules
+            With `at_most` a `spaql.explain.short_rules.ShortRules`.
         """
         from spaql.explain.rules import Rules
 
+        settings = {"max_loss": max_loss, "episodes": episodes, "oblique": oblique, "seed": seed}
+        given = {name: value for name, value in settings.items() if value is not None}
+        if at_most is not None:
+            from spaql.agents.rule_search import check_settings, find_short_rules  # here: it is rarely needed
+
+            usual = {"max_loss": 0.01, "episodes": 200, "oblique": True, "seed": self.seed}
+            checked = check_settings(at_most, **usual | given)  # type: ignore[arg-type]
+            self._check_step(step)
+            labels = make_labels(self.problem, names, actions)
+            return find_short_rules(cast("Agent", self), checked, labels, progress_bar)
+        if given:
+            raise ParameterError(f"{next(iter(given))}: for short rules only; give at_most, the number of rules")
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
         policy = self._read_policy()
         with announce_compilation("rules", None):
             return Rules(self.problem, tree, labels, step=at, partition=policy, inherits=self.inherits_visits)
 
     def export(
-        self, path: str | os.PathLike[str], *, name: str | None = None, names: Names = None, actions: Names = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        names: Names = None,
+        actions: Names = None,
+        rules: ShortRules | None = None,
     ) -> Path:
         """Write the policy as a program that decides as `predict` does, without spaql; see `spaql.export`.
 
@@ -190,20 +249,25 @@ class ReadablePolicy:
             Prefix of functions in C, such as `policy` for `policy_act`; None takes the file's own name.
         names, actions
             Names of the observed numbers and the actions, one for each, for readers of the file.
+        rules
+            Short rules of this agent, made with `oblique=False`, to write instead of its whole policy.
         """
         from spaql.export import export
 
-        return export(self.to_policy(names=names, actions=actions), path, name=name)
+        return export(self.to_policy(names=names, actions=actions, rules=rules), path, name=name)
 
-    def to_policy(self, *, names: Names = None, actions: Names = None) -> Policy:
+    def to_policy(self, *, names: Names = None, actions: Names = None, rules: ShortRules | None = None) -> Policy:
         """Return what `export` writes: the decision tree, its labels and where it comes from."""
         from spaql.agents.registry import name_of
         from spaql.export.policy import Policy
 
-        tree, labels = self.tree(), make_labels(self.problem, names, actions)
+        labels = make_labels(self.problem, names, actions)
+        tree = self.tree() if rules is None else _find_tree(rules)
         origin = f"{self.iterations:,} iterations, {self.training_steps:,} training steps, seed {self.seed}"
         if self.restored_from is not None:
             origin += f", restored from step {self.restored_from:,}"
+        if rules is not None:
+            origin += f"; approximated by {len(rules)} rules"
         return Policy(self.problem, tree, labels, name_of(cast("Agent", self)), origin, self.time_variant)
 
     def _check_step(self, step: Any) -> int | None:
@@ -212,3 +276,14 @@ class ReadablePolicy:
         if at and not self.time_variant:
             raise ParameterError(f"step: {type(self).__name__} decides alike in every step; leave it out")
         return at if self.time_variant else None
+
+
+def _find_tree(rules: Any) -> Tree:
+    """Return the tree of short rules that can be exported."""
+    tree = getattr(rules, "tree", None)
+    if not isinstance(tree, Tree):
+        raise ParameterError(f"rules: expected those of rules(at_most=...), got {rules!r:.80}")
+    if rules.features:
+        what = "they compare a combination of two numbers, which exported files cannot"
+        raise ParameterError(f"rules: {what}; make them with oblique=False, or use rules.json()")
+    return tree

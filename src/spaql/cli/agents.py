@@ -32,6 +32,13 @@ def add(commands: Any) -> None:
     rules = _add(commands, "rules", _rules, "print the policy of a trained agent as a list of rules")
     rules.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="(%(default)s)")
     rules.add_argument("--out", metavar="FILE", help="write to a file instead of stdout")
+    rules.add_argument("--at-most", type=int, metavar="N", help="approximate the policy by at most so many rules")
+    text = "what these may lose, as a share of the gain over random actions (0.01)"
+    rules.add_argument("--max-loss", type=float, metavar="SHARE", help=text)
+    rules.add_argument("--episodes", type=int, help="new episodes in which the loss is measured (200)")
+    rules.add_argument("--seed", type=int, help="seed of these episodes (the agent's own)")
+    text = "whether short rules may compare a combination of two numbers (--oblique)"
+    rules.add_argument("--oblique", action=argparse.BooleanOptionalAction, help=text)
     for parser in (export, explain):
         parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     for parser in (explain, rules):
@@ -161,7 +168,8 @@ def _read_numbers(words: list[str]) -> list[float] | dict[str, float]:
 def _rules(options: argparse.Namespace) -> None:
     from spaql import atomic_io
 
-    rules = _load(options).rules(step=options.step, names=options.names, actions=options.actions)
+    keywords = ("at_most", "max_loss", "episodes", "seed", "oblique", "step", "names", "actions")
+    rules = _load(options).rules(**{name: getattr(options, name) for name in keywords})
     text = {"text": rules.describe, "markdown": rules.markdown, "json": rules.json}[options.format]()
     if options.out is None:
         print(text)

@@ -65,17 +65,19 @@ class Rules(Sequence[Rule]):
         step: int | None = None,
         partition: Partition | None = None,
         inherits: bool = False,  # whether the children of a cell start with all its visits, as in the paper
+        visits: tuple[Floats, Floats] | None = None,  # instead: points `[n, states]` of the unit cube and their weights
     ) -> None:
         self.problem, self.step, self.names, self._tree = problem, step, tuple(labels.states), tree
         self.leaves, self.cells = len(tree.leaves(step or 0)[0]), 0
-        boxes = make_decision_list(tree, step or 0, problem.whole)
+        self._whole = np.append(problem.whole, np.zeros(len(self.names) - len(problem.whole), np.bool_))
+        boxes = make_decision_list(tree, step or 0, self._whole)
         shares: list[float | None] = [None] * (len(boxes.choices) + 1)
         if partition is not None:
             self.cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
             visits = count_visits(partition, step or 0, inherits)
-            if visits[1].sum() > 0.0:
-                boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
-                shares = _share_visits(boxes, *visits).tolist()
+        if visits is not None and visits[1].sum() > 0.0:
+            boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
+            shares = _share_visits(boxes, *visits).tolist()
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
         self._bounded = np.isfinite(self._limits[0]) | np.isfinite(self._limits[1])  # whether there is a condition
@@ -139,11 +141,11 @@ class Rules(Sequence[Rule]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, with exact borders, ready for JSON."""
-        states, whole = self._tree.states, self.problem.whole
+        states, whole = self.problem.states, self.problem.whole
         observation = [
-            {"name": name, "low": float(states.low[d]), "high": float(states.high[d])}
+            {"name": self.names[d], "low": float(states.low[d]), "high": float(states.high[d])}
             | {"periodic": d in self._tree.periodic, "whole": bool(whole[d])}
-            for d, name in enumerate(self.names)
+            for d in range(states.dimensions)
         ]
         rules = [
             vars(rule) | {"conditions": self._make_conditions(place), "action": np.asarray(rule.action).tolist()}
@@ -165,6 +167,10 @@ class Rules(Sequence[Rule]):
         """Return the first rule that matches each row of observed numbers `[n, states]`."""
         values, periodic = np.array(numbers), list(self._tree.periodic)
         values[:, periodic] = self._tree.states.project(numbers, periodic)[:, periodic]
+        return self._match_values(values)
+
+    def _match_values(self, values: Floats) -> NDArray[np.int64]:
+        """Return the first rule that matches each row of what is compared, with periodic numbers as fractions."""
         return _match_rows(values, *self._exact)
 
     def _make_conditions(self, place: int) -> list[dict[str, Any]]:
@@ -181,11 +187,11 @@ class Rules(Sequence[Rule]):
         """Yield the conditions of every rule as text, and the rule."""
         low, high = self._limits
         sides = self._limits.transpose(2, 1, 0)
-        texts = [_format_limits(self._tree, d, self.problem.whole[d], sides[d]) for d in range(len(self.names))]
+        texts = [_format_limits(self._tree, d, self._whole[d], sides[d]) for d in range(len(self.names))]
         for place, rule in enumerate(self):
             conditions = []
             for d in np.flatnonzero(self._bounded[place]):
-                name, below, first, last = self.names[d], "<=" if self.problem.whole[d] else "<", *texts[d][place]
+                name, below, first, last = self.names[d], "<=" if self._whole[d] else "<", *texts[d][place]
                 if low[place, d] > high[place, d]:
                     conditions.append(f"({name} >= {first} or {name} {below} {last})")
                 elif first == last:

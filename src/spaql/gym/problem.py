@@ -473,6 +473,10 @@ class GymnasiumProblem(Playable):
         seed, self._next_seed = self._next_seed, None
         return seed
 
+    def set_seed(self, seed: int) -> None:
+        """Let the next episode begin with a seed."""
+        self._next_seed = seed
+
     def progress(self) -> dict[str, Any]:
         """Return the state of its random numbers for JSON: the stream of seeds, and Gymnasium's `np_random`."""
         state, seed = self._left_off, self._next_seed
