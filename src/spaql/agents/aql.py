@@ -37,6 +37,7 @@ class AQL(QLearner):
 
     time_variant = True
     _fewest_rollouts = 0
+    _unused = ("temperature", "heat", "resets", "selection_steps")
 
     def __init__(
         self, problem: Any, *, scaling: float = 0.5, rollouts: int = 20, seed: int = 0, **environment: Any

@@ -11,13 +11,13 @@ from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
-from spaql.agents.evaluation import Evaluation
+from spaql.agents.evaluation import Evaluation, describe_record
+from spaql.agents.history import History
 from spaql.agents.parameters import Parameterised
-from spaql.agents.progress import announce_phase
+from spaql.agents.progress import announce_compilation, announce_phase, is_progress_shown, make_bar
 from spaql.agents.readable_policy import ReadablePolicy
 from spaql.agents.rollouts import (
     FINISHED,
@@ -30,7 +30,9 @@ from spaql.agents.rollouts import (
     play_episodes,
 )
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
+from spaql.formatting import with_values
+from spaql.notebook import render
+from spaql.partition.jit import make_records
 from spaql.partition.kernels import Forest
 from spaql.partition.partition import fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
@@ -40,6 +42,8 @@ from spaql.stats import mean_interval
 from spaql.validation import check_whole
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from spaql.agents.tessera.learned_model import LearnedModel
 
 Names = Sequence[str] | None
@@ -72,6 +76,7 @@ class Agent(ReadablePolicy, Parameterised):
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
     inherits_visits: bool = False  #: whether cells split at 4^depth visits, and their parts start with all of them
     _row: ClassVar[np.dtype[np.void]] = ROW  # of `history`
+    _unused: ClassVar[tuple[str, ...]] = ()  # columns of `history` that mean nothing for the algorithm, and are 0
     _fineness: ClassVar[str | None] = None  # the parameter that says how fine its net is, where that is fixed
 
     def __init__(self, problem: Any, *, seed: int = 0, **environment: Any) -> None:
@@ -92,6 +97,16 @@ class Agent(ReadablePolicy, Parameterised):
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
+
+    def _repr_html_(self) -> str:
+        learned, evaluation = "not yet" if self.learns else "nothing to learn", self.recorded_evaluation
+        if self.iterations:
+            learned = f"{self.num_timesteps:,} environment steps in {self.iterations:,} iterations"
+        facts = {"learned": learned}
+        if evaluation is not None:
+            facts["evaluation"] = describe_record(evaluation, self.iterations)
+        facts["parameters"] = with_values("", self.get_params()).removeprefix(", ")
+        return render(f"{type(self).__name__} on {self.problem.name}", facts=facts)
 
     # Parameters -----------------------------------------------------------------------------------------------
 
@@ -138,7 +153,7 @@ class Agent(ReadablePolicy, Parameterised):
             A function of the agent, which stops learning by returning False, one of `spaql.callbacks`, or a list of
             these.  They do not change what is learned, unless one steps the environment that is learned on.
         progress_bar
-            None shows it on a terminal.
+            None shows it on a terminal and in a notebook.
         """
         if not self.learns and iterations is total_timesteps is None:
             return self
@@ -153,7 +168,7 @@ class Agent(ReadablePolicy, Parameterised):
     def _make_bar(self, total: int, unit: str, progress_bar: bool | None) -> tqdm[Any]:
         """Return the progress bar of a call of `learn`; it appears only if that takes longer than a moment."""
         shown, title = is_progress_shown(progress_bar), f"{type(self).__name__} on {self.problem.name}"
-        return tqdm(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
+        return make_bar(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
 
     @contextmanager
     def _show_bar(self, total: int, unit: str, progress_bar: bool | None) -> Iterator[tqdm[Any]]:
@@ -176,9 +191,13 @@ class Agent(ReadablePolicy, Parameterised):
         return self
 
     @property
-    def history(self) -> NDArray[np.void]:
-        """One row per iteration, read-only; the columns are those of `spaql.agents.rollouts.ROW` that the agent has."""
-        rows = self._rows[: self.iterations]
+    def history(self) -> History:
+        """One row per iteration, read-only; `spaql.agents.rollouts.ROW` describes the columns.
+
+        `agent.history.to_pandas()` has those of the algorithm only.
+        """
+        rows = self._rows[: self.iterations].view(History)
+        rows.columns = tuple(name for name in self._row.names or () if name not in self._unused)
         rows.flags.writeable = False
         return rows
 
@@ -355,7 +374,8 @@ class Agent(ReadablePolicy, Parameterised):
             Play the centre of each chosen cell, or a uniform draw inside it; None does as the algorithm does: the
             centre for Tessera, the draw for the published agents.
         progress_bar
-            Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal.
+            Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal
+            and in a notebook.
         """
         episodes = check_whole(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)

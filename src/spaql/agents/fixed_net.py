@@ -277,6 +277,7 @@ class FixedNetAgent(PartitionAgent):
     """
 
     plays_middle = True
+    _unused: ClassVar[tuple[str, ...]] = ("splits", "resets", "selection_steps", "monitoring_steps")
     _fineness: ClassVar[str] = "bins"
 
     def __init__(self, problem: Any, fineness: Any, *, seed: int = 0, **environment: Any) -> None:

@@ -44,6 +44,7 @@ class ForeignAgent(Agent):
     """An object with `learn` and `predict` as an agent; `wrap` makes a subclass for each foreign class."""
 
     plays_middle = True
+    _unused = ("selection_steps",)
     _row = np.dtype([(name, ROW[name]) for name in ("score", "best", "training_steps", "selection_steps")])
     cls: ClassVar[type[Any]]  #: the foreign class
     name: ClassVar[str]  #: its name in the registry

@@ -26,6 +26,8 @@ _LEAST_RANGE = 1e-100  # of rewards: what it is divided by
 class OptimisticQ(FixedNetAgent):
     """Base class of the optimistic algorithms on a net."""
 
+    _unused = (*FixedNetAgent._unused, "temperature", "heat")
+
     def __init__(
         self,
         problem: Any,

@@ -174,6 +174,7 @@ class RLSVI(StepwiseAgent):
     """
 
     _fineness = "bins"
+    _unused = (*StepwiseAgent._unused, "value_low", "value_high", "splits")
 
     @classmethod
     def count_first_cells(cls, problem: Playable, parameters: Mapping[str, Any]) -> int:

@@ -53,6 +53,7 @@ class SPAQL(QLearner):
     """
 
     caps_value = True
+    _unused = ("monitoring_steps",)
 
     def __init__(
         self,

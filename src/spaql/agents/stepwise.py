@@ -5,7 +5,7 @@ grow at their ends: the numbers of cells and nodes, by which the other arrays re
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,7 @@ class StepwiseAgent(PartitionAgent):
 
     time_variant = True
     _row = TRAINING_ROW
+    _unused: ClassVar[tuple[str, ...]] = ("temperature", "heat", "resets", "selection_steps")
 
     def __init__(self, problem: Any, *, rollouts: int, seed: int, **environment: Any) -> None:
         super().__init__(problem, seed=seed, **environment)
