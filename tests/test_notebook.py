@@ -43,13 +43,14 @@ agent = spaql.Tessera("cartpole", seed=0).learn(600, callback=lambda agent: wait
     "frame": "agent.history.to_pandas()",
     "plot": "agent.plot()",
     "quiet": "import sys; agent.learn(600, progress_bar=False); print('matplotlib.pyplot' in sys.modules)",
+    "with pyplot": "import matplotlib.pyplot; agent.plot()",
 }
 
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
     """The outputs of each cell of an executed notebook."""
-    cells = [nbformat.v4.new_code_cell(source.strip(), id=name) for name, source in CELLS.items()]
+    cells = [nbformat.v4.new_code_cell(source.strip(), id=name.replace(" ", "-")) for name, source in CELLS.items()]
     book = nbformat.v4.new_notebook(cells=cells)
     here = os.path.dirname(__file__)
     paths = [os.path.join(here, "children"), here, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -60,13 +61,13 @@ def outputs(tmp_path_factory):
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
             patch.setenv(name, str(folder / name))
         nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
-    return {cell.id: cell.outputs for cell in book.cells}
+    return {name: cell.outputs for name, cell in zip(CELLS, book.cells, strict=True)}
 
 
 def result_of(outputs, name):
-    """The data that a cell shows, by type."""
-    [result] = [output for output in outputs[name] if output.output_type == "execute_result"]
-    return result.data
+    """The only result of a cell."""
+    [result] = [output for output in outputs[name] if output.output_type in ("execute_result", "display_data")]
+    return result
 
 
 def printed_by(outputs, name):
@@ -93,14 +94,16 @@ def test_a_notebook_shows_progress(outputs):
     }.items(),
 )
 def test_a_notebook_shows_objects_as_html(outputs, cell, text):
-    html = result_of(outputs, cell)["text/html"]
+    html = result_of(outputs, cell).data["text/html"]
     assert text in html
     assert "temperature" not in html  # Tessera has none
 
 
 def test_a_notebook_shows_the_policy_as_a_picture(outputs):
-    data = result_of(outputs, "plot")
-    assert data["image/png"].startswith("iVBOR")  # a PNG in base64
+    for cell in ("plot", "with pyplot"):
+        result = result_of(outputs, cell)
+        assert result.data["image/png"].startswith("iVBOR")  # a PNG in base64
+        assert result.metadata["image/png"] == {"width": 672, "height": 499}
 
 
 # Fragments of HTML --------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 from spaql.errors import ParameterError
 
 _MOST_ROWS = 100  # of a table
-_BOX = "max-width: 60em; overflow-x: auto; margin: 0.3em 0"
+_BOX = "max-width: 75em; overflow-x: auto; margin: 0.3em 0"
 _LINE = "1px solid rgba(127, 127, 127, 0.35)"
 _CELL = "padding: 0.15em 0.7em; border: 0; vertical-align: top"
 _QUIET = "opacity: 0.7; font-size: 90%"
@@ -79,7 +79,8 @@ def _paragraph(text: str, style: str = "") -> str:
 
 
 def _cell(kind: str, text: str, align: str, more: str = "") -> str:
-    return f'<{kind} style="{_CELL}; text-align: {align}"{more}>{escape(text)}</{kind}>'
+    wrap = "; white-space: nowrap" if align == "right" else ""
+    return f'<{kind} style="{_CELL}; text-align: {align}{wrap}"{more}>{escape(text)}</{kind}>'
 
 
 def _table(head: str, rows: Sequence[str]) -> str:

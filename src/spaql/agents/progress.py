@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from spaql.notebook import is_notebook
 from spaql.partition.jit import CACHE, watch_compilation
@@ -24,12 +24,18 @@ PLANNING = "planning of Tessera"
 KERNELS = {
     PLANNING: 56,
     "Tessera": 12,
-    "SPAQL": 35,
+    "SPAQL": 36,
+    "SPAQLTS": 36,
     "AQL": 32,
     "AdaMB": 45,
     "ZoomRL": 43,
     "RLSVI": 26,
-    "evaluation": 5,
+    "QLearning": 21,
+    "UCBQ": 14,
+    "UCBQInfinite": 14,
+    "NBQL": 14,
+    "evaluation": 6,
+    "evaluation of baselines": 10,
     "rules": 4,
 }
 
@@ -47,7 +53,12 @@ def make_bar(**options: Any) -> tqdm[Any]:
             from tqdm.auto import tqdm
     else:
         from tqdm import tqdm
-    return tqdm(**options)
+    return tqdm(file=_stream(), **options)
+
+
+def _stream() -> TextIO:
+    """Return where progress is written; a notebook shows standard error in red."""
+    return sys.stdout if is_notebook() else sys.stderr
 
 
 @contextmanager
@@ -98,7 +109,7 @@ def announce_phase(phase: str, bar: Any, progress_bar: bool | None) -> Iterator[
     phase
         A word, such as "planning".
     bar
-        The tqdm bar under way; None prints a line to stderr instead.
+        The tqdm bar under way; None prints a line instead.
     progress_bar
         Whether to print the line; None does so on a terminal and in a notebook.
     """
@@ -110,7 +121,7 @@ def announce_phase(phase: str, bar: Any, progress_bar: bool | None) -> Iterator[
         if bar is None:
             from tqdm import tqdm
 
-            tqdm.write(f"spaql: {phase} ...", file=sys.stderr)  # above any other bar
+            tqdm.write(f"spaql: {phase} ...", file=_stream())  # above any other bar
         else:
             bar.set_postfix_str(phase)
 

@@ -65,7 +65,13 @@ _PANEL = _Sizes(title=10, note=8, label=8.5, tick=8, line=1.5, marker=3.8, ticks
 
 
 class NotebookFigure(Figure):
-    """A figure that a notebook shows as a picture, also without pyplot."""
+    """A figure that a notebook shows as a picture, in the same size with pyplot and without."""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display  # here: only a notebook needs and has it
+
+        picture, size = self._repr_png_()
+        display({"text/plain": repr(self), "image/png": picture}, metadata={"image/png": size}, raw=True)
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         """Return the picture, and its size in pixels of a screen."""
