@@ -12,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import spaql
+from docs_for_tests import run_page
 from problems_for_tests import box_world, finite_world
 from spaql import algorithms, notebook
 from spaql.agents import progress
@@ -104,6 +105,10 @@ def test_a_notebook_shows_the_policy_as_a_picture(outputs):
         result = result_of(outputs, cell)
         assert result.data["image/png"].startswith("iVBOR")  # a PNG in base64
         assert result.metadata["image/png"] == {"width": 672, "height": 499}
+
+
+def test_the_page_runs():
+    assert run_page("notebook.md")["frame"].columns.tolist() == ["score", "best", "cells", "training_steps"]
 
 
 # Fragments of HTML --------------------------------------------------------------------------------------------------

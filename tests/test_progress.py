@@ -128,7 +128,7 @@ def test_the_number_of_kernels_is_that_of_an_empty_cache(tmp_path):
         from spaql.partition.jit import watch_compilation
 
         agent, counts = spaql.NBQL("oil", seed=0), []
-        for part in (agent.prepare, agent.learn(iterations=5).rules):
+        for part in (agent.prepare, lambda: agent.learn(iterations=5).rules()):
             counts.append(0)
             with watch_compilation(lambda: counts.append(counts.pop() + 1)):
                 part()
