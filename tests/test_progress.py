@@ -86,7 +86,7 @@ def test_each_compiled_kernel_moves_a_bar_that_never_goes_back(expected, monkeyp
     shares = [int(share) for share in re.findall(r"(\d+)%", shown)]
     assert "compiling something" in shown
     assert "100%" in shown
-    assert "2/2" in shown
+    assert f"{max(2, expected or 0)}/{max(2, expected or 0)}" in shown
     assert shares == sorted(shares)
     with progress.announce_compilation("something", True):  # it is compiled by now
         assert add_double(3) == 9

@@ -85,7 +85,7 @@ def _cell(kind: str, text: str, align: str, more: str = "") -> str:
 
 def _table(head: str, rows: Sequence[str]) -> str:
     top = f'<thead style="border-bottom: {_LINE}">{head}</thead>' if head else ""
-    return f'<table style="border-collapse: collapse; margin: 0.3em 0">{top}<tbody>{"".join(rows)}</tbody></table>'
+    return f'<table style="border-collapse: collapse; margin: 0.3em 0; color: inherit">{top}<tbody>{"".join(rows)}</tbody></table>'
 
 
 def _render_table(table: Mapping[str, Any]) -> str:

@@ -94,7 +94,7 @@ def announce_compilation(what: str, progress_bar: bool | None) -> Iterator[None]
         with watch_compilation(advance):
             yield
         if bar is not None:
-            bar.total = bar.n = count
+            bar.total = bar.n = max(count, total or 0)  # there may be fewer than expected, or more
     finally:
         if bar is not None:
             bar.close()
