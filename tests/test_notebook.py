@@ -107,6 +107,7 @@ def test_a_notebook_shows_the_policy_as_a_picture(outputs):
         assert result.metadata["image/png"] == {"width": 672, "height": 499}
 
 
+@pytest.mark.compiled_only
 def test_the_page_runs():
     assert run_page("notebook.md")["frame"].columns.tolist() == ["score", "best", "cells", "training_steps"]
 

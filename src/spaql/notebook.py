@@ -17,6 +17,7 @@ from spaql.errors import ParameterError
 _MOST_ROWS = 100  # of a table
 _BOX = "max-width: 75em; overflow-x: auto; margin: 0.3em 0"
 _LINE = "1px solid rgba(127, 127, 127, 0.35)"
+_TABLE = "border-collapse: collapse; margin: 0.3em 0; color: inherit"
 _CELL = "padding: 0.15em 0.7em; border: 0; vertical-align: top"
 _QUIET = "opacity: 0.7; font-size: 90%"
 
@@ -85,7 +86,7 @@ def _cell(kind: str, text: str, align: str, more: str = "") -> str:
 
 def _table(head: str, rows: Sequence[str]) -> str:
     top = f'<thead style="border-bottom: {_LINE}">{head}</thead>' if head else ""
-    return f'<table style="border-collapse: collapse; margin: 0.3em 0; color: inherit">{top}<tbody>{"".join(rows)}</tbody></table>'
+    return f'<table style="{_TABLE}">{top}<tbody>{"".join(rows)}</tbody></table>'
 
 
 def _render_table(table: Mapping[str, Any]) -> str:
