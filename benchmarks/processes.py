@@ -9,6 +9,7 @@ import tempfile
 from typing import Any
 
 from benchmarks import Report, median_ratio, part
+from spaql.agents.progress import KERNELS, PLANNING
 
 LARGE = ("cartpole", "pendulum", "acrobot")
 _LARGE_STEPS = 1_000_000
@@ -25,10 +26,14 @@ print(peak)
 """
 _FIRST_AGENT = """
 import time, spaql
+from spaql.partition.jit import watch_compilation
+kernels = []
 for begin in (lambda: 0.0, time.process_time):
     start = begin()
-    spaql.Tessera("CartPole-v1", seed=0).learn(10_000, progress_bar=False).predict([0.0, 0.0, 0.0, 0.0])
+    with watch_compilation(lambda: kernels.append(0)):
+        spaql.Tessera("CartPole-v1", seed=0).learn(10_000, progress_bar=False).predict([0.0, 0.0, 0.0, 0.0])
     print(time.process_time() - start)
+print(len(kernels))
 """
 _EMPTY_FUNCTION = """
 import time, numba
@@ -71,7 +76,8 @@ def start(report: Report) -> dict[str, Any]:
     The agent is `spaql.Tessera("CartPole-v1", seed=0).learn(10_000)` with its first prediction, for which it plans.
     The process then trains the same agent again: `cold` and `warm` are the CPU time up to the first agent less that of
     the second, so importing and compiling, or importing and loading; the aims are 20 and 1.5.  The ratios are to a
-    process that imports Numba and compiles an empty function.  `help` is `spaql --help`.
+    process that imports Numba and compiles an empty function.  `help` is `spaql --help`.  `kernels` are those that were
+    compiled with an empty cache, and `announced` those that the progress bars expect (`spaql.agents.progress`).
     """
 
     def seconds(script: str, **environment: str) -> list[float]:
@@ -80,15 +86,18 @@ def start(report: Report) -> dict[str, Any]:
         return [float(word) for word in done.stdout.split()]
 
     columns: dict[str, list[float]] = {"cold": [], "warm": [], "training": [], "empty_function": [], "help": []}
+    compiled: dict[str, int] = {}
     for _ in range(STARTS):
         with tempfile.TemporaryDirectory() as empty:
             for name in ("cold", "warm"):
                 report(f"{name} start")
-                first, again = seconds(_FIRST_AGENT, NUMBA_CACHE_DIR=empty)
+                first, again, kernels = seconds(_FIRST_AGENT, NUMBA_CACHE_DIR=empty)
                 columns[name].append(first - again)
+                compiled[name] = int(kernels)
             columns["training"].append(again)
         columns["empty_function"] += seconds(_EMPTY_FUNCTION)
         columns["help"] += seconds(_HELP)
     figures = {f"{name}_seconds": statistics.median(column) for name, column in columns.items()}
     ratios = {f"{name}_ratio": median_ratio(columns[name], columns["empty_function"]) for name in ("cold", "warm")}
-    return {"start": figures | ratios}
+    counts = {"kernels": compiled["cold"], "announced": KERNELS["Tessera"] + KERNELS[PLANNING]}
+    return {"start": figures | ratios | counts}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 
 import spaql
 from partitions_for_tests import Planted, plant
@@ -131,6 +132,25 @@ def test_a_plot_can_be_saved_as_it_is_printed(cartpole, tmp_path):
         assert save(figure, tmp_path / name).stat().st_size > 4000
 
 
+@pytest.mark.parametrize("layer", ["policy", "q"])
+def test_a_plot_draws_into_given_axes(cartpole, oil, layer):
+    for agent in (cartpole, oil):
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        assert agent.plot(layer=layer, ax=right) is right
+        alone = agent.plot(layer=layer).axes[0]
+        tiles, same = (axes.collections[0] for axes in (right, alone))
+        np.testing.assert_array_equal(tiles.get_array(), same.get_array())
+        assert (right.get_xlabel(), right.get_title("left")) == (alone.get_xlabel(), alone.get_title("left"))
+        assert right.get_xlim() == alone.get_xlim()
+        assert not left.collections
+        named = agent is cartpole and layer == "policy"  # actions have names there, and else a colour bar
+        assert len(figure.axes) == (2 if named else 3)
+        assert bool(right.get_legend()) is (named or agent is oil)
+        figure.draw_without_rendering()
+        assert figure.get_layout_engine() is not None  # the figure stays as its owner made it
+
+
 def test_a_plot_says_where_it_is(agent):
     finite = isinstance(agent.problem.actions, Discrete)
     names = [f"dimension {d}" for d in range(agent.problem.states.dimensions)]
@@ -163,6 +183,10 @@ def test_a_plot_of_a_whole_state_is_its_slice(cartpole):
         ({"step": 1}, "step: expected a whole number"),
         ({"action_dim": 1}, "action_dim: expected a whole number"),
         ({"names": ["a"]}, "names: expected 4 words"),
+        (
+            {"ax": Figure().subplots(1, 2)},
+            "ax: expected the matplotlib Axes of one picture, such as axes[0], got",
+        ),
     ],
 )
 def test_bad_arguments_are_one_sentence(cartpole, given, said):

@@ -1,6 +1,12 @@
 """Planning is visible as a phase of its own: on the progress bar, or as a line on a terminal."""
 
 import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
@@ -9,6 +15,7 @@ import spaql
 from spaql.agents import progress
 from spaql.agents.tessera import agent as tessera
 from spaql.agents.tessera import planner
+from spaql.partition import jit
 
 
 class Bar:
@@ -49,6 +56,88 @@ def test_nothing_is_shown_where_no_progress_is(bar, shown, capsys):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
     assert bar is None or not bar.postfixes
+
+
+def make_kernels(monkeypatch):
+    """Return a kernel that calls another, neither of which is in the cache."""
+    monkeypatch.setattr(jit, "CACHE", None)
+
+    @jit.kernel()
+    def double(number):
+        return 2 * number
+
+    @jit.kernel()
+    def add_double(number):
+        return number + double(number)
+
+    return add_double
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("expected", [1, 2, 40, None])
+def test_each_compiled_kernel_moves_a_bar_that_never_goes_back(expected, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_ON_BAR", -1.0)
+    if expected is not None:
+        monkeypatch.setitem(progress.KERNELS, "something", expected)
+    add_double = make_kernels(monkeypatch)
+    with progress.announce_compilation("something", True):
+        assert add_double(3) == 9
+    shown = capsys.readouterr().err
+    shares = [int(share) for share in re.findall(r"(\d+)%", shown)]
+    assert "compiling something" in shown
+    assert "100%" in shown
+    assert f"{max(2, expected or 0)}/{max(2, expected or 0)}" in shown
+    assert shares == sorted(shares)
+    with progress.announce_compilation("something", True):  # it is compiled by now
+        assert add_double(3) == 9
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.compiled_only
+def test_compilation_is_silent_where_no_progress_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_ON_BAR", -1.0)
+    for shown in (False, None):
+        with progress.announce_compilation("something", shown):
+            assert make_kernels(monkeypatch)(3) == 9
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.compiled_only
+def test_an_interrupted_compilation_is_not_complete(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_ON_BAR", -1.0)
+    monkeypatch.setitem(progress.KERNELS, "something", 40)
+
+    def compile_and_stop():
+        with progress.announce_compilation("something", True):
+            make_kernels(monkeypatch)(3)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compile_and_stop()
+    shown = capsys.readouterr().err
+    assert "2/40" in shown
+    assert "100%" not in shown
+    assert jit._WATCH.compiled is None
+
+
+@pytest.mark.compiled_only
+def test_the_number_of_kernels_is_that_of_an_empty_cache(tmp_path):
+    """For the kinds that compile quickly; `spaql bench --only start` counts those of Tessera."""
+    code = """
+        import spaql
+        from spaql.partition.jit import watch_compilation
+
+        agent, counts = spaql.NBQL("oil", seed=0), []
+        for part in (agent.prepare, lambda: agent.learn(iterations=5).rules()):
+            counts.append(0)
+            with watch_compilation(lambda: counts.append(counts.pop() + 1)):
+                part()
+        print(counts)
+    """
+    call = [sys.executable, "-c", textwrap.dedent(code)]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(call, check=True, capture_output=True, text=True, env=environment)
+    assert json.loads(done.stdout) == [progress.KERNELS["NBQL"], progress.KERNELS["rules"]]
 
 
 def slow(make_plan):

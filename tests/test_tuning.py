@@ -96,6 +96,7 @@ def test_workers_and_longer_tunings_change_nothing(tmp_path, fake):
     spaql.tune(study(), tmp_path / "many", workers=3)
     assert said(tmp_path / "one") == said(tmp_path / "many")
     assert whole.complete
+    assert f"The winner is {whole.winner}" in whole._repr_html_()
     assert whole.winner.number > 0
     assert abs(np.log10(whole.parameters["scaling"]) + 1) < 0.5
     assert whole.parameters["heat"] == 3.0

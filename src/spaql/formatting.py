@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from spaql.notebook import import_pandas, render
 
 _LEAST_DIGITS, _MOST_DIGITS = 4, 17  # 17 digits identify a double
 _LONG = 40  # letters; a column with a longer cell is text, which a page aligns to the left and wraps
@@ -164,6 +167,18 @@ class Table:
         long = {at for row in self.rows for at, cell in enumerate(row) if len(str(cell)) > _LONG}
         text = sorted(at - first for at in long.union(range(first + 1, self.left)))
         return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows, "text": text}
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` of the cells; columns aligned to the right that hold numbers only are numbers."""
+        pandas = import_pandas("table.to_pandas")
+        frame = pandas.DataFrame([[str(x) if isinstance(x, str) else x for x in row] for row in self.rows])
+        for at in range(self.left, frame.shape[1]):
+            with contextlib.suppress(ValueError):
+                frame[at] = pandas.to_numeric(frame[at])
+        return frame.set_axis(list(self.header), axis=1) if len(frame) else pandas.DataFrame(columns=list(self.header))
+
+    def _repr_html_(self) -> str:
+        return render(tables=[self.html()])
 
     def _without_repetition(self) -> list[list[Any]]:
         """Return the rows, with the name of a section in its first row only."""

@@ -13,13 +13,13 @@ from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
-from spaql.agents.evaluation import Evaluation
+from spaql.agents.evaluation import Evaluation, describe_record
+from spaql.agents.history import History
 from spaql.agents.parameters import Parameterised
-from spaql.agents.progress import announce_phase
+from spaql.agents.progress import announce_compilation, announce_phase, is_progress_shown, make_bar
 from spaql.agents.readable_policy import ReadablePolicy
 from spaql.agents.rollouts import (
     FINISHED,
@@ -33,7 +33,9 @@ from spaql.agents.rollouts import (
 )
 from spaql.agents.sb3_interface import SB3Interface
 from spaql.errors import NotTrainedError, ParameterError
-from spaql.partition.jit import announce_compilation, is_progress_shown, make_records
+from spaql.formatting import with_values
+from spaql.notebook import render
+from spaql.partition.jit import make_records
 from spaql.partition.kernels import Forest
 from spaql.partition.partition import fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
@@ -43,6 +45,8 @@ from spaql.stats import mean_interval
 from spaql.validation import check_count, check_whole
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from spaql.agents.tessera.learned_model import LearnedModel
 
 Names = Sequence[str] | None
@@ -115,6 +119,16 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({self.problem.name!r}, {parameters})"
 
+    def _repr_html_(self) -> str:
+        learned, evaluation = "not yet" if self.learns else "nothing to learn", self.recorded_evaluation
+        if self.iterations:
+            learned = f"{self.num_timesteps:,} environment steps in {self.iterations:,} iterations"
+        facts = {"learned": learned}
+        if evaluation is not None:
+            facts["evaluation"] = describe_record(evaluation, self.iterations)
+        facts["parameters"] = with_values("", self.get_params()).removeprefix(", ")
+        return render(f"{type(self).__name__} on {self.problem.name}", facts=facts)
+
     # Parameters -----------------------------------------------------------------------------------------------
 
     def set_params(self, **parameters: Any) -> Self:
@@ -170,7 +184,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
             Logs go to `tb_log_name`, the class unless given, with the next number behind it; False goes on with the
             last.  The agent goes on learning and `num_timesteps` goes on counting either way.
         progress_bar
-            None shows it on a terminal.
+            None shows it on a terminal and in a notebook.
         """
         if not self.learns and iterations is total_timesteps is None:
             return self
@@ -188,7 +202,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
     def _make_bar(self, total: int, unit: str, progress_bar: bool | None) -> tqdm[Any]:
         """Return the progress bar of a call of `learn`; it appears only if that takes longer than a moment."""
         shown, title = is_progress_shown(progress_bar), f"{type(self).__name__} on {self.problem.name}"
-        return tqdm(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
+        return make_bar(total=total, unit=unit, desc=title, disable=not shown, delay=0.5, unit_scale=True)
 
     @contextmanager
     def _show_bar(self, total: int, unit: str, progress_bar: bool | None) -> Iterator[tqdm[Any]]:
@@ -215,28 +229,19 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         return self
 
     @property
-    def history(self) -> NDArray[np.void]:
-        """One row per iteration, read-only; the columns are those of `spaql.agents.rollouts.ROW` that the agent has."""
-        rows = self._rows[: self.iterations]
+    def history(self) -> History:
+        """One row per iteration, read-only; `spaql.agents.rollouts.ROW` describes the columns.
+
+        `agent.history.to_pandas()` has those of the algorithm only.
+        """
+        rows = self._rows[: self.iterations].view(History)
+        rows.filled, rows.has_rollouts = self._filled, bool(getattr(self, "rollouts", 0))
         rows.flags.writeable = False
         return rows
 
     def progress(self, start: int = 0) -> dict[str, NDArray[Any]]:
-        """Return what logs write of the iterations after the first `start`: the numbers that this algorithm has.
-
-        `iteration` counts from 1 and `timesteps` as `num_timesteps` does.  `training_return` is the return of the
-        training episode, in which the agent explores; `score` is the mean return of the agent's own rollouts, where it
-        plays any.  The others are columns of `history`.
-        """
-        rows, names = self.history[start:], self._row.names or ()
-        columns = {"iteration": np.arange(start + 1, start + len(rows) + 1)}
-        columns["timesteps"] = rows["training_steps"] + rows["selection_steps"]
-        columns["training_return"] = rows["training_return" if "training_return" in names else "score"]
-        if getattr(self, "rollouts", 0):
-            columns["score"] = rows["score"]
-            if "selection_steps" not in self._filled:
-                columns["monitoring_steps"] = rows["monitoring_steps"]
-        return columns | {name: rows[name] for name in self._filled}
+        """Return what logs write of the iterations after the first `start`; see `History.progress`."""
+        return self.history.progress(start)
 
     def _next_rows(self, count: int) -> NDArray[np.void]:
         """Return memory for the next rows of `history`, of which `_counts[FINISHED]` says how many are filled."""
@@ -400,7 +405,8 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
             Play the centre of each chosen cell, or a uniform draw inside it; None does as the algorithm does: the
             centre for Tessera, the draw for the published agents.
         progress_bar
-            Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal.
+            Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal
+            and in a notebook.
         """
         episodes = check_count(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from spaql.agents.base import Agent, Names
+from spaql.agents.evaluation import describe_record
 from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
 from spaql.errors import SpaqlError
@@ -109,8 +110,4 @@ def _play_episode(agent: Agent, seed: int) -> Episode:
 def _describe_evaluation(agent: Agent) -> str:
     """Return the recorded evaluation, and when it was, where the agent has learned since; nothing without one."""
     score = agent.recorded_evaluation
-    if score is None:
-        return ""
-    then = "" if score["iterations"] == agent.iterations else f" after {score['iterations']:,} iterations"
-    interval = f"95% interval {score['low']:.5g} to {score['high']:.5g}"
-    return f"{score['mean']:.5g}{then} ({interval}, {score['episodes']:,} episodes)"
+    return "" if score is None else describe_record(score, agent.iterations)

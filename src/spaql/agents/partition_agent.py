@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
+from spaql.agents.progress import announce_compilation
 from spaql.agents.rollouts import STATUS, TRAINING
 from spaql.errors import ParameterError
-from spaql.partition.jit import announce_compilation, make_records
+from spaql.partition.jit import make_records
 from spaql.partition.kernels import Forest
 from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import Purpose, stream

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql.agents.progress import announce_compilation
 from spaql.errors import ParameterError
-from spaql.partition.jit import announce_compilation
 from spaql.partition.partition import Cells, Partition
 from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree, decision_tree
@@ -20,6 +20,7 @@ from spaql.problems.labels import make_labels
 from spaql.validation import check_whole
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from spaql.agents.base import Agent
@@ -97,7 +98,8 @@ class ReadablePolicy:
         action_dim: int = 0,
         names: Names = None,
         actions: Names = None,
-    ) -> Figure:
+        ax: Axes | None = None,
+    ) -> Figure | Any:
         """Draw the policy over two observed dimensions; where there is only one, over states and actions.
 
         The views are those of `spaql show`; see `spaql.viz.policy_plot`.
@@ -118,11 +120,18 @@ class ReadablePolicy:
             Dimension of the action to show, where it has several.
         names, actions
             Names of the observed dimensions, and of the actions or their dimensions, if not the usual.
+        ax
+            Matplotlib axes to draw into, with a colour bar or a legend beside them.  Every view needs one only.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Which a notebook shows as a picture; with `ax`, these axes.
         """
         from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
 
         view = view_policy(cast("Agent", self), names, actions)
-        return view.plot(dims, at, layer, step, projection=projection, action_dim=action_dim)
+        return view.plot(dims, at, layer, step, projection=projection, action_dim=action_dim, axes=ax)
 
     def explain(
         self, observation: Any, *, step: int = 0, runners_up: int = 3, names: Names = None, actions: Names = None

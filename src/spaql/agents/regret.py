@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from spaql import stats
 from spaql.agents.base import Agent
 from spaql.errors import NotTrainedError, ParameterError, ProblemError
+from spaql.formatting import Table
+from spaql.notebook import render
 from spaql.partition.spaces import Floats
 from spaql.problems.optimum import optimum as solve
 from spaql.validation import check_number
@@ -80,6 +82,16 @@ class Regret:
     def __str__(self) -> str:
         last = stats.mean_interval((self.reference - self.returns).sum(axis=1))
         return f"regret {last} after {self.returns.shape[1]:,} episodes, slope {self.slope}"
+
+    def _repr_html_(self) -> str:
+        agents, count = self.returns.shape
+        at = [k for k in 10 ** np.arange(len(str(count))) if k < count] + [count]
+        sums = [stats.mean_interval((self.reference - self.returns[:, :k]).sum(axis=1)) for k in at]
+        rows = [[f"{k:,}", str(total), f"{total.mean / k:.4g}"] for k, total in zip(at, sums, strict=True)]
+        table = Table(["training episodes", "cumulative regret [95%]", "per episode"], rows)
+        facts = {"optimum": f"{self.reference:.6g}", "slope on log-log axes": str(self.slope)}
+        title = f"Regret of {agents:,} agent{'' if agents == 1 else 's'}"
+        return render(title, facts=facts, tables=[table.html()])
 
 
 def regret(agents: Agent | Sequence[Agent], *, optimum: float | None = None) -> Regret:

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spaql.agents.paired_episodes import Chooser, PairedEpisodes, Played
-from spaql.agents.progress import announce_phase
+from spaql.agents.progress import announce_compilation, announce_phase
 from spaql.errors import ParameterError
 from spaql.explain.decision_list import make_decision_list
 from spaql.explain.short_list import Choices, FeatureTree, Growth, Oblique, Sample, find_directions, grow, make_tree
 from spaql.explain.short_rules import Comparison, ShortRules
-from spaql.partition.jit import announce_compilation
 from spaql.partition.rng import LARGEST_SEED, Purpose
 from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.partition.tree import Tree

@@ -10,7 +10,7 @@ that knows the Q of other actions gives them as alternatives.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from spaql.errors import ParameterError
 from spaql.formatting import Table, numerals
+from spaql.notebook import render
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition
 from spaql.partition.spaces import Floats
@@ -107,6 +108,17 @@ class Explanation:
         return plain
 
     def __str__(self) -> str:
+        parts = ["\n".join(self._sentences())]
+        for table in self._tables():
+            parts.append(f"{table.caption}\n{table.text()}")
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        head, *sentences = self._sentences()
+        return render(head, sentences, tables=[table.html() for table in self._tables()])
+
+    def _sentences(self) -> list[str]:
+        """Return the decision and what it rests on."""
         numbers = numerals([one.value for one in self.observation])
         state = ", ".join(f"{one.name} {number}" for one, number in zip(self.observation, numbers, strict=True))
         step = "" if self.step is None else f" in step {self.step}"
@@ -114,19 +126,23 @@ class Explanation:
         lines += [f"{one.name} is outside its range and clipped to it." for one in self.observation if one.outside]
         bonus = "" if self.bonus is None else f", with a bonus of {self.bonus:.4g}"
         visits = f"{self.cell.visits or 0:,} visit{'' if self.cell.visits == 1 else 's'}"
-        lines += [f"The cell that decides has Q {self.cell.q:.4g} after {visits}{bonus}."]
-        parts, rest = ["\n".join(lines)], self.relevant - 1
-        if not rest:
+        lines.append(f"The cell that decides has Q {self.cell.q:.4g} after {visits}{bonus}.")
+        if self.relevant == 1:
             alone = self.cell.action_low == self.cell.action_high
-            parts.append("No other action has a Q here." if alone else "All actions share one cell here.")
-        elif self.runners_up:
+            lines += ["", "No other action has a Q here." if alone else "All actions share one cell here."]
+        return lines
+
+    def _tables(self) -> Iterator[Table]:
+        """Yield the other actions, and what would change the decision."""
+        rest = self.relevant - 1
+        if self.runners_up:
             head = "Instead" if len(self.runners_up) == rest else f"Instead, the best of {rest}"
             head += ":" if self.q_here is None else f" ({self.label} has Q {self.q_here:.4g} here):"
             rows = [[one.label, f"{one.q:.4g}", f"{one.behind:.4g}"] for one in self.runners_up]
             counts = [f"{one.visits:,}" for one in self.runners_up if one.visits is not None]
             if counts:
                 rows = [[*row, count] for row, count in zip(rows, counts, strict=True)]
-            parts.append(f"{head}\n{Table(['action', 'Q', 'behind', 'visits'][: len(rows[0])], rows).text()}")
+            yield Table(["action", "Q", "behind", "visits"][: len(rows[0])], rows, head)
         rows = []
         for one in self.observation:
             borders = one.change_below, one.change_above
@@ -135,7 +151,7 @@ class Explanation:
             changes = map(one.describe_change, borders, texts, ("down", "up"))
             rows.append([one.name, value, f"{low} to {high}", *changes])
         header = ["number", "value", "cell", "changes going down", "changes going up"]
-        return "\n\n".join([*parts, f"All else equal:\n{Table(header, rows, left=5).text()}"])
+        yield Table(header, rows, "All else equal:", left=5)
 
 
 def make_observation(

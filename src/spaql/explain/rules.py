@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from spaql.explain.decision_list import DecisionList, make_decision_list, sort_by_weight
 from spaql.formatting import Table, numerals
+from spaql.notebook import render
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, group_by_level
 from spaql.partition.spaces import Floats
@@ -130,14 +131,22 @@ class Rules(Sequence[Rule]):
         span = f"step {first}" if first == last else f"steps {first} to {last}"
         return f"{span} of 0 to {len(roots) - 1}, as the policy changes with the time step"
 
-    def markdown(self) -> str:
+    def table(self) -> Table:
         """Return a table."""
         head = ["", "if", "then"]
         rows = [[str(n), text or "otherwise", rule.label] for n, (text, rule) in enumerate(self._format_rules(), 1)]
         if self[0].share is not None:
             head = [*head, "visits"]
             rows = [[*row, _format_share(rule.share)] for row, rule in zip(rows, self, strict=True)]
-        return Table(head, rows, left=3).markdown()
+        return Table(head, rows, left=3)
+
+    def markdown(self) -> str:
+        """Return the table as Markdown."""
+        return self.table().markdown()
+
+    def _repr_html_(self) -> str:
+        head, *_, sizes = self.describe().split("\n\n")
+        return render(head, tables=[self.table().html()], note=sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, with exact borders, ready for JSON."""

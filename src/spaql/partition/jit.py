@@ -36,7 +36,15 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 _KEPT_DAYS = 30
-_READY: set[str] = set()  # kernels that this process has used
+
+
+class _Watch(threading.local):
+    """What a thread calls after each kernel that it compiles."""
+
+    compiled: Callable[[], object] | None = None
+
+
+_WATCH = _Watch()
 
 
 def _source_hash() -> str:
@@ -113,8 +121,12 @@ class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
     hot = True
 
     def compile(self, sig: Any) -> Any:
+        missed = self.stats.cache_misses.total()
         with _brief_compilation(self.hot):
-            return super().compile(self.signature or sig)
+            code = super().compile(self.signature or sig)
+        if _WATCH.compiled is not None and self.stats.cache_misses.total() > missed:
+            _WATCH.compiled()
+        return code
 
 
 class _Callee(_Dispatcher):
@@ -265,9 +277,14 @@ def make_records(size: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
     return array.view(np.recarray) if config.DISABLE_JIT else array
 
 
-def is_progress_shown(progress_bar: bool | None) -> bool:
-    """Whether to show progress: as requested, or by default on a terminal."""
-    return sys.stderr.isatty() if progress_bar is None else progress_bar
+@contextmanager
+def watch_compilation(compiled: Callable[[], object]) -> Iterator[None]:
+    """Call a function after each kernel that this thread compiles; those loaded from the cache do not count."""
+    before, _WATCH.compiled = _WATCH.compiled, compiled
+    try:
+        yield
+    finally:
+        _WATCH.compiled = before
 
 
 @contextmanager
@@ -299,37 +316,6 @@ def hold_interrupts() -> Iterator[Callable[[], None]]:
     finally:
         signal.signal(signal.SIGINT, before)
     check()
-
-
-@contextmanager
-def announce_compilation(what: str, progress_bar: bool | None, seconds: int = 5) -> Iterator[None]:
-    """Print to stderr that compilation is under way when `what` has not been compiled on this machine yet.
-
-    `progress_bar` says whether to print; None does so on a terminal.  `seconds` is how long it takes on a core of its
-    own (`spaql bench --only start`); a busy or slow one needs a multiple.
-    """
-
-    def say(sentence: str) -> None:
-        if is_progress_shown(progress_bar):
-            print(f"spaql: {sentence}", file=sys.stderr, flush=True)
-
-    if what in _READY:
-        yield
-        return
-    # Numba files compiled code by the path of its source too, so that a copy of the package elsewhere compiles anew.
-    here = hashlib.sha256(str(Path(__file__).parents[1]).encode()).hexdigest()[:8]
-    mark = None if CACHE is None else CACHE / f"ready-{here}-{what.replace(' ', '-')}"
-    if config.DISABLE_JIT or (mark is not None and mark.exists()):
-        yield
-        _READY.add(what)
-        return
-    say(f"compiling {what} (first use on this machine, about {seconds} s on an idle core) ...")
-    start = time.perf_counter()
-    yield
-    say(f"compiled in {time.perf_counter() - start:.1f} s; later starts reuse it")
-    _READY.add(what)
-    if mark is not None:
-        mark.touch()
 
 
 if config.DISABLE_JIT:

@@ -196,6 +196,11 @@ class Playable:
         """Return a context for calls of kernels that play."""
         return nullcontext()
 
+    def _repr_html_(self) -> str:
+        from spaql.problems.labels import to_html  # here: it imports this module
+
+        return to_html(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Problem(Playable):

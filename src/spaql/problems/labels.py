@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
-from spaql.formatting import numerals
+from spaql.formatting import Table, numerals, with_values
+from spaql.notebook import render
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import Playable
 from spaql.problems.control import GYMNASIUM
@@ -26,6 +27,7 @@ class Labels(NamedTuple):
     actions: list[str]  # of the numbers of an action; for discrete actions, one per action
 
 
+_MOST_NAMED = 12  # actions that a notebook shows
 _KNOWN = {
     "oil": Labels(["position"], ["next position"]),
     "ambulance": Labels(["position"], ["where to wait"]),
@@ -116,6 +118,28 @@ def label_actions(problem: Playable, labels: Labels, middles: Floats, actions: N
     columns = [column.tolist() for column in flat.T]
     written = [list(map(str, column)) if flat.dtype.kind in "iu" else numerals(column) for column in columns]
     return [", ".join(map(" ".join, zip(labels.actions, row, strict=True))) for row in zip(*written, strict=True)]
+
+
+def to_html(problem: Playable) -> str:
+    """Return what a notebook shows of a problem: its numbers with their ranges, its actions and its horizon."""
+    labels, rows = make_labels(problem), []
+    periodic = getattr(problem, "periodic", ())
+    for d, name in enumerate(labels.states):
+        kinds = ["periodic"] * (d in periodic) + ["integer"] * bool(problem.whole[d])
+        rows.append([name, *numerals([problem.states.low[d], problem.states.high[d]]), ", ".join(kinds)])
+    facts = {"horizon": f"{problem.horizon:,} steps"}
+    tables = [Table(["observation", "low", "high", ""], rows, left=1)]
+    if isinstance(problem.actions, Discrete):
+        more = f" and {len(labels.actions) - _MOST_NAMED:,} more" if len(labels.actions) > _MOST_NAMED else ""
+        facts["actions"] = ", ".join(labels.actions[:_MOST_NAMED]) + more
+    else:
+        ends = zip(labels.actions, problem.actions.low, problem.actions.high, strict=True)
+        tables.append(Table(["action", "low", "high"], [[name, *numerals(pair)] for name, *pair in ends]))
+    if problem.arguments:
+        facts["arguments"] = with_values("", problem.arguments).removeprefix(", ")
+    if problem.warm_up_steps:
+        facts["warm-up"] = f"{problem.warm_up_steps:,} random steps, to learn ranges"
+    return render(f"Problem {problem.name}", facts=facts, tables=[table.html() for table in tables])
 
 
 def _name_discrete(problem: Playable, count: int) -> list[str]:

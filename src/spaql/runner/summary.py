@@ -179,7 +179,8 @@ def draw_partition(summary: Summary) -> Figure:
     if optimum is not None and optimum.kind == EXACT:
         points = states.from_unit((np.arange(512) + 0.5)[:, None] / 512)[:, 0]
         lines = {"optimal action": (points, optimum.policy(points, step=0))}
-    return view_policy(summary.agent).plot_states_and_actions("q", lines=lines)
+    figure: Figure = view_policy(summary.agent).plot_states_and_actions("q", lines=lines)
+    return figure
 
 
 def _plain(value: Any) -> Any:

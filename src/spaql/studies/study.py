@@ -26,14 +26,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from spaql.agents.progress import is_progress_shown, make_bar
 from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
 from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_file, write_files
 from spaql.errors import StudyError
 from spaql.formatting import Table, with_values
-from spaql.partition.jit import is_progress_shown
+from spaql.notebook import render
 from spaql.partition.rng import Purpose, stream
 from spaql.problems import Problem
 from spaql.runner.code_version import code_version
@@ -182,6 +182,10 @@ class Report:
         for table in self.tables:
             parts += [f"## {table.caption}" if table.caption else "", table.markdown(), table.note]
         return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.title}: {self.subtitle}" if self.subtitle else self.title
+        return render(title, self.summary, tables=[table.html() for table in self.tables], note=self.note)
 
     def page(self) -> str:
         """One HTML file."""
@@ -338,6 +342,9 @@ class Outcome:
     cost: Cost
     seconds: float  # from start to end, with all files
 
+    def _repr_html_(self) -> str | None:
+        return None if self.report is None else self.report._repr_html_()
+
 
 def run_study(
     study: Study,
@@ -396,7 +403,7 @@ class _Execution:
     check: Callable[[], None]
     cost: Cost
     engine: Engine | None = None
-    bar: Any = field(default_factory=lambda: tqdm(disable=True))  # until the first stage
+    bar: Any = field(default_factory=lambda: make_bar(disable=True))  # until the first stage
     prepared: set[str] = field(default_factory=set)
     begun: tuple[float, float] | None = None  # wall and CPU time when the first stage was compiled
     cost_of_stages: int = 0
@@ -444,7 +451,7 @@ class _Execution:
         if not self.visible:
             return
         if self.bar.disable:
-            self.bar = tqdm(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05)
+            self.bar = make_bar(total=0, unit=" steps", unit_scale=True, desc="study", smoothing=0.05)
         self.bar.total = self.cost_of_stages + later
         self.bar.n += before
         self.bar.initial += before  # the rate is that of this call alone
@@ -471,7 +478,7 @@ class _Execution:
         """Write files beside the store."""
         if not files:
             return []
-        with tqdm(total=len(files), unit="file", desc="files", disable=not self.visible, delay=0.5) as bar:
+        with make_bar(total=len(files), unit="file", desc="files", disable=not self.visible, delay=0.5) as bar:
 
             def advance() -> None:
                 bar.update()

@@ -1,10 +1,11 @@
 """Figures for print: charts and partitions in, matplotlib `Figure` out.
 
 Figures are built on `matplotlib.figure.Figure` and the Agg canvas, never on pyplot: nothing is global, nothing needs a
-display, and several threads may draw at once.  Callers can show the figure returned in a window or a notebook.
+display, and several threads may draw at once.  A notebook shows the figure that a cell returns.
 Matplotlib's constrained layout places everything.
 """
 
+import io
 import math
 import os
 import textwrap
@@ -32,6 +33,7 @@ from spaql.partition.spaces import Floats
 from spaql.viz.charts import Chart, Level, Mosaic, Trace, limit_y, log_ticks, look_key, looks_of, place, to_bands
 from spaql.viz.style import EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, Look
 
+_SCREEN = 96  # pixels of an inch on a page
 _COLUMN = 10 / 3  # inches; three columns are what a page holds
 _AXES = 1.78  # inches, the height of the axes of a panel
 _DASHES = (0, (5, 3))
@@ -60,6 +62,23 @@ class _Sizes(NamedTuple):
 _SINGLE = _Sizes(title=12, note=8.5, label=10, tick=9, line=1.9, marker=5.5, ticks=8)
 # For a figure 10 inches wide that is printed over a page of 7: nothing may fall below 5.5 points there.
 _PANEL = _Sizes(title=10, note=8, label=8.5, tick=8, line=1.5, marker=3.8, ticks=5)
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows as a picture, in the same size with pyplot and without."""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display  # here: only a notebook needs and has it
+
+        picture, size = self._repr_png_()
+        display({"text/plain": repr(self), "image/png": picture}, metadata={"image/png": size}, raw=True)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Return the picture, and its size in pixels of a screen."""
+        content = io.BytesIO()
+        self.savefig(content, format="png")
+        width, height = (round(_SCREEN * inches) for inches in self.get_size_inches())
+        return content.getvalue(), {"width": width, "height": height}
 
 
 def chart(chart: Chart, *, size: tuple[float, float] = (7.0, 4.4), looks: Mapping[str, Look] | None = None) -> Figure:
@@ -121,11 +140,17 @@ def cells(
     lines: Mapping[str, tuple[Any, Any]] | None = None,  # x and y [k] of lines to compare with, by name
     borders: bool = True,  # of the boxes
     y_range: tuple[float, float] | None = None,  # of the axis; None for that of the boxes
-) -> Figure:
-    """Draw coloured boxes of a plane, smaller ones over larger ones, as a figure of 7 by 5.2 inches."""
+    axes: Axes | None = None,  # to draw into; None makes a figure
+) -> Any:
+    """Draw coloured boxes of a plane, smaller ones over larger ones, as a figure of 7 by 5.2 inches, or into axes.
+
+    Returns the figure, or the axes that were given.
+    """
     low, high, values = (np.asarray(array, dtype=np.float64) for array in (low, high, values))
-    figure = make_figure(7.0, 5.2)
-    axes = figure.add_subplot()
+    figure: Figure | None = None
+    if axes is None:
+        figure = make_figure(7.0, 5.2)
+        axes = figure.add_subplot()
     colours = _make_colours(values, limits, names, log)
     drawn = _draw_cells(axes, low, high, values, colours, borders=0.8 if borders else 0)
     axes.set_ylim(*(y_range or axes.get_ylim()))
@@ -135,27 +160,35 @@ def cells(
         axes.plot(*line, color="black", linestyle=LINES[(index + 1) % len(LINES)], linewidth=1.4, zorder=4, label=name)
     handles: list[Any] = []
     if names is None:
-        bar: Any = figure.colorbar(drawn, ax=axes, pad=0.02, fraction=0.05, label=value_label)
+        bar: Any = axes.figure.colorbar(drawn, ax=axes, pad=0.02, fraction=0.05, label=value_label)
         bar.outline.set_visible(False)
     else:
         present = [k for k in range(len(names)) if (values == k).any()][:_MOST_NAMES]
         handles = [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
     if np.isnan(values).any():
         handles.append(Patch(color=EMPTY, label="never visited"))
-    draw_legend(figure, 9.5, more=handles, title=value_label if names is not None else "")
     if rows is not None:
         stride = -(-len(rows) // _MOST_NAMES)
         axes.set_yticks(range(0, len(rows), stride), rows[::stride])
-    draw_title(axes, title, note)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
-    return settle(figure)
+    heading = value_label if names is not None else ""
+    if figure is not None:
+        draw_legend(figure, 9.5, more=handles, title=heading)
+        draw_title(axes, title, note)
+        return settle(figure)
+    draw_title(axes, title, note, sizes=_PANEL, width=axes.get_window_extent().width / axes.figure.dpi)
+    handles = [*axes.get_legend_handles_labels()[0], *handles]
+    if handles:
+        below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15), "ncols": 2}
+        axes.legend(handles=handles, title=heading, fontsize=_PANEL.note, frameon=False, **below)
+    return axes
 
 
 def make_figure(width: float, height: float, *, dpi: int = 160, head: float = 0) -> Figure:
     """Make an empty figure on the Agg canvas, laid out by matplotlib below `head` inches."""
     layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - head / height), w_pad=0.07, h_pad=0.06)
-    figure = Figure(figsize=(width, height), dpi=dpi, layout=layout)
+    figure = NotebookFigure(figsize=(width, height), dpi=dpi, layout=layout)
     FigureCanvasAgg(figure)
     return figure
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
@@ -154,15 +154,20 @@ class PolicyView:
         corners = np.stack(np.divmod(np.arange(BINS**2), BINS), axis=1) / BINS
         return Tiles(corners, corners + 1 / BINS, values.ravel())
 
-    def plot(self, dims: Any, at: Any, layer: str, step: int, *, projection: bool, action_dim: int) -> Figure:
+    def plot(
+        self, dims: Any, at: Any, layer: str, step: int, *, projection: bool, action_dim: int, axes: Any = None
+    ) -> Any:
         """Draw the policy; the parameters are those of `Agent.plot`."""
+        if axes is not None and not isinstance(axes, Axes):
+            expected = "expected the matplotlib Axes of one picture, such as axes[0]"
+            raise ParameterError(f"ax: {expected}, got {axes!r:.80}")
         if layer not in LAYERS:
             raise ParameterError(f"layer: expected one of {', '.join(LAYERS)}, got {layer!r:.80}")
         step = check_whole(step, "step", 0, self.partition.steps - 1)
         action_dim = check_whole(action_dim, "action_dim", 0, self.problem.actions.dimensions - 1)
         names, states, actions = self.labels.states, self.problem.states, self.problem.actions
         if len(names) == 1:
-            return self.plot_states_and_actions(layer, step, action_dim)
+            return self.plot_states_and_actions(layer, step, action_dim, axes=axes)
         plane = self._check_dims(dims)
         hidden = [d for d in range(len(names)) if d not in plane]
         if projection:
@@ -192,14 +197,20 @@ class PolicyView:
             names=self.labels.actions if self.discrete and layer == "policy" else None,
             log=layer == "visits",
             borders=not projection,
+            axes=axes,
         )
 
     def _make_title(self, step: int) -> str:
         return self.title + (f", step {step}" if self.partition.steps > 1 else "")
 
     def plot_states_and_actions(
-        self, layer: str, step: int = 0, action_dim: int = 0, lines: Mapping[str, tuple[Any, Any]] | None = None
-    ) -> Figure:
+        self,
+        layer: str,
+        step: int = 0,
+        action_dim: int = 0,
+        lines: Mapping[str, tuple[Any, Any]] | None = None,
+        axes: Axes | None = None,
+    ) -> Any:
         """Draw one observed dimension: states across, actions upwards, the greedy policy outlined, and more lines.
 
         Where an action has several dimensions, cells lie over each other, and only the greedy policy is shown.  A cell
@@ -245,6 +256,7 @@ class PolicyView:
             policy=(np.append(first[:, 0], last[-1, 0]), first[:, 1], last[:, 1]),
             lines=lines,
             y_range=y_range,
+            axes=axes,
         )
 
     def _name_layer(self, layer: str, action_dim: int, cell: str) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spaql.agents.base import MOST_EPISODES
 from spaql.agents.partition_agent import KeptPolicy, PartitionAgent, select_prefix
+from spaql.agents.progress import PLANNING, announce_compilation
 from spaql.agents.registry import register
 from spaql.agents.rollouts import TRAINING
 from spaql.agents.tessera.learned_model import LearnedModel, SimulatedEpisode, thin_out
@@ -54,7 +55,7 @@ from spaql.agents.tessera.replay import (
 )
 from spaql.agents.tessera.value_iteration import evaluate_actions
 from spaql.errors import ParameterError
-from spaql.partition.jit import announce_compilation, hold_interrupts
+from spaql.partition.jit import hold_interrupts
 from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
@@ -64,9 +65,7 @@ from spaql.validation import check_number, check_whole
 
 MOST_TRANSITIONS = 1_000_000_000
 MOST_LEAVES = 1024
-_PLANNING = "planning of Tessera"
 _PHASE = "planning"
-_SECONDS = 20  # to compile it
 _FIRST_PLAN = 500
 _EXPLORED = 10  # episodes before the first that plays the policy as it is
 _GROWTH = 2.0
@@ -247,7 +246,7 @@ class Tessera(PartitionAgent):
         """Compile or load the agent's kernels now rather than in the first `learn`."""
         super().prepare(progress_bar)
         if not config.DISABLE_JIT:
-            with announce_compilation(_PLANNING, progress_bar, _SECONDS):
+            with announce_compilation(PLANNING, progress_bar):
                 compile_planner(isinstance(self.problem.actions, Box), self.problem.horizon <= SHORT)
         return self
 
@@ -271,14 +270,14 @@ class Tessera(PartitionAgent):
             self._require_training()
             previous = self._tree if self._buffer.counts[PLANNED] == POLICY else None
             steps = int(self._counts[TRAINING])
-            with announce_compilation(_PLANNING, progress_bar, _SECONDS), self._phase(_PHASE, progress_bar):
+            with announce_compilation(PLANNING, progress_bar), self._phase(_PHASE, progress_bar):
                 self._last_plan = make_plan(self._past(), self._facts, previous, self.seed, steps, True)
         return self._last_plan
 
     def _fit_models(self) -> FittedModels:
         """Fit the models that the final plan is made with."""
         self._require_training()
-        with announce_compilation(_PLANNING, None, _SECONDS):
+        with announce_compilation(PLANNING, None):
             return fit_models(self._past(), self._facts, self.seed, int(self._counts[TRAINING]))
 
     @property

@@ -102,6 +102,9 @@ class LearnedModel:
         table = self.table()
         return f"{table.caption}\n\n{table.text()}\n\n{textwrap.fill(table.note, 88)}"
 
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
     def table(self, names: Sequence[str] | None = None) -> Table:
         """Return the table that `print` shows; `names` replaces those of the observed numbers."""
         labels = make_labels(self._problem, names).states

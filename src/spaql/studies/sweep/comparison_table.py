@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -154,6 +155,13 @@ class Comparison:
         cells = [row.format(digits.get(row.problem, 3)) for row in self.rows]
         rows = [[row[name] for name in header] for row in cells]
         return formatting.Table(header, rows, self.name, self.note, left=2, sections=True)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` of the rows, with every digit."""
+        return formatting.Table.of_records([asdict(row) for row in self.rows]).to_pandas()
 
     def format(self, form: str = "text") -> str:
         """Return the table in one of `FORMATS`, with a final line break; CSV and JSON have every digit."""

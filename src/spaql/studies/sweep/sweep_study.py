@@ -75,7 +75,7 @@ def sweep(
     retry_failed
         Whether to perform runs again that failed before.
     progress_bar
-        Whether to show progress; None shows it on a terminal.
+        Whether to show progress; None shows it on a terminal and in a notebook.
 
     Returns
     -------

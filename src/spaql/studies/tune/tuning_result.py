@@ -191,6 +191,9 @@ class TuningResult:
         )
         return lines
 
+    def _repr_html_(self) -> str:
+        return make_report(self)._repr_html_()
+
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON; the same for the same study after any interruption."""
         return {
