@@ -369,7 +369,7 @@ def test_page_and_figures_have_the_same_colours(whole):
 
 def test_one_heading_for_each_thing(part):
     text = write_report(part).read_text()
-    assert re.findall(r"<h[12].*?>(.*?)</h", text) == ["a study", "Results", "Scores", "By scaling"]
+    assert re.findall(r"<h[12].*?>(.*?)</h", text) == ["a study", "In short", "Results", "Scores", "By scaling"]
     assert re.findall("<caption><span>(.*?)</span>", text) == ["Failed runs: 1 error"]
 
 
