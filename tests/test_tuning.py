@@ -241,6 +241,13 @@ def test_the_best_of_pure_noise_is_told_as_such(tmp_path, monkeypatch):
     assert last.probability_of_improvement == pytest.approx(0.5, abs=0.06)
     assert "no significant difference" in outcome.summary()[-1]
     assert "tuning did not help" in outcome.summary()[-1]
+    assert outcome.verdict.startswith(
+        f"No difference beyond chance: the winner, {outcome.winner}, minus the defaults is "
+    )
+    page = (tmp_path / "report.html").read_text()
+    assert 0 < page.index(outcome.verdict) < page.index("<table>")
+    number = outcome.winner.number or "0, defaults"
+    assert f'<tr class="marked"><th scope="row">{number} <span class="mark">winner</span></th>' in page
 
 
 def test_defaults_that_are_best_win(tmp_path, monkeypatch):
@@ -249,6 +256,7 @@ def test_defaults_that_are_best_win(tmp_path, monkeypatch):
     assert outcome.winner is outcome.trials[0]
     assert outcome.parameters == {"heat": 3.0}
     assert "No trial beat the default parameters" in outcome.summary()[-1]
+    assert outcome.verdict == "No trial beat the default parameters, so tuning did not help."
     assert [run.seed for many in outcome.study.trial_groups({}) for run in many.runs] == [
         run.seed for group in spaql_groups(study()) for run in group.runs[:8]
     ]

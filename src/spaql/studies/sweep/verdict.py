@@ -47,14 +47,19 @@ class Best:
         return "best" if self.is_ahead else "best mean"
 
     def __str__(self) -> str:
-        what = (
-            f"the {'least' if self.metric == REGRET else 'best'} mean {self.metric} on {self.problem}, {self.mean:.5g}"
-        )
         if not self.rivals:
             return f"{self.label} has a mean {self.metric} of {self.mean:.5g} on {self.problem}; no other has results."
+        what = f"{_name_goal(self.metric)} on {self.problem}, {self.mean:.5g}"
         gap = f"The difference to the next, {self.next}, is {self.difference}"
-        gap += f" (p = {self.p_value:.2g})" if self.p_value is not None else " and cannot be tested"
-        others = "the other" if self.rivals == 1 else f"all {self.rivals} others"
+        p_value = self.p_value
+        gap += (
+            " and cannot be tested"
+            if p_value is None
+            else " (p < 0.001)"
+            if p_value < 0.001
+            else f" (p = {p_value:.2g})"
+        )
+        others = {1: "the other", 2: "both others"}.get(self.rivals, f"all {self.rivals} others")
         if self.is_ahead:
             return f"{self.label} has {what}, and is ahead of {others} beyond chance. {gap}."
         if len(self.level) == self.rivals:
@@ -81,7 +86,7 @@ def make_verdict(best: Iterable[Best], *, complete: bool = True) -> str:
     if len(found) == 1:
         return f"{start}{found[0]}"
     wins = Counter(each.label for each in found)
-    what = f"the {'least' if found[0].metric == REGRET else 'best'} mean {found[0].metric}"
+    what = _name_goal(found[0].metric)
     parts = []
     for label, count in wins.most_common(_MAX_NAMES):
         own = [each for each in found if each.label == label]
@@ -93,6 +98,10 @@ def make_verdict(best: Iterable[Best], *, complete: bool = True) -> str:
     left = len(found) - sum(count for _, count in wins.most_common(_MAX_NAMES))
     parts += [f"others have it on {left}"] if left else []
     return f"{start}{'; '.join(parts)}."
+
+
+def _name_goal(metric: str) -> str:
+    return f"the least mean {metric}" if metric == REGRET else f"the best mean {metric}"
 
 
 def _compare_best(problem: str, metric: str, groups: list[GroupValues]) -> Best:

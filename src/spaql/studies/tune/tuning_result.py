@@ -199,7 +199,7 @@ class TuningResult:
         if self.winner is self.trials[0] and self.gains:
             return "No trial beat the default parameters, so tuning did not help."
         if not self.gains:
-            return f"So far {self.winner} is best in tuning; it is not evaluated on other seeds."
+            return f"So far the best in tuning is {self.winner}, not evaluated on other seeds."
         difference, seeds = self.gains[-1].difference, self.study.plan.evaluation_seeds
         unit = "" if len(self.study.problems) == 1 else f" {self.unit}"
         numbers = f"{difference}{unit}, evaluated by {seeds} agents each on seeds that no trial used"
@@ -208,9 +208,9 @@ class TuningResult:
                 f"No difference beyond chance: the winner, {self.winner}, minus the defaults is {numbers}, so tuning "
                 "did not help."
             )
-        side = "better" if standing(difference) > 0 else "worse"
-        helped = "tuning helped" if standing(difference) > 0 else "tuning did not help"
-        return f"The winner, {self.winner}, is {side} than the defaults, beyond chance: a difference of {numbers}; {helped}."
+        side, helped = ("better", "helped") if standing(difference) > 0 else ("worse", "did not help")
+        gap = f"is {side} than the defaults, beyond chance: a difference of {numbers}"
+        return f"The winner, {self.winner}, {gap}; tuning {helped}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON; the same for the same study after any interruption."""
