@@ -92,7 +92,7 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
         for s in subjects
         if s.warnings
     ]
-    texts = [text for subject in subjects for text in _describe(subject)]
+    texts = [text for subject in subjects for text in _describe(subject, alone=len(subjects) == 1)]
     sections = [
         Section("In short", texts, parts=warnings, style="lead", highlight=_highlight(subjects)),
         Section("The policy", [_explain_view(subjects)], mount="panels", id="policy"),
@@ -115,7 +115,7 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
     return render_page(title, sections, subtitle, data=data, scripts=scripts, styles=("page.css", "inspector.css"))
 
 
-def _describe(subject: Subject) -> list[str]:
+def _describe(subject: Subject, alone: bool) -> list[str]:
     view = subject.view
     count = len(view.partition)
     text = f"{view.title} learned from {subject.steps:,} environment steps, and decides by "
@@ -130,6 +130,8 @@ def _describe(subject: Subject) -> list[str]:
         text += f" Its actions depend on {more}" + (f" more than on {less}." if view.influence.all() else " alone.")
     if subject.recorded is None:
         text += " It was not evaluated on new episodes."
+    elif not alone:
+        text += f" Evaluated on new episodes, it scores {subject.evaluation}."
     return [text, *([subject.note] if subject.note else [])]
 
 
@@ -146,19 +148,15 @@ def _highlight(subjects: Sequence[Subject]) -> tuple[str, str] | None:
 
 def _explain_view(subjects: Sequence[Subject]) -> str:
     dimensions = max(subject.view.problem.states.dimensions for subject in subjects)
-    click = "Point at a state, or choose it by a click, to read which cell decides there and why."
+    click = "Point at a state, or click it, to read what the policy does there and why."
     if dimensions == 1:
         return (
             "States run across, actions upwards; each box is a cell, and the red outline is the greedy policy. " + click
         )
     plane = "The two observed dimensions span the picture. "
     if dimensions > 2:
-        plane = "Two of the observed dimensions span the picture; sliders fix the others, or it averages over them. "
-    return (
-        "Each box is a set of states in which one cell decides; its colour shows the action there, or another layer. "
-        + plane
-        + click
-    )
+        plane = "Two of the observed dimensions span the picture; sliders fix the others. "
+    return "Each box is a set of states in which one cell decides. " + plane + click
 
 
 def _show_rules(subjects: Sequence[Subject]) -> Section:

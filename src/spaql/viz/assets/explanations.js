@@ -23,14 +23,14 @@ function scrolling(table, label) {
   return box;
 }
 
-/** Where a border is, and what is done beyond it. */
+/** Where a border is, and below it what is done beyond it. */
 function fillBorder(box, agent, cell, border, where) {
   if (border === null) {
     box.textContent = "end of range";
     return;
   }
   const same = border.cell === cell || actionText(agent, border.cell) === actionText(agent, cell);
-  box.append(make("span", "where", `${where}: `));
+  box.append(make("span", "where", `${where} `));
   box.append(same ? make("span", "", "same action") : make("strong", "", actionText(agent, border.cell)));
 }
 
@@ -41,8 +41,8 @@ function bordersTable(agent, { cell, borders }) {
   borders.forEach(({ here, low, high, below, above }, d) => {
     rowOf(body, [agent.states[d].name, number(here), "", ""]);
     const [before, after] = [...body.lastElementChild.cells].slice(-2);
-    fillBorder(before, agent, cell, below, `below ${number(low)}`);
-    fillBorder(after, agent, cell, above, `from ${number(high)}`);
+    fillBorder(before, agent, cell, below, `< ${number(low)}`);
+    fillBorder(after, agent, cell, above, `≥ ${number(high)}`);
   });
   return scrolling(table, "The cell and its borders");
 }

@@ -89,14 +89,14 @@ function panelOf(page, agents) {
   const [replay, ...rewards] = setting.episode ? episodeOf(panel) : [];
   const reads = make("div", "point");
   panel.inputs = pointInputs(panel, reads);
-  const asked = [panel.slices, reads, ...(replay ? [replay] : [])];
+  const asked = [reads, ...(replay ? [replay] : [])];
   const explanations = explanationsOf(panel);
   const body = make("div", agents.length > 1 ? "" : "beside"); // of one agent, the explanation beside the picture
   if (agents.length > 1) {
-    body.append(row, ...asked, explanations);
+    body.append(row, panel.slices, explanations, ...asked);
   } else {
     const main = make("div", "main");
-    main.append(row, ...asked);
+    main.append(row, panel.slices, ...asked);
     body.append(main, explanations);
   }
   panel.element.append(panel.controls, body, ...rewards);
