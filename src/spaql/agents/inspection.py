@@ -105,7 +105,7 @@ def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
         model=None if agent.model is None else agent.model.table(names),
         rules=rules,
         rules_note=rules_note,
-        programs=_make_programs(agent, names, actions),
+        programs=[] if len(view.partition) > _MOST_CELLS else _make_programs(agent, names, actions),
     )
 
 
@@ -136,8 +136,6 @@ def _list_rules(agent: Agent, view: PolicyView, names: Names, actions: Names) ->
 
 def _make_programs(agent: Agent, names: Names, actions: Names) -> list[Download]:
     """Return the exported policy in each language in which it is small enough for a page."""
-    if len(agent.cells()) > _MOST_CELLS:
-        return []
     policy, programs = agent.to_policy(names=names, actions=actions), []
     for name, note in _PROGRAMS.items():
         content = make_content(policy, Path(name))
