@@ -1,6 +1,7 @@
 """Which algorithm is best, by how much, and whether that is beyond chance: on samples made for it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from spaql.runner.run_spec import Run
 from spaql.studies.sweep.group_values import GroupValues, StudyValues
 from spaql.studies.sweep.sweep_report import write_report
 from spaql.studies.sweep.verdict import find_best, make_verdict
+from spaql.studies.tune.tuning_result import COMPLETE, FAILED, Trial, TuningResult
 from sweeps_for_tests import fill
 
 
@@ -109,3 +111,31 @@ def test_the_page_of_a_sweep_begins_with_the_verdict_and_marks_the_row(tmp_path)
     assert 0 < text.index(sentence) < text.index("<table>")
     assert text.count('<tr class="marked"><th scope="row">aql, scaling=2 <span class="mark">best</span></th>') == 2
     assert text.count('class="marked"') == 2
+
+
+@pytest.mark.parametrize(
+    ("winner", "start", "end"),
+    [
+        (
+            3.0,
+            "The winner, trial 1, is better than the defaults, beyond chance: a difference of 1.000 [",
+            "; tuning helped.",
+        ),
+        (
+            2.0,
+            "No difference beyond chance: the winner, trial 1, minus the defaults is 0.",
+            ", so tuning did not help.",
+        ),
+        (1.0, "The winner, trial 1, is worse than the defaults, beyond chance: a ", "; tuning did not help."),
+    ],
+)
+def test_a_tuning_says_whether_it_helped(winner, start, end):
+    plan = SimpleNamespace(confidence=0.95, evaluation_seeds=6)
+    tuning = SimpleNamespace(plan=plan, problems=["oil"], defaults={})
+    trials = [Trial(n, {}, COMPLETE, (np.array(around(mean)),)) for n, mean in ((0, 2.0), (1, 4.0))]
+    scores = {"winner": (np.array(around(winner)),), "default": (np.array(around(2.0)),)}
+    assert TuningResult(tuning, trials, scores).verdict.startswith(start)
+    assert TuningResult(tuning, trials, scores).verdict.endswith(end)
+    assert TuningResult(tuning, trials).verdict == "So far the best in tuning is trial 1, not evaluated on other seeds."
+    failed = [Trial(0, {}, FAILED, ())]
+    assert TuningResult(tuning, failed).verdict.startswith("There is no winner")
