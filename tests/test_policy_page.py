@@ -123,7 +123,7 @@ def test_a_policy_too_large_for_rules_says_so(agents: dict[str, Agent], monkeypa
 
 def test_downloads_are_the_bytes_of_export(agents: dict[str, Agent], pages: dict[str, Path], tmp_path: Path) -> None:
     for name in ("weather", "aql"):
-        links = re.findall(r'download="(.*?)" href="(.*?)">(.*?)<span>(.*?)</span>', pages[name].read_text("utf-8"))
+        links = re.findall(r'download="(.*?)" href="(.*?)">(.*?) <span>(.*?)</span>', pages[name].read_text("utf-8"))
         assert [link[0] for link in links] == [link[2] for link in links] == ["policy.py", "policy.c", "policy.json"]
         for file, address, _, size in links:
             written = agents[name].export(tmp_path / file).read_bytes()
