@@ -395,6 +395,8 @@ def test_a_page_of_sections_needs_plotly_only_for_charts():
 
 def test_a_reader_sees_the_charts(whole, driver):
     reader = browsers.Reader(driver, write_report(whole).resolve().as_uri())
+    reader.emulate()  # the browser is that of all tests
+    reader.resize(1280)
     reader.open()
     reader.run("document.getElementById('by-scaling').scrollIntoView()")
     reader.wait(lambda: reader.run("return document.querySelectorAll('.js-plotly-plot .legend').length") == 4)
