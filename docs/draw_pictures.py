@@ -17,7 +17,9 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Train on CartPole, and write both pictures."""
     agent = spaql.Tessera("CartPole-v1", seed=0).learn(10_000)
-    print(agent.evaluate(episodes=1000))
+    evaluation = agent.evaluate(episodes=1000)
+    agent.record_evaluation(evaluation)
+    print(evaluation)
     print(f"{len(agent.cells())} cells")
     figures.save(agent.plot(), HERE / "inspect-plot.png")
     chromium = shutil.which("chromium")
@@ -26,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         page, picture = write_page([agent], Path(folder) / "cartpole.html"), Path(folder) / "page.png"
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}"]
-        words += ["--window-size=1100,1480", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
+        words += ["--window-size=1100,1180", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
         subprocess.run([chromium, *words], check=True, capture_output=True)
         Image.open(picture).convert("RGB").quantize(96).save(HERE / "inspect-page.png", optimize=True)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spaql.formatting import Table
 from spaql.viz import html, style
 from spaql.viz.charts import Chart, Level, Mosaic, Series, looks_of, place
-from spaql.viz.html import Case, Growth, Section, render_page
+from spaql.viz.html import Case, Download, Growth, Section, render_page
 from spaql.viz.plotly_figure import to_plotly
 
 ASSETS = Path(html.__file__).parent / "assets"
@@ -225,6 +228,26 @@ def test_a_column_without_a_name_has_an_empty_head() -> None:
     assert '<tr><td></td><th scope="col">SPAQL</th>' in page
 
 
+def test_a_marked_row_says_so() -> None:
+    table = Table(["agent", "score"], [["AQL", "1"], [NASTY, "2"]], "Scores", marks={1: NASTY})
+    page = render_page("A page", [Section("Tables", tables=[table.html()])])
+    (row,) = re.findall('<tr class="marked">(.*?)</tr>', page)
+    assert unescape(re.sub("<.*?>", "|", row)) == f"|{NASTY} |{NASTY}|||2|"
+    assert "*" not in table.text()  # marks are for pages
+
+
+def test_a_file_can_be_kept_without_javascript() -> None:
+    files = [Download("a.txt", bytes(range(256)), NASTY), Download("b.txt", b"x" * 2345, "")]
+    page = render_page("A page", [Section("Files", downloads=files)])
+    links = re.findall(r'<a class="button" download="(.*?)" href="data:(.*?);base64,(.*?)">.*?<span>(.*?)</span>', page)
+    assert [(name, base64.b64decode(data), size) for name, _, data, size in links] == [
+        ("a.txt", files[0].content, "256 bytes"),
+        ("b.txt", files[1].content, "2.3 kB"),
+    ]
+    assert NASTY not in page
+    assert "needs-js" not in page.split("<main")[1].split("</main>")[0]
+
+
 def test_a_number_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         render_page("", [], data={"number": math.nan})
@@ -334,7 +357,7 @@ def test_contrast_is_enough() -> None:
     pairs = {name: pair.split(", ") for name, pair in colours.items()}
     for side in (0, 1):
         for name, least in (("ink", 7.0), ("quiet", 4.5), ("link", 4.5), ("edge", 3.0)):
-            for ground in ("paper", "raised"):
+            for ground in ("paper", "raised", "marked"):
                 assert contrast(pairs[name][side], pairs[ground][side]) >= least, (name, ground, side)
     for colour in style.DARK.values():
         assert contrast(colour, pairs["paper"][1]) >= 4.5

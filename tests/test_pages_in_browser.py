@@ -366,6 +366,28 @@ def test_a_phone_does_not_scroll_sideways(reader: Reader) -> None:
     reader.wait(lambda: reader.text("#cell").startswith("state 0 to "))
 
 
+def test_the_first_column_stays_while_a_table_scrolls(reader: Reader) -> None:
+    reader.resize(360, 780, mobile=True)
+    reader.open()
+    heads = (
+        "const box = document.querySelector('#tables .scroll'); box.scrollLeft = arguments[0];"
+        "const edge = box.getBoundingClientRect().left;"
+        "return [...box.querySelectorAll('th[scope=row], thead th:first-child')].map((head) => {"
+        "  const place = head.getBoundingClientRect();"
+        "  return [Math.round(place.left - edge), place.width, getComputedStyle(head).backgroundColor]; })"
+    )
+    for scrolled in (0, 9999):
+        places = reader.run(heads, scrolled)
+        assert len(places) == 3
+        for left, width, ground in places:
+            assert left == 0
+            assert width < 180  # room for the numbers beside it
+            assert ground == "rgb(255, 255, 255)"  # hides what scrolls under it
+    assert reader.run("return document.querySelector('#tables .scroll').scrollLeft") > 0
+    shadows = reader.run("return getComputedStyle(document.querySelector('#tables .scroll')).backgroundAttachment")
+    assert shadows == "local, local, scroll, scroll"  # covers that move with the table, over shadows that do not
+
+
 def test_an_address_leads_to_its_problem(reader: Reader) -> None:
     reader.open("#nasty&steps")
     assert reader.text("#case-title") == NASTY

@@ -369,7 +369,7 @@ def test_page_and_figures_have_the_same_colours(whole):
 
 def test_one_heading_for_each_thing(part):
     text = write_report(part).read_text()
-    assert re.findall(r"<h[12].*?>(.*?)</h", text) == ["a study", "Results", "Scores", "By scaling"]
+    assert re.findall(r"<h[12].*?>(.*?)</h", text) == ["a study", "In short", "Results", "Scores", "By scaling"]
     assert re.findall("<caption><span>(.*?)</span>", text) == ["Failed runs: 1 error"]
 
 
@@ -395,6 +395,8 @@ def test_a_page_of_sections_needs_plotly_only_for_charts():
 
 def test_a_reader_sees_the_charts(whole, driver):
     reader = browsers.Reader(driver, write_report(whole).resolve().as_uri())
+    reader.emulate()  # the browser is that of all tests
+    reader.resize(1280)
     reader.open()
     reader.run("document.getElementById('by-scaling').scrollIntoView()")
     reader.wait(lambda: reader.run("return document.querySelectorAll('.js-plotly-plot .legend').length") == 4)

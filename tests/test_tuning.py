@@ -242,6 +242,13 @@ def test_the_best_of_pure_noise_is_told_as_such(tmp_path, monkeypatch):
     assert last.probability_of_improvement == pytest.approx(0.5, abs=0.06)
     assert "no significant difference" in outcome.summary()[-1]
     assert "tuning did not help" in outcome.summary()[-1]
+    assert outcome.verdict.startswith(
+        f"No difference beyond chance: the winner, {outcome.winner}, minus the defaults is "
+    )
+    page = (tmp_path / "report.html").read_text()
+    assert 0 < page.index(outcome.verdict) < page.index("<table>")
+    number = outcome.winner.number or "0, defaults"
+    assert f'<tr class="marked"><th scope="row">{number} <span class="mark">winner</span></th>' in page
 
 
 def test_defaults_that_are_best_win(tmp_path, monkeypatch):
@@ -250,6 +257,7 @@ def test_defaults_that_are_best_win(tmp_path, monkeypatch):
     assert outcome.winner is outcome.trials[0]
     assert outcome.parameters == {"heat": 3.0}
     assert "No trial beat the default parameters" in outcome.summary()[-1]
+    assert outcome.verdict == "No trial beat the default parameters, so tuning did not help."
     assert [run.seed for many in outcome.study.trial_groups({}) for run in many.runs] == [
         run.seed for group in spaql_groups(study()) for run in group.runs[:8]
     ]
@@ -571,8 +579,10 @@ def test_the_page_draws_its_charts(tmp_path, fake, driver):
     reader = browsers.Reader(driver, (tmp_path / "report.html").as_uri())
     reader.open()
     reader.run("dispatchEvent(new Event('beforeprint'))")  # draws what is out of sight too
-    reader.wait(lambda: reader.run("return document.querySelectorAll('figure .main-svg').length") >= 5)
-    assert reader.run("return document.querySelectorAll('figure[data-chart]').length") == 5
+    drawn = (
+        "return [...document.querySelectorAll('figure[data-chart]')].filter(each => each.querySelector('.main-svg'))"
+    )
+    reader.wait(lambda: len(reader.run(drawn)) == 5)
     assert reader.complaints() == []
 
 
@@ -590,6 +600,6 @@ def test_stopped_by_hand(tmp_path, file, fake, monkeypatch, capsys):
         assert f"kept in {folder}; run the same command again to resume" in capsys.readouterr().err
     assert len(json.loads(said(folder))["trials"]) == 5  # the defaults and the first batch
     monkeypatch.setattr(ENGINE, "execute", fake)
-    assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0
-    assert main(["tune", str(file), "--out", str(tmp_path / "whole"), "--quiet"]) == 0
-    assert said(folder) == said(tmp_path / "whole")
+    for out in (folder, tmp_path / "whole"):
+        assert main(["tune", str(file), "--out", str(out), "--quiet"]) == 0
+    assert said(folder) == said(out)

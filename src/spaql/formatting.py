@@ -7,7 +7,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spaql.notebook import import_pandas, render
@@ -89,6 +89,7 @@ class Table:
     note: str = ""  # how to read the table
     left: int = 1  # leading columns that are aligned to the left
     sections: bool = False  # whether the first column names a section, to which all rows with the same name belong
+    marks: Mapping[int, str] = field(default_factory=dict)  # words that a page puts beside the head of a row
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -156,12 +157,12 @@ class Table:
     def html(self) -> dict[str, Any]:
         """Return the data of a table for `spaql.viz.html`: rows of `head` and `cells`, and a row for each section."""
         rows: list[dict[str, Any]] = []
-        for row, whole in zip(self._without_repetition(), self.rows, strict=True):
+        for at, (row, whole) in enumerate(zip(self._without_repetition(), self.rows, strict=True)):
             if self.sections and row[0]:
                 rows.append({"section": str(row[0])})
             head, *cells = whole[1:] if self.sections else whole
             texts = [{"text": str(cell).strip(), "bold": isinstance(cell, Bold)} for cell in cells]
-            rows.append({"head": str(head), "cells": texts})
+            rows.append({"head": str(head), "cells": texts} | ({"mark": self.marks[at]} if at in self.marks else {}))
         first = int(self.sections)
         columns = list(self.header[first:])
         long = {at for row in self.rows for at, cell in enumerate(row) if len(str(cell)) > _LONG}

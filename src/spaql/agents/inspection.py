@@ -16,14 +16,24 @@ from spaql.agents.evaluation import describe_record
 from spaql.agents.registry import algorithms, name_of
 from spaql.atomic_io import write_file
 from spaql.errors import SpaqlError
+from spaql.export import make_content
 from spaql.gym.environments import open_environment
 from spaql.partition.rng import Purpose
 from spaql.problems.labels import make_labels
-from spaql.viz.inspector import Episode, Subject, render_inspector
+from spaql.viz.html import Download
+from spaql.viz.inspector import Episode, Evaluation, RuleList, Subject, render_inspector
 from spaql.viz.policy_plot import PolicyView
 from spaql.viz.recording import play
 
 _MOST_STEPS = 2000  # of the episode
+_MOST_CELLS = 5000  # of a policy whose rules and programs are on the page
+_MOST_RULES = 400
+_LARGEST = 200_000  # bytes of a program on the page
+_PROGRAMS = {
+    "policy.py": "Python: a function act, no imports",
+    "policy.c": "C99: a function policy_act, no libraries",
+    "policy.json": "JSON: the decision tree, for readers in other languages",
+}
 
 
 def view_policy(agent: Agent, names: Names = None, actions: Names = None) -> PolicyView:
@@ -71,10 +81,15 @@ def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
         note = f"The environment could not be played ({reason}), so that the diagnosis may be incomplete and there is "
         note += "no episode."
     history, score, evaluation = agent.history, agent.selection_score, _describe_evaluation(agent)
+    record = agent.recorded_evaluation
+    rollouts = "training_return" in (history.dtype.names or ()) and agent.get_params().get("rollouts")
+    rules, rules_note = _list_rules(agent, view, names, actions)
     return Subject(
         view=view,
         steps=agent.num_timesteps,
         evaluation=evaluation,
+        recorded=None if record is None else Evaluation(**{name: record[name] for name in Evaluation._fields}),
+        score="own rollouts" if rollouts else "training episodes",
         facts={
             "evaluation": evaluation,
             "training score": "none" if score is None or agent.restored_from else f"{score:.6g}",
@@ -90,7 +105,45 @@ def _inspect(agent: Agent, seed: int, names: Names, actions: Names) -> Subject:
         episode=episode,
         note=note,
         model=None if agent.model is None else agent.model.table(names),
+        rules=rules,
+        rules_note=rules_note,
+        programs=[] if len(view.partition) > _MOST_CELLS else _make_programs(agent, names, actions),
     )
+
+
+def _list_rules(agent: Agent, view: PolicyView, names: Names, actions: Names) -> tuple[list[RuleList], str]:
+    """Return the rules of every time step, and a sentence where some of them are left out."""
+    count = len(view.partition)
+    if count > _MOST_CELLS:
+        return [], f"{view.title} has {count:,} cells, too many for a list of rules here; spaql rules prints one."
+    lists: list[RuleList] = []
+    step, total = 0, 0
+    while step < view.partition.steps:
+        rules = agent.rules(step=step, names=names, actions=actions)
+        first, last = rules.steps if agent.time_variant else (0, view.partition.steps - 1)
+        total += len(rules)
+        if lists and total > _MOST_RULES:
+            note = f"{view.title}: the rules of steps {first} to {view.partition.steps - 1} are left out; spaql rules "
+            return lists, note + "--step prints them."
+        span = "" if not agent.time_variant else f", step {first}" if first == last else f", steps {first} to {last}"
+        table = rules.table(f"{view.title}{span}: {len(rules):,} rule{'' if len(rules) == 1 else 's'}")
+        limits = [
+            [(c["number"], *(c.get("fractions") or (c["low"], c["high"]))) for c in rule["conditions"]]
+            for rule in rules.to_dict()["rules"]
+        ]
+        lists.append(RuleList(first, last, table, limits))
+        step = last + 1
+    return lists, ""
+
+
+def _make_programs(agent: Agent, names: Names, actions: Names) -> list[Download]:
+    """Return the exported policy in each language in which it is small enough for a page."""
+    policy, programs = agent.to_policy(names=names, actions=actions), []
+    for name, note in _PROGRAMS.items():
+        content = make_content(policy, Path(name))
+        program = Download(name, content.encode() if isinstance(content, str) else content, note)
+        programs += [program] if len(program.content) <= _LARGEST else []
+    return programs
 
 
 def _play_episode(agent: Agent, seed: int) -> Episode:

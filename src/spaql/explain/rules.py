@@ -121,24 +121,29 @@ class Rules(Sequence[Rule]):
         rules, cells = (f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counted)
         return f"{head}\n\n{self}\n\n{rules} for {leaves} of the decision tree, from {cells}."
 
-    def _format_steps(self) -> str:
-        """Return the consecutive time steps around this one that decide alike, of all."""
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The first and the last of the consecutive time steps around this one that decide alike."""
         roots, first, last = self._tree.roots, int(self.step or 0), int(self.step or 0)
         while first > 0 and roots[first - 1] == roots[last]:
             first -= 1
         while last + 1 < len(roots) and roots[last + 1] == roots[first]:
             last += 1
-        span = f"step {first}" if first == last else f"steps {first} to {last}"
-        return f"{span} of 0 to {len(roots) - 1}, as the policy changes with the time step"
+        return first, last
 
-    def table(self) -> Table:
-        """Return a table."""
+    def _format_steps(self) -> str:
+        first, last = self.steps
+        span = f"step {first}" if first == last else f"steps {first} to {last}"
+        return f"{span} of 0 to {len(self._tree.roots) - 1}, as the policy changes with the time step"
+
+    def table(self, caption: str = "", note: str = "") -> Table:
+        """Return a table with a row for each rule."""
         head = ["", "if", "then"]
         rows = [[str(n), text or "otherwise", rule.label] for n, (text, rule) in enumerate(self._format_rules(), 1)]
         if self[0].share is not None:
             head = [*head, "visits"]
             rows = [[*row, _format_share(rule.share)] for row, rule in zip(rows, self, strict=True)]
-        return Table(head, rows, left=3)
+        return Table(head, rows, caption, note, left=3)
 
     def markdown(self) -> str:
         """Return the table as Markdown."""

@@ -14,7 +14,7 @@ from spaql.errors import ParameterError
 from spaql.export import to_c, to_json, to_onnx, to_python
 from spaql.export.policy import Policy
 
-__all__ = ["SUFFIXES", "Policy", "export"]
+__all__ = ["SUFFIXES", "Policy", "export", "make_content"]
 
 _TARGETS: dict[str, Callable[[Policy, str], str | bytes]] = {
     ".c": lambda policy, name: to_c.make_source(policy, name, header=False),
@@ -29,12 +29,15 @@ SUFFIXES = tuple(_TARGETS)
 def export(policy: Policy, path: str | os.PathLike[str], *, name: str | None = None) -> Path:
     """Write a policy to a file; `Agent.to_policy` makes one, `Agent.export` describes the parameters."""
     target = _check_target(path)
-    suffix = target.suffix.lower()
-    if name is not None and suffix not in (".c", ".h"):
+    if name is not None and target.suffix.lower() not in (".c", ".h"):
         raise ParameterError(f"name: only C has function names to choose, not {target.name!r}; leave it out")
-    content = _TARGETS[suffix](policy, to_c.make_identifier(target.stem) if name is None else name)
-    atomic_io.write_file(target, content)
+    atomic_io.write_file(target, make_content(policy, target, name))
     return target
+
+
+def make_content(policy: Policy, target: Path, name: str | None = None) -> str | bytes:
+    """Return what `export` writes into a file of this name."""
+    return _TARGETS[target.suffix.lower()](policy, to_c.make_identifier(target.stem) if name is None else name)
 
 
 def _check_target(path: object) -> Path:

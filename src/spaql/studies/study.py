@@ -153,7 +153,8 @@ class Sheet:
 class Report:
     """What a study found, in words, tables and figures, and as data.
 
-    `name` is that of its files, `<name>.md` and `<name>.json`.  `summary` are the main statements, `note` says how to
+    `name` is that of its files, `<name>.md` and `<name>.json`.  `verdict` is one sentence above all, `summary` are the
+    main statements, `note` says how to
     read the tables, `figures` are by the name of their files, `data` is ready for JSON.  A file in `files` replaces one
     of the same name that every report has; `terminal` replaces the text made from tables and summary.
     """
@@ -168,6 +169,7 @@ class Report:
     data: Any = None
     files: Mapping[str, Content] = field(default_factory=dict)
     terminal: str = ""
+    verdict: str = ""
 
     def text(self) -> str:
         """For a terminal."""
@@ -178,7 +180,7 @@ class Report:
 
     def markdown(self) -> str:
         """For GitHub."""
-        parts = [f"# {self.title}", self.subtitle, *self.summary, self.note]
+        parts = [f"# {self.title}", self.subtitle, self.verdict, *self.summary, self.note]
         for table in self.tables:
             parts += [f"## {table.caption}" if table.caption else "", table.markdown(), table.note]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -190,7 +192,8 @@ class Report:
     def page(self) -> str:
         """One HTML file."""
         tables = [table.html() for table in self.tables]
-        sections = [Section("Results", self.summary, tables, notes=[self.note] if self.note else [])]
+        sections = [Section("In short", [self.verdict], style="lead")] if self.verdict else []
+        sections.append(Section("Results", self.summary, tables, notes=[self.note] if self.note else []))
         for name, sheet in self._sheets.items():
             title = sheet.title.removeprefix(self.title).removeprefix(": ") or name  # the page has its own above all
             charts = [panel for panel in sheet.panels if isinstance(panel, Chart)]

@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import ListedColormap, LogNorm, Normalize
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
@@ -31,7 +31,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from spaql.atomic_io import write_file
 from spaql.partition.spaces import Floats
 from spaql.viz.charts import Chart, Level, Mosaic, Trace, limit_y, log_ticks, look_key, looks_of, place, to_bands
-from spaql.viz.style import EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, Look
+from spaql.viz.style import DIVERGING, EMPTY, GRID, INK, LINES, PALETTE, POLICY, QUIET, SEQUENTIAL, Look
 
 _SCREEN = 96  # pixels of an inch on a page
 _COLUMN = 10 / 3  # inches; three columns are what a page holds
@@ -40,6 +40,7 @@ _DASHES = (0, (5, 3))
 _HEADING = 13.0  # points
 _MOST_NAMES = 24  # in a legend or along an axis
 _MOST_VECTORS = 3000  # cells; more of them are drawn as pixels, or the file would be larger than the picture is worth
+_DIVERGING = "diverging"  # name of a colour map
 _LETTER = 0.54  # usual width of a letter, in units of the size of type
 # Settings that matplotlib only has for the whole process: one thread at a time, and put back.  The names inside an SVG
 # are random without a salt.  Its text stays text, which can be searched and takes fewer bytes than outlines of letters.
@@ -132,7 +133,7 @@ def cells(
     note: str = "",  # below the title, in small type
     labels: tuple[str, str] = ("state", "action"),
     value_label: str = "Q",
-    limits: tuple[float, float] | None = None,  # of the colours; None for those of the values
+    limits: tuple[float, float] | None = None,  # of the colours, for signed values; None for those of the values
     names: Sequence[str] | None = None,  # where values are indices of names, each with a colour of its own
     log: bool = False,  # whether colours are logarithmic
     rows: Sequence[str] | None = None,  # names along y, each from half below to half above its index
@@ -162,6 +163,7 @@ def cells(
     if names is None:
         bar: Any = axes.figure.colorbar(drawn, ax=axes, pad=0.02, fraction=0.05, label=value_label)
         bar.outline.set_visible(False)
+        bar.ax.set_ylim(*(limits or bar.ax.get_ylim()))
     else:
         present = [k for k in range(len(names)) if (values == k).any()][:_MOST_NAMES]
         handles = [Patch(color=colours["cmap"](colours["norm"](k)), label=names[k]) for k in present]
@@ -350,8 +352,11 @@ def _draw_mosaic(axes: Axes, mosaic: Mosaic, sizes: _Sizes) -> None:
 def _make_colours(
     values: Floats, limits: tuple[float, float] | None = None, names: Sequence[str] | None = None, log: bool = False
 ) -> dict[str, Any]:
-    """Return colour map and norm: a colour for each name, or viridis over the limits or the range of the values."""
-    viridis = mpl.colormaps["viridis"]
+    """Return colour map and norm: a colour for each name, or a scale over the limits or the range of the values.
+
+    Limits on both sides of 0 are those of signed values, whose colours diverge from 0.
+    """
+    viridis = mpl.colormaps[SEQUENTIAL]
     if names is not None:
         many = len(names) > len(PALETTE)
         listed = viridis(np.linspace(0, 1, len(names))) if many else PALETTE[: len(names)]
@@ -361,6 +366,10 @@ def _make_colours(
     low, high = limits or ((float(known.min()), float(known.max())) if known.size else (0.0, 1.0))
     if low == high and not log:  # a single value has the middle colour
         low, high = low - max(abs(low), 1.0) / 2, low + max(abs(low), 1.0) / 2
+    if limits and low < 0.0 < high:
+        most = max(-low, high)
+        diverging = LinearSegmentedColormap.from_list(_DIVERGING, DIVERGING).with_extremes(bad=EMPTY)
+        return {"cmap": diverging, "norm": Normalize(-most, most)}
     norm = LogNorm(max(low, 1e-12), max(high, 1.01 * low, 2e-12)) if log else Normalize(low, high)
     return {"cmap": viridis.with_extremes(bad=EMPTY), "norm": norm}
 
@@ -374,10 +383,11 @@ def _draw_cells(
     y = np.stack([low[:, 1], low[:, 1], high[:, 1], high[:, 1]], axis=1)
     # Many cells want thin borders, or the small ones are nothing but border.
     thin = float(np.clip(12 / np.sqrt(len(low)), 0.15, max(borders, 0.15)))
+    diverges = colours["cmap"].name == _DIVERGING  # where white borders would vanish around 0
     drawn = PolyCollection(
         list(np.stack([x, y], axis=2)[order]),
         array=np.ma.masked_invalid(values[order]),
-        edgecolors=(1.0, 1.0, 1.0, 0.55) if borders else "face",
+        edgecolors=((0.0, 0.0, 0.0, 0.3) if diverges else (1.0, 1.0, 1.0, 0.55)) if borders else "face",
         linewidths=thin if borders else 0.2,
         rasterized=len(low) > _MOST_VECTORS,
         label="_cells",

@@ -51,6 +51,28 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
+class Download:
+    """A file that the page holds and its reader can keep; the link works without JavaScript."""
+
+    name: str
+    content: bytes
+    note: str  # what it is
+
+    @property
+    def size(self) -> str:
+        """The size in bytes or kB."""
+        count = len(self.content)
+        return (
+            f"{count} bytes" if count < 1000 else f"{count / 1000:.1f} kB" if count < 10_000 else f"{count // 1000} kB"
+        )
+
+    @property
+    def href(self) -> str:
+        """An address that holds the content itself."""
+        return f"data:text/plain;charset=utf-8;base64,{base64.b64encode(self.content).decode()}"
+
+
+@dataclass(frozen=True, eq=False)
 class Section:
     """A part of a page; every text is plain, and a table is data as `formatting.Table.html` returns it."""
 
@@ -64,6 +86,7 @@ class Section:
     parts: Sequence[Section] = ()  # below this one
     cases: Sequence[Case] = ()
     items: Sequence[str] = ()  # a list
+    downloads: Sequence[Download] = ()
     style: str = ""  # a class of the style sheets: "lead" for large type, "warnings"
     mount: str = ""  # id of an empty element that a script of the page fills
 
@@ -75,7 +98,7 @@ class Section:
     @property
     def needs_js(self) -> bool:
         """Whether nothing of it can be read without JavaScript."""
-        static = self.paragraphs or self.tables or self.parts or self.items
+        static = self.paragraphs or self.tables or self.parts or self.items or self.downloads
         return bool(self.mount or self.cases or (self.charts and not static))
 
 

@@ -2,7 +2,7 @@
 
 The page holds the partition itself, as arrays, and draws in the browser the views of `spaql.viz.policy_plot`: slices
 and projections over any two observed dimensions, the cell that decides at a point and the actions beyond its borders,
-an episode, and the growth of the partition.  Text and tables are static; see `spaql.viz.html`.
+an episode, and the course of training.  Text, rules, downloads and tables are static; see `spaql.viz.html`.
 
 `spaql.agents.inspection` makes a `Subject` of an agent.
 """
@@ -20,13 +20,17 @@ from spaql.errors import ParameterError
 from spaql.formatting import Table
 from spaql.partition.spaces import Box, Floats
 from spaql.viz.charts import to_plain
-from spaql.viz.html import Section, render_page
+from spaql.viz.html import Download, Section, render_page
 from spaql.viz.policy_plot import PolicyView
-from spaql.viz.style import PALETTE, darken
+from spaql.viz.style import DIVERGING, PALETTE, SEQUENTIAL, darken
 
-_PARTS = ("base", "trees", "planes", "line_charts", "explanations", "episodes", "panels", "inspector")
+_PARTS = ("base", "trees", "planes", "zoom", "line_charts", "explanations", "episodes", "panels", "inspector")
 _MOST_POINTS = 400  # of a chart
-_STOPS = 33  # of the colour scale
+_STOPS = 33  # of a colour scale
+_EXPLAIN_TRAINING = (
+    "Returns in training are no evaluations: the agent explores in them, or chose its policy by them. An evaluation is "
+    "the mean return of the returned policy in new episodes; a point with its 95% interval marks it."
+)
 _TYPES: tuple[type[np.generic], ...] = (np.uint8, np.int16, np.int32, np.float32, np.float64)
 
 
@@ -38,6 +42,26 @@ class Episode(NamedTuple):
     terminated: bool  # by the environment
 
 
+class RuleList(NamedTuple):
+    """The rules of consecutive time steps that decide alike."""
+
+    first: int  # time step
+    last: int
+    table: Table
+    limits: Sequence[Sequence[tuple[int, float | None, float | None]]]  # of each rule: number, low and high, exact;
+    # those of a periodic number are fractions of its period
+
+
+class Evaluation(NamedTuple):
+    """The recorded evaluation: a mean return with its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+    episodes: int
+    iterations: int  # after which it was made
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A trained agent, as the page shows it; a text may be empty."""
@@ -45,6 +69,8 @@ class Subject:
     view: PolicyView
     steps: int  # of the environment that it learned from
     evaluation: str  # the recorded one, in words
+    recorded: Evaluation | None
+    score: str  # what the scores of its history are
     facts: Mapping[str, str]  # rows of the summary
     parameters: Mapping[str, Any]
     history: Mapping[str, NDArray[Any]]  # columns score, cells and splits, a row for each iteration
@@ -52,6 +78,9 @@ class Subject:
     episode: Episode | None = None  # to be replayed
     note: str = ""  # why there is no episode or no diagnosis
     model: Table | None = None  # accuracy of its learned model, where it has one
+    rules: Sequence[RuleList] = ()  # by time step
+    rules_note: str = ""  # why some or all rules are missing
+    programs: Sequence[Download] = ()  # the exported policy
 
 
 def render_inspector(subjects: Sequence[Subject]) -> str:
@@ -63,18 +92,22 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
         for s in subjects
         if s.warnings
     ]
+    texts = [text for subject in subjects for text in _describe(subject, alone=len(subjects) == 1)]
     sections = [
-        Section("In short", [text for s in subjects for text in _describe(s)], parts=warnings, style="lead"),
+        Section("In short", texts, parts=warnings, style="lead", highlight=_highlight(subjects)),
         Section("The policy", [_explain_view(subjects)], mount="panels", id="policy"),
-        Section("Growth", mount="charts"),
+        _show_rules(subjects),
+        *_offer_programs(subjects),
+        Section("Training", [_EXPLAIN_TRAINING], mount="charts"),
         *_show_models(subjects),
         Section("Summary", tables=[_summarise(subjects), *map(_tabulate_dims, subjects)]),
     ]
     data = {
         "agents": [_pack_subject(subject) for subject in subjects],
-        "scale": [mpl.colors.to_hex(mpl.colormaps["viridis"](i / (_STOPS - 1))) for i in range(_STOPS)],
+        "scale": [mpl.colors.to_hex(mpl.colormaps[SEQUENTIAL](i / (_STOPS - 1))) for i in range(_STOPS)],
+        "diverging": DIVERGING,
         "palette": [{"light": colour, "dark": darken(colour)} for colour in PALETTE],
-        "growth": _chart_growth(subjects),
+        "training": _chart_training(subjects),
     }
     scripts = [f"{name}.js" for name in _PARTS]
     title = " beside ".join(subject.view.title for subject in subjects)
@@ -82,7 +115,7 @@ def render_inspector(subjects: Sequence[Subject]) -> str:
     return render_page(title, sections, subtitle, data=data, scripts=scripts, styles=("page.css", "inspector.css"))
 
 
-def _describe(subject: Subject) -> list[str]:
+def _describe(subject: Subject, alone: bool) -> list[str]:
     view = subject.view
     count = len(view.partition)
     text = f"{view.title} learned from {subject.steps:,} environment steps, and decides by "
@@ -90,24 +123,62 @@ def _describe(subject: Subject) -> list[str]:
     text += f" over {view.problem.horizon} time steps." if view.partition.steps > 1 else "."
     if not view.influence.any():
         text += " Its action is the same in all visited states."
-    elif view.problem.states.dimensions > 1:
+    elif view.problem.states.dimensions > 2:
         text += f" Its actions depend most on {' and '.join(view.labels.states[d] for d in view.main_dims())}."
-    if subject.evaluation:
+    elif view.problem.states.dimensions == 2:
+        more, less = (view.labels.states[d] for d in np.argsort(-view.influence, kind="stable"))
+        text += f" Its actions depend on {more}" + (f" more than on {less}." if view.influence.all() else " alone.")
+    if subject.recorded is None:
+        text += " It was not evaluated on new episodes."
+    elif not alone:
         text += f" Evaluated on new episodes, it scores {subject.evaluation}."
     return [text, *([subject.note] if subject.note else [])]
 
 
+def _highlight(subjects: Sequence[Subject]) -> tuple[str, str] | None:
+    """Return the evaluation of a single agent as a number in large type, with its meaning."""
+    score = subjects[0].recorded
+    if len(subjects) > 1 or score is None:
+        return None
+    since = score.iterations < len(subjects[0].history["score"])
+    when = f" after {score.iterations:,} iterations" if since else ""
+    number = f"{score.mean:.5g} [{score.low:.5g}, {score.high:.5g}]"
+    return number, f"mean return of {score.episodes:,} new episodes{when}, with its 95% interval"
+
+
 def _explain_view(subjects: Sequence[Subject]) -> str:
-    if max(subject.view.problem.states.dimensions for subject in subjects) == 1:
+    dimensions = max(subject.view.problem.states.dimensions for subject in subjects)
+    click = "Point at a state, or click it, to read what the policy does there and why."
+    if dimensions == 1:
         return (
-            "States run across, actions upwards; each box is a cell, and the red outline is the greedy policy. Click a "
-            "state to read below the picture which cell decides there and why."
+            "States run across, actions upwards; each box is a cell, and the red outline is the greedy policy. " + click
         )
-    return (
-        "Each box is a set of states in which one cell decides; its colour shows the action there, or another layer. "
-        "Two of the observed dimensions span the picture; the others are fixed by the sliders, or averaged over. Click "
-        "a state to read below the picture which cell decides there and why."
+    plane = "The two observed dimensions span the picture. "
+    if dimensions > 2:
+        plane = "Two of the observed dimensions span the picture; sliders fix the others. "
+    return "Each box is a set of states in which one cell decides. " + plane + click
+
+
+def _show_rules(subjects: Sequence[Subject]) -> Section:
+    text = "The whole policy as a list: the first rule that matches decides, and the last always matches."
+    if any(rules.table.header[-1] == "visits" for subject in subjects for rules in subject.rules):
+        text += " Visits: the share of all visits that a rule decides."
+    tables = [rules.table.html() for subject in subjects for rules in subject.rules]
+    notes = [subject.rules_note for subject in subjects if subject.rules_note]
+    return Section("Rules", [text] if tables else [], tables, notes=notes)
+
+
+def _offer_programs(subjects: Sequence[Subject]) -> list[Section]:
+    """Return the section with the exported policies, where there are any."""
+    some = [subject for subject in subjects if subject.programs]
+    text = (
+        "The policy as a program that runs without spaql and decides alike, to the last bit. The files are part of "
+        "this page; agent.export and spaql export write the same."
     )
+    if len(subjects) == 1:
+        return [Section("Download", [text], downloads=subject.programs) for subject in some]
+    parts = [Section(subject.view.title, downloads=subject.programs) for subject in some]
+    return [Section("Download", [text], parts=parts)] if parts else []
 
 
 def _show_models(subjects: Sequence[Subject]) -> list[Section]:
@@ -165,26 +236,34 @@ def _tabulate_dims(subject: Subject) -> dict[str, Any]:
     return Table(header, rows, f"Observations and actions: {view.title}", f"{note}{change}.").html()
 
 
-def _chart_growth(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
-    """Return line charts of score, cells and splits over the iterations."""
+def _chart_training(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
+    """Return line charts of score, cells and splits over the iterations; the score with the evaluations as points."""
     kinds = (
-        ("score", "Score", "return", np.mean, "Of the training episode, or of selection rollouts; a mean over"),
-        ("cells", "Cells", "cells", np.max, "Of the partition; the most within"),
-        ("splits", "Splits", "cells split per iteration", np.mean, "A mean over"),
+        ("score", "Return in training", "return", np.mean, "Lines are means over"),
+        ("cells", "Cells", "cells", np.max, "The most within"),
+        ("splits", "Splits", "cells split per iteration", np.mean, "Means over"),
     )
     charts = []
     for column, title, y_label, fold, note in kinds:
-        series, widest = [], 1
-        for subject in subjects:
+        series: list[dict[str, Any]] = []
+        widest = 1
+        for at, subject in enumerate(subjects):
             values = subject.history[column]
             size = -(-len(values) // _MOST_POINTS)
             widest = max(widest, size)
             starts = range(0, len(values), size)
             x = [min(start + size, len(values)) for start in starts]
             y = to_plain([fold(values[start : start + size]) for start in starts])
-            series.append({"name": subject.view.algorithm, "x": x, "y": y})
+            name, score = subject.view.algorithm, subject.recorded
+            series.append({"name": f"{name}: {subject.score}" if column == "score" else name, "x": x, "y": y, "of": at})
+            if column == "score" and score is not None:
+                ends = {"low": to_plain([score.low]), "high": to_plain([score.high])}
+                point = {"x": [score.iterations], "y": to_plain([score.mean]), **ends, "points": True, "of": at}
+                series.append({"name": f"{name}: evaluation, {score.episodes:,} new episodes", **point})
         note = f"{note} {widest:,} iterations each." if widest > 1 else ""
-        charts.append({"title": title, "note": note, "x_label": "iteration", "y_label": y_label, "series": series})
+        chart = {"title": title, "note": note, "x_label": "iteration", "y_label": y_label, "series": series}
+        if column != "splits" or any(np.any(subject.history[column]) for subject in subjects):
+            charts.append(chart)
     return charts
 
 
@@ -231,4 +310,5 @@ def _pack_subject(subject: Subject) -> dict[str, Any]:
         "cells": {name: pack(cell[name]) for name in ("q", "visits", "next", "depth")} | {"choice": pack(choice)},
         "choices": {"boxes": pack(boxes), "middles": pack(middles), "played": pack(played)},
         "episode": replay,
+        "rules": [{"first": r.first, "last": r.last, "limits": r.limits} for r in subject.rules],
     }

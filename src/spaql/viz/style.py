@@ -13,6 +13,8 @@ QUIET = "#666666"
 GRID = "#E6E6E6"
 EMPTY = "#D9D9D9"  # cells without a value
 POLICY = "#E3120B"
+SEQUENTIAL = "viridis"  # matplotlib's name of the colours of values from low to high
+DIVERGING = ("#004C78", "#4A9CC9", "#F7F7F7", "#E58A44", "#8F3F00")  # of actions with a sign, the middle at 0
 _ON_DARK = ("#4FA8E3", "#F58B45", "#2FC49B", "#E3A3C8", "#A5DBFF", "#F3BF52", "#A3A7AC", "#E8E6E3")
 #: each colour on a dark page
 DARK = dict(zip((*PALETTE, GREY, INK), _ON_DARK, strict=True))

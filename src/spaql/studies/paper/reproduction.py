@@ -123,6 +123,7 @@ def make_sections(measured: Measurements, tables: Sequence[Table], findings: Seq
         key, number = f"finding-{finding.id}", (finding.number, finding.meaning)
         parts.append(Section(finding.title, [finding.sentence], charts=[finding.chart], id=key, highlight=number))
     return [
+        Section("Summary", tables=[make_brief_table(measured.rows).html()]),
         Section("Main results", [finding.sentence for finding in findings if finding.id in _VERDICT]),
         Section("Tables", tables=[table.html() for table in tables]),
         Section("Problems", cases=[_case(measured, setting) for setting in measured.plan.settings]),
@@ -146,7 +147,7 @@ def _case(measured: Measurements, setting: Setting) -> Case:
     sentences.append("The curves show the agents behind the training scores.")
     sentences.append(f"Tessera earns {rows['tessera']['evaluation']:.3f} ({share:.1f}%).")
     charts: dict[str, list[Chart]] = {}
-    for axis in ("iterations", "steps"):
+    for axis in ("steps", "iterations"):  # the page shows the first, on a logarithmic axis
         charts[axis] = [reward_chart(measured, setting, axis), cells_chart(measured, setting, axis, COMPARED)]
         if setting in measured.plan.short:
             charts[axis].append(scaling_chart(measured, setting, "evaluation"))

@@ -28,6 +28,7 @@ from spaql.studies.sweep.group_values import METRIC, REGRET, GroupValues, StudyV
 from spaql.studies.sweep.optima import compute_optima
 from spaql.studies.sweep.regret import read_metric
 from spaql.studies.sweep.status import read_status
+from spaql.studies.sweep.verdict import METHOD, Best, find_best, make_verdict
 from spaql.viz.charts import Chart, Level, Series
 
 _MAX_FAILURES = 50
@@ -57,7 +58,9 @@ def write_report(
     """Write the page of a folder, and return its path; `report.html` in the folder by default."""
     path = Path(folder) / "report.html" if target is None else Path(target)
     study, status = read_metric(folder, metric), read_status(folder, _MAX_FAILURES)
-    tables = [compare(study, baseline=baseline).table]
+    best = find_best(study)
+    marks = {at: best[group.problem].mark for at, group in enumerate(study.groups) if _is_best(group, best)}
+    tables = [replace(compare(study, baseline=baseline).table, marks=marks)]
     if status.failures:
         form = "{algorithm} on {problem}".format_map
         rows = [[form(run), str(run["seed"]), run["kind"], run["message"]] for run in status.failures]
@@ -67,9 +70,15 @@ def write_report(
         tables.append(Table(["run", "seed", "kind", "message"], rows, caption, note, left=4))
     figures = make_sheets(study, baseline) if any(len(group.sample) for group in study.groups) else {}
     subtitle = f"{status.counts}. spaql {__version__}."
-    report = Report("sweep", study.name, subtitle, tables=tables, note=_METHOD, figures=figures)
+    verdict = make_verdict(best.values(), complete=status.state == "finished")
+    note = f"{_METHOD} {METHOD}" if verdict else _METHOD
+    report = Report("sweep", study.name, subtitle, tables=tables, note=note, figures=figures, verdict=verdict)
     write_file(path, report.page())
     return path
+
+
+def _is_best(group: GroupValues, best: Mapping[str, Best]) -> bool:
+    return group.problem in best and best[group.problem].rivals > 0 and best[group.problem].label == group.label
 
 
 def write_figures(

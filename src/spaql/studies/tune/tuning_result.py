@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +191,27 @@ class TuningResult:
         )
         return lines
 
+    @property
+    def verdict(self) -> str:
+        """Return in one sentence whether tuning helped, by how much, and whether that is beyond chance."""
+        if self.winner is None:
+            return "There is no winner: no trial finished all its seeds without a failure."
+        if self.winner is self.trials[0] and self.gains:
+            return "No trial beat the default parameters, so tuning did not help."
+        if not self.gains:
+            return f"So far the best in tuning is {self.winner}, not evaluated on other seeds."
+        difference, seeds = self.gains[-1].difference, self.study.plan.evaluation_seeds
+        unit = "" if len(self.study.problems) == 1 else f" {self.unit}"
+        numbers = f"{difference}{unit}, evaluated by {seeds} agents each on seeds that no trial used"
+        if standing(difference) == 0:
+            return (
+                f"No difference beyond chance: the winner, {self.winner}, minus the defaults is {numbers}, so tuning "
+                "did not help."
+            )
+        side, helped = ("better", "helped") if standing(difference) > 0 else ("worse", "did not help")
+        gap = f"is {side} than the defaults, beyond chance: a difference of {numbers}"
+        return f"The winner, {self.winner}, {gap}; tuning {helped}."
+
     def _repr_html_(self) -> str:
         return make_report(self)._repr_html_()
 
@@ -242,7 +263,8 @@ def make_report(result: TuningResult) -> Report:
     figures = {name: chart for name, chart in zip(FIGURES, charts, strict=True) if chart is not None}
     best = {"algorithm": study.algorithm, "parameters": result.parameters, "complete": result.complete}
     files = {} if result.winner is None else {"best.json": json.dumps(best, indent=1, allow_nan=False) + "\n"}
-    return Report("tune", title, subtitle, result.summary(), tables, note, figures, result.to_dict(), files)
+    report = Report("tune", title, subtitle, result.summary(), tables, note, figures, result.to_dict(), files)
+    return replace(report, verdict=result.verdict)
 
 
 def _score_chart(result: TuningResult) -> Chart | None:
@@ -348,7 +370,8 @@ def _trial_table(result: TuningResult) -> Table:
         cells = [*shown, str(trial.seeds), str(result.values.get(trial.number, "")), state]
         bold = map(Bold, cells) if trial is result.winner else cells
         rows.append([str(trial.number) if trial.number else "0, defaults", *bold])
-    return Table(["trial", *names, "seeds", "value", "state"], rows, "All trials")
+    marks = {at: "winner" for at, trial in enumerate(result.trials) if trial is result.winner}
+    return Table(["trial", *names, "seeds", "value", "state"], rows, "All trials", marks=marks)
 
 
 def _describe_method(result: TuningResult) -> str:

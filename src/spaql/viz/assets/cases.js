@@ -33,13 +33,16 @@ function showCase() {
   return Promise.all([showCharts(), drawPicture()]);
 }
 
+/** The unit of the first choice; the keys of the data are sorted. */
+const firstUnit = () => document.querySelector('input[name="unit"]').value;
+
 /** Take case and unit from an address such as #oil-laplace-10&steps; false where it names no case. */
 function readAddress() {
   const [id, unit] = decodeURIComponent(location.hash.slice(1)).split("&");
   const index = page.cases.findIndex((given) => given.id === id);
   if (index < 0) return false;
   const units = Object.keys(page.cases[index].charts);
-  Object.assign(state, { case: index, unit: units.includes(unit) ? unit : units[0] });
+  Object.assign(state, { case: index, unit: units.includes(unit) ? unit : firstUnit() });
   return true;
 }
 
@@ -92,7 +95,7 @@ function listenToPartition() {
 }
 
 async function startCases() {
-  [state.unit] = Object.keys(page.cases[0].charts);
+  state.unit = firstUnit();
   const named = readAddress();
   views.push(mosaicView);
   byId("colour").value = state.field; // a browser may restore what the form held before a reload

@@ -37,6 +37,8 @@ function episodeOf(panel) {
   panel.moment = make("p", "reading");
   const line = make("div", "together");
   line.append(play, panel.time.box, follow);
+  box.append(line, panel.moment);
+  if (agents.every(({ episode }) => !episode || new Set(episode.rewards).size < 2)) return [box]; // a flat line
   const figure = make("figure", "below");
   panel.rewards = linesView(figure);
   panel.rewards.show({
@@ -46,7 +48,6 @@ function episodeOf(panel) {
       look: { ...panel.page.palette[i], dash: "solid" },
     })),
   });
-  box.append(line, panel.moment);
   return [box, figure];
 }
 

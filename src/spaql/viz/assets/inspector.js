@@ -12,6 +12,7 @@ function alike(one, other) {
 
 function start() {
   const agents = page.agents.map((given, key) => ({ ...agentOf(given), key }));
+  findRuleRows(agents);
   startThemes();
   startPrint();
   const linked = agents.length > 1 && alike(...agents);
@@ -23,10 +24,10 @@ function start() {
     box.append(panel.element);
     refresh(panel); // now that it has its width
   }
-  for (const chart of page.growth) {
+  for (const chart of page.training) {
     const view = linesView(make("figure", "chart"));
     byId("charts").append(view.figure);
-    const series = chart.series.map((part, i) => ({ ...part, look: { ...page.palette[i], dash: "solid" } }));
+    const series = chart.series.map((part) => ({ ...part, look: { ...page.palette[part.of], dash: "solid" } }));
     view.show({ ...chart, series });
     view.draw();
   }

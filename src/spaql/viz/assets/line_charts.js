@@ -14,15 +14,17 @@ function shape(tag, attributes, text) {
 }
 
 function lineRows({ x_label: across, y_label: up, series }) {
-  const body = series.flatMap(({ name, x, y }) => x.map((at, i) => [name, at, y[i]]));
-  return { head: ["series", across, up], body };
+  const ends = series.some(({ low }) => low) ? ["low", "high"] : [];
+  const body = series.flatMap((part) =>
+    part.x.map((at, i) => [part.name, at, part.y[i], ...ends.map((end) => part[end]?.[i])]));
+  return { head: ["series", across, up, ...ends], body };
 }
 
 function drawLines(box, chart, marker) {
   const theme = currentTheme();
   const width = Math.max(240, box.clientWidth);
   const height = Math.round(Math.min(280, Math.max(190, width * 0.5)));
-  const values = chart.series.flatMap((series) => series.y);
+  const values = chart.series.flatMap(({ y, low = [], high = [] }) => [...y, ...low, ...high]);
   const [low, high] = extent(values);
   const [first, last] = extent(chart.series.flatMap((series) => series.x));
   const pad = 0.05 * (high - low);
@@ -45,7 +47,11 @@ function drawLines(box, chart, marker) {
   }
   line(frame.left, frame.right, frame.bottom, frame.bottom, theme.edge);
   text((frame.left + frame.right) / 2, height - 10, "middle", chart.x_label);
-  for (const { x, y, look } of chart.series) {
+  for (const { x, y, low: lows, high: highs, points: apart, look } of chart.series) {
+    if (apart) {
+      x.forEach((at, i) => drawPoint(svg, frame.px(at), ...[y[i], lows[i], highs[i]].map(frame.py), theme.ink));
+      continue;
+    }
     const points = x.map((at, i) => (y[i] === null ? null : `${frame.px(at).toFixed(1)},${frame.py(y[i]).toFixed(1)}`));
     const path = shape("polyline", {
       points: points.filter((point) => point !== null).join(" "), fill: "none", stroke: look[theme.name],
@@ -59,6 +65,14 @@ function drawLines(box, chart, marker) {
     line(frame.px(marker), frame.px(marker), frame.top, frame.bottom, theme.ink, 1.5);
   }
   box.replaceChildren(svg);
+}
+
+/** A diamond with its interval: an evaluation. */
+function drawPoint(svg, x, y, low, high, ink) {
+  const bar = { x1: x, x2: x, y1: low, y2: high, stroke: ink, "stroke-width": 2 };
+  const size = 5;
+  const points = [[x, y - size], [x + size, y], [x, y + size], [x - size, y]].map((at) => at.join(",")).join(" ");
+  svg.append(shape("line", bar), shape("polygon", { points, fill: ink, class: "evaluation" }));
 }
 
 /** A chart in a <figure>: heading, note, lines, legend and numbers. */
@@ -87,10 +101,10 @@ function linesView(figure) {
     view.drawn = true;
     drawLines(box, view.chart, view.marker);
     legend.hidden = view.chart.series.length < 2;
-    legend.replaceChildren(...view.chart.series.map(({ name, look }) => {
+    legend.replaceChildren(...view.chart.series.map(({ name, look, points }) => {
       const item = make("li");
-      const patch = make("span", "swatch");
-      patch.style.background = look[currentTheme().name];
+      const patch = make("span", points ? "diamond" : "swatch");
+      if (!points) patch.style.background = look[currentTheme().name];
       item.append(patch, make("span", "", name));
       return item;
     }));

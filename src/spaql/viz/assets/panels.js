@@ -4,7 +4,9 @@
  *
  * All that can be seen follows from the panel's `setting`:
  *   dims, layer, number, mode, step, borders      what the pictures show
+ *   view                                          the part of the axes that is shown; see zoom.js
  *   point, cursor                                 values that are explained, and those the arrow keys move, or null
+ *   pointed                                       values under the mouse, explained for as long as it is there, or null
  *   episode, time, follow                         the episode
  */
 
@@ -12,7 +14,9 @@ const LAYERS = { policy: "policy", q: "Q", visits: "visits", depth: "depth", unc
 const MODES = { slice: "fixed: a slice", projection: "averaged by visits" };
 const STRIDE = 1 / 64; // of the range, for each press of an arrow key
 const SLIDER_STEPS = 512;
-const KEY_HINT = "Click a state, or move with the arrow keys and press Enter.";
+const HINT = coarsePointer.matches
+  ? "Tap a state to choose it."
+  : "Click a state, or move with the arrow keys and press Enter. Ctrl and the wheel zoom, dragging moves.";
 
 let ids = 0;
 
@@ -74,7 +78,7 @@ function panelOf(page, agents) {
   const start = first.start.dims.length === 2 ? first.start.dims : [0];
   const setting = {
     dims: [...start], layer: first.size === 1 ? "q" : "policy", number: 0, mode: "slice", step: 0, borders: true,
-    point: [...first.start.at], cursor: null, episode: agents.some((agent) => agent.episode), time: 0, follow: false,
+    view: wholeView(), point: [...first.start.at], cursor: null, pointed: null, episode: agents.some((agent) => agent.episode), time: 0, follow: false,
   };
   const panel = { page, agents, setting, ranges: rangesOver(agents), element: make("div", "panel"), timer: null };
   panel.controls = make("div", "controls");
@@ -82,17 +86,26 @@ function panelOf(page, agents) {
   panel.pictures = agents.map((agent) => pictureOf(panel, agent));
   const row = make("div", agents.length > 1 ? "pictures two" : "pictures");
   row.append(...panel.pictures.map((picture) => picture.element));
-  panel.element.append(panel.controls, panel.slices, row);
-  const episode = setting.episode ? episodeOf(panel) : [];
+  const [replay, ...rewards] = setting.episode ? episodeOf(panel) : [];
   const reads = make("div", "point");
   panel.inputs = pointInputs(panel, reads);
-  panel.element.append(...episode.slice(0, 1), reads, explanationsOf(panel), ...episode.slice(1));
+  const asked = [reads, ...(replay ? [replay] : [])];
+  const explanations = explanationsOf(panel);
+  const body = make("div", agents.length > 1 ? "" : "beside"); // of one agent, the explanation beside the picture
+  if (agents.length > 1) {
+    body.append(row, panel.slices, explanations, ...asked);
+  } else {
+    const main = make("div", "main");
+    main.append(row, panel.slices, ...asked);
+    body.append(main, explanations);
+  }
+  panel.element.append(panel.controls, body, ...rewards);
   if (first.size === 1) {
     panel.values = linesView(make("figure", "below"));
     panel.element.append(panel.values.figure);
   }
   buildControls(panel);
-  views.push({ drawn: true, draw: () => drawPanel(panel) });
+  views.push({ drawn: true, draw: () => refresh(panel) });
   refresh(panel);
   return panel;
 }
@@ -107,6 +120,7 @@ function buildControls(panel) {
       const other = setting.dims[1 - at];
       setting.dims[1 - at] = Number(value) === other ? setting.dims[at] : other;
       setting.dims[at] = Number(value);
+      showWhole(panel);
       refresh(panel, true);
     });
     return field(text, select);
@@ -210,27 +224,39 @@ function pictureOf(panel, agent) {
   const canvas = make("canvas");
   const legend = make("div");
   const reading = make("p", "reading");
-  const output = make("output", "", KEY_HINT);
+  const output = make("output", "", HINT);
   if (panel.agents.length > 1) element.append(make("h4", "", agent.name));
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-roledescription", "map of the policy");
-  const keys = "The arrow keys move a cursor, Enter explains the state under it.";
+  const keys = "The arrow keys move a cursor, Enter explains the state under it, plus and minus zoom, 0 shows all.";
   canvas.setAttribute("aria-label", `Policy of ${agent.name}. ${keys}`);
   ids += 1;
   output.id = `reading-${ids}`;
   canvas.setAttribute("aria-describedby", output.id);
   output.setAttribute("aria-live", "polite");
   reading.append(output);
-  element.append(canvas, reading, legend);
-  const picture = { panel, agent, element, canvas, legend, output, frame: null };
-  canvas.addEventListener("pointermove", (event) => lookAt(picture, valuesAt(picture, event)));
-  canvas.addEventListener("pointerleave", () => lookAt(picture, null));
-  canvas.addEventListener("click", (event) => {
+  const below = make("div", "under");
+  below.append(reading, zoomButtons(panel));
+  element.append(canvas, below, legend);
+  const picture = { panel, agent, element, canvas, legend, output, frame: null, held: null, dragged: false };
+  canvas.addEventListener("pointermove", (event) => {
+    if (picture.dragged && picture.held) return;
     const values = valuesAt(picture, event);
+    lookAt(picture, values);
+    // After a redraw the browser may report a mouse that rests: it takes over from the keys only when it moves.
+    if (event.pointerType === "mouse" && (event.movementX !== 0 || event.movementY !== 0)) pointAt(panel, values);
+  });
+  canvas.addEventListener("pointerleave", () => {
+    lookAt(picture, null);
+    pointAt(panel, null);
+  });
+  canvas.addEventListener("click", (event) => {
+    const values = picture.dragged ? null : valuesAt(picture, event);
     if (values) choose(panel, values);
   });
   canvas.addEventListener("keydown", (event) => onKey(picture, event));
+  listenToZoom(picture);
   watchWidth(canvas.parentElement, { drawn: true, draw: () => drawPicture(picture) });
   return picture;
 }
@@ -254,12 +280,18 @@ function wordsAt({ panel: { setting }, agent }, values) {
 }
 
 function lookAt(picture, values) {
-  picture.output.textContent = values ? wordsAt(picture, values) : KEY_HINT;
+  picture.output.textContent = values ? wordsAt(picture, values) : HINT;
+}
+
+/** Explain the state under the mouse for as long as it is there. */
+function pointAt(panel, values) {
+  if (values === null && panel.setting.pointed === null) return;
+  panel.setting.pointed = values;
+  explainAll(panel);
 }
 
 function choose(panel, values) {
-  panel.setting.point = values;
-  panel.setting.cursor = null;
+  Object.assign(panel.setting, { point: values, cursor: null, pointed: null });
   refresh(panel);
 }
 
@@ -269,6 +301,10 @@ function onKey(picture, event) {
   const { panel } = picture;
   const { setting, ranges } = panel;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (zoomByKey(picture, event.key)) {
+    event.preventDefault();
+    return;
+  }
   if (event.key === "Enter") {
     event.preventDefault();
     if (setting.cursor) choose(panel, setting.cursor);
@@ -281,8 +317,10 @@ function onKey(picture, event) {
   if (d === undefined) return;
   const { low, high } = ranges[d];
   const cursor = [...(setting.cursor ?? setting.point)];
-  cursor[d] = Math.min(high, Math.max(low, cursor[d] + sign * (event.shiftKey ? 8 : 1) * STRIDE * (high - low)));
+  const stride = STRIDE * (high - low) * (setting.view[axis][1] - setting.view[axis][0]);
+  cursor[d] = Math.min(high, Math.max(low, cursor[d] + sign * (event.shiftKey ? 8 : 1) * stride));
   setting.cursor = cursor;
+  keepShown(panel, cursor);
   lookAt(picture, cursor);
   drawPanel(panel);
 }
@@ -309,17 +347,17 @@ function drawPicture(picture) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.fillStyle = theme.paper;
   context.fillRect(0, 0, width, height);
-  const [x, y] = axisOf(panel, agent);
+  const [x, y] = axisOf(panel, agent).map((axis, i) => shownPart(axis, setting.view[i]));
   const named = y.names ? Math.min(0.35 * width, 16 + 7 * Math.max(...y.names.map((name) => name.length))) : undefined;
   const frame = frameOf(width, height, x, y, named);
   picture.frame = frame;
   const tiles = tilesOf(agent, setting);
   const paint = painter(panel.page, panel.agents, agent, setting, theme);
-  drawTiles(context, frame, agent, setting, tiles, paint, theme);
   context.save();
   context.beginPath();
   context.rect(frame.left, frame.top, frame.right - frame.left, frame.bottom - frame.top);
   context.clip();
+  drawTiles(context, frame, agent, setting, tiles, paint, theme);
   if (agent.size === 1) drawPlayed(context, frame, agent, playedOf(agent, setting));
   if (setting.episode && agent.episode) drawEpisode(context, frame, agent, setting);
   drawCursor(context, frame, agent, setting, setting.cursor ?? setting.point);
@@ -328,6 +366,7 @@ function drawPicture(picture) {
   const empty = tiles.some((tile) => Number.isNaN(tile.value));
   picture.legend.replaceChildren(legendOf(panel.page, panel.agents, agent, setting, theme, empty));
   canvas.dataset.tiles = tiles.length;
+  canvas.dataset.shown = JSON.stringify([x, y].map(({ low, high }) => [low, high]));
 }
 
 function tilesOf(agent, setting) {
@@ -342,11 +381,28 @@ function explanationsOf(panel) {
   const row = make("div", panel.agents.length > 1 ? "pictures two" : "pictures");
   panel.explanations = panel.agents.map((agent) => {
     const article = make("div", "explanation");
-    article.setAttribute("aria-live", "polite");
     row.append(article);
     return article;
   });
   return row;
+}
+
+/** Explain the state under the mouse, or else the one that was chosen. */
+function explainAll(panel) {
+  const { setting, agents } = panel;
+  agents.forEach((agent, i) => {
+    const element = panel.explanations[i];
+    const step = Math.min(setting.step, agent.steps - 1);
+    element.setAttribute("aria-live", setting.pointed ? "off" : "polite"); // the mouse is not announced
+    explain(element, agent, step, setting.pointed ?? setting.point, setting.pointed ? "Under the mouse" : "Chosen state");
+    if (agent.size > 1) {
+      const paint = painter(panel.page, agents, agent, { ...setting, layer: "policy", step }, currentTheme());
+      const patch = make("span", "swatch");
+      patch.style.background = paint(cellValue(agent, { ...setting, layer: "policy" }, Number(element.dataset.cell)));
+      element.querySelector(".done").prepend(patch);
+    }
+    if (agents.length > 1) element.prepend(make("h4", "", agent.name));
+  });
 }
 
 /** Q of the greedy action over the states, for agents with one observed dimension. */
@@ -378,10 +434,7 @@ function refresh(panel, axes = false) {
   panel.stepSlider?.set(setting.step);
   panel.inputs.forEach((input, d) => { input.value = String(Number(setting.point[d].toPrecision(8))); });
   drawPanel(panel);
-  agents.forEach((agent, i) => {
-    explain(panel.explanations[i], agent, Math.min(setting.step, agent.steps - 1), setting.point);
-    if (agents.length > 1) panel.explanations[i].prepend(make("h4", "", agent.name));
-  });
+  explainAll(panel);
   if (panel.values) {
     panel.values.show(valueLines(panel));
     panel.values.marker = setting.point[0];
@@ -392,7 +445,9 @@ function refresh(panel, axes = false) {
     const told = agents.filter((agent) => agent.episode);
     const named = (agent) => (told.length > 1 ? `${agent.name}: ` : "");
     panel.moment.textContent = told.map((agent) => `${named(agent)}${momentText(agent, setting.time)}.`).join(" ");
-    panel.rewards.marker = setting.time;
-    panel.rewards.draw();
+    if (panel.rewards) {
+      panel.rewards.marker = setting.time;
+      panel.rewards.draw();
+    }
   }
 }

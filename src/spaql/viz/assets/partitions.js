@@ -180,12 +180,15 @@ const FIELDS = {
   depth: field("depth", (frame) => frame.depth),
 };
 
-/** Ranges over all frames of a partition: fixed during a replay, so that frames can be compared. */
+/** Ranges over all frames of a partition: fixed during a replay, so that frames can be compared.  That of Q is over the
+    last frame, which the optimistic Q of the first ones would leave a fraction of the colours. */
 const rangesOf = remembered(({ frames }) => {
   const corners = frames.flatMap((frame) => [...frame.low, ...frame.high]);
   const heights = [...corners.map((corner) => corner[1]), ...frames.flatMap((frame) => frame.actions ?? [])];
   const ranges = { x: extent(corners.map((corner) => corner[0])), y: extent(heights) };
-  for (const [name, { values }] of Object.entries(FIELDS)) ranges[name] = extent(frames.flatMap(values));
+  for (const [name, { values }] of Object.entries(FIELDS)) {
+    ranges[name] = extent((name === "q" ? frames.slice(-1) : frames).flatMap(values));
+  }
   return ranges;
 });
 

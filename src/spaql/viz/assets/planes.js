@@ -18,6 +18,16 @@ function scaleColour(scale, share) {
   return `rgb(${low.map((channel, i) => Math.round(channel + (at - first) * (high[i] - channel))).join(",")})`;
 }
 
+/** The colours of a layer, the values of the first and the last, and the range: signed actions diverge from 0. */
+function scaleOf({ scale, diverging }, agents, agent, setting) {
+  const [low, high] = rangeOf(agents, agent, setting);
+  if (setting.layer !== "policy" || agent.size === 1 || !(low < 0 && high > 0)) {
+    return { colours: scale, low, high, range: [low, high] };
+  }
+  const most = Math.max(-low, high);
+  return { colours: diverging, low: -most, high: most, range: [low, high] };
+}
+
 /** The colour of a discrete action: the palette, or for many of them the scale. */
 function actionColour({ palette, scale }, count, action, theme) {
   if (count <= palette.length) return palette[action][theme.name];
@@ -28,24 +38,29 @@ const isNamed = (agent, { layer }) => layer === "policy" && agent.actions.discre
 
 const rangesOf = new Map();
 
-/** The least and the largest value of a layer over all leaves of the agents: sliders do not change the colours. */
-function rangeOf(agents, setting) {
+/** The least and the largest value of a layer over all leaves of the agents: sliders do not change the colours.
+    Q has a range of its own for each agent and time step, as it falls with the steps left. */
+function rangeOf(agents, agent, setting) {
   const { layer, number: which } = setting;
   if (layer === "policy" && agents[0].size > 1) {
     const ends = (side, pick) => pick(...agents.map((agent) => agent.actions[side][which]));
     return [ends("low", Math.min), ends("high", Math.max)];
   }
+  const own = layer === "q" || layer === "policy";
   const through = layer === "visits" && setting.mode === "projection" ? `${setting.dims} ${setting.step}` : "";
-  const key = `${agents.map((agent) => agent.key).join()} ${layer} ${which} ${through}`;
+  const some = own ? [agent] : agents;
+  const key = `${some.map(({ key }) => key).join()} ${layer} ${which} ${through} ${own ? setting.step : ""}`;
   if (!rangesOf.has(key)) {
-    const values = agents.flatMap((agent) => {
+    const values = some.flatMap((agent) => {
       if (agent.size === 1) {
-        const steps = Array.from({ length: agent.steps }, (_, step) => step);
+        const steps = own ? [setting.step] : Array.from({ length: agent.steps }, (_, step) => step);
         return steps.flatMap((step) => planeOf(agent, { ...setting, step }).map((tile) => tile.value));
       }
       if (through) return projectionOf(agent, setting).map((tile) => tile.value);
       const found = [];
-      agent.nodes.child.forEach((child, at) => { if (child === NONE) found.push(leafValue(agent, setting, at)); });
+      agent.nodes.child.forEach((child, at) => {
+        if (child === NONE && (!own || agent.root[at] === setting.step)) found.push(leafValue(agent, setting, at));
+      });
       return found;
     });
     rangesOf.set(key, extent(values.filter((value) => Number.isFinite(value))));
@@ -60,11 +75,13 @@ function painter(page, agents, agent, setting, theme) {
     return (value) => (Number.isNaN(value) ? theme.empty : actionColour(page, count, value, theme));
   }
   const log = setting.layer === "visits";
-  const [low, high] = rangeOf(agents, setting).map((value) => (log ? Math.log(Math.max(value, 1e-12)) : value));
-  return (value) => {
+  const scale = scaleOf(page, agents, agent, setting);
+  const [low, high] = [scale.low, scale.high].map((value) => (log ? Math.log(Math.max(value, 1e-12)) : value));
+  const paint = (value) => {
     if (Number.isNaN(value)) return theme.empty;
-    return scaleColour(page.scale, high > low ? ((log ? Math.log(value) : value) - low) / (high - low) : 0.5);
+    return scaleColour(scale.colours, high > low ? ((log ? Math.log(value) : value) - low) / (high - low) : 0.5);
   };
+  return Object.assign(paint, { diverges: scale.colours === page.diverging });
 }
 
 // ---- Axes
@@ -76,7 +93,8 @@ function ticksOf(low, high, about) {
   const step = power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) ticks.push(k * step || 0);
-  return { ticks, text: (value) => number(value, 4) };
+  const digits = Math.max(4, 1 + Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / step)));
+  return { ticks, text: (value) => number(value, digits) };
 }
 
 /** Where values stand on a canvas: a frame of pixels and the ranges along its sides. */
@@ -113,9 +131,9 @@ function drawAxes(context, frame, theme) {
   context.fillText(x.name, (left + right) / 2, bottom + 27, right - left);
   context.textAlign = "right";
   context.textBaseline = "middle";
-  const every = y.names ? Math.ceil((14 * y.names.length) / (bottom - top)) : 1; // as many names as there is room for
+  const every = y.names ? Math.ceil((14 * (y.high - y.low)) / (bottom - top)) : 1; // as many names as there is room for
   const up = y.names
-    ? { ticks: y.names.map((_, i) => i).filter((i) => i % every === 0), text: (i) => y.names[i] }
+    ? { ticks: y.names.map((_, i) => i).filter((i) => i % every === 0 && i >= y.low && i <= y.high), text: (i) => y.names[i] }
     : ticksOf(y.low, y.high, (bottom - top) / 55);
   for (const value of up.ticks) {
     const at = Math.round(frame.py(value)) + 0.5;
@@ -143,15 +161,17 @@ function drawTiles(context, frame, agent, setting, tiles, paint, theme) {
   const [xDim, yDim] = agent.size === 1 ? [0, null] : setting.dims;
   context.fillStyle = theme.empty;
   context.fillRect(frame.left, frame.top, frame.right - frame.left, frame.bottom - frame.top);
-  const boxes = tiles.map((tile) => {
+  const boxes = [];
+  for (const tile of tiles) {
     const [left, right] = [tile.left, tile.right].map((at) => snap(frame.px(place(xDim, at))));
     const [bottom, top] = [tile.bottom, tile.top].map((at) => snap(frame.py(place(yDim, at))));
+    if (right < frame.left || left > frame.right || bottom < frame.top || top > frame.bottom) continue; // zoomed past
     context.fillStyle = paint(tile.value);
     context.fillRect(left, top, right - left, bottom - top);
-    return [left, top, right - left, bottom - top];
-  });
+    boxes.push([left, top, right - left, bottom - top]);
+  }
   if (!setting.borders || setting.mode === "projection") return;
-  context.strokeStyle = "rgba(255,255,255,0.65)";
+  context.strokeStyle = paint.diverges ? "rgba(0,0,0,0.3)" : "rgba(255,255,255,0.65)"; // white vanishes around 0
   context.lineWidth = boxes.length > 2000 ? 0.4 : 0.8;
   context.beginPath();
   for (const [left, top, width, height] of boxes) {
@@ -307,9 +327,12 @@ function legendOf(page, agents, agent, setting, theme, hasEmpty) {
     names.slice(0, MOST_NAMED).forEach((name, i) => list.append(swatch(colours[i], name)));
     if (names.length > MOST_NAMED) list.append(make("li", "", `and ${names.length - MOST_NAMED} more`));
   } else {
-    const [low, high] = rangeOf(agents, setting);
+    const scale = scaleOf(page, agents, agent, setting);
+    const [low, high] = scale.range;
     const bar = make("div", "bar");
-    bar.style.background = `linear-gradient(to right, ${page.scale.join(",")})`;
+    const place = (value) => (scale.high > scale.low ? (value - scale.low) / (scale.high - scale.low) : 0.5);
+    const stops = page.scale.map((_, i, { length }) => place(low) + (i / (length - 1)) * (place(high) - place(low)));
+    bar.style.background = `linear-gradient(to right, ${stops.map((at) => scaleColour(scale.colours, at)).join(",")})`;
     const ends = make("div", "ends");
     const middle = setting.layer === "visits" ? Math.sqrt(Math.max(low, 1e-12) * high) : (low + high) / 2;
     for (const value of [low, middle, high]) ends.append(make("span", "", number(value, 3)));
