@@ -1,7 +1,5 @@
 """Tuning: the same trials however it is interrupted, a race that keeps its promise, and two honest numbers."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -24,7 +22,6 @@ from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.tune import racing
 from spaql.studies.tune.optuna_study import FILE, OptunaStudy
-from spaql.studies.tune.racing import Objective
 from spaql.studies.tune.tuner import Tuning
 
 ENGINE = sys.modules["spaql.runner.engines.engine"]
@@ -166,7 +163,7 @@ def test_processes_give_the_same(tmp_path):
 def race(random, means, batch=4, first=4, seeds=16):
     """Trials of normal scores with these means, batch by batch: which were stopped, and how many runs that saved."""
     scores = [random.normal(mean, 1.0, seeds) for mean in means]
-    measure, stages = Objective.from_defaults((), 1), racing.stage_sizes(first, seeds)
+    measure, stages = racing.Objective.from_defaults((), 1), racing.stage_sizes(first, seeds)
     finished, stopped, saved = {0: [scores[0]]}, set(), 0
     for number in range(1, (len(means) - 1) // batch + 1):
         alive = range((number - 1) * batch + 1, number * batch + 1)
@@ -579,10 +576,8 @@ def test_the_page_draws_its_charts(tmp_path, fake, driver):
     reader = browsers.Reader(driver, (tmp_path / "report.html").as_uri())
     reader.open()
     reader.run("dispatchEvent(new Event('beforeprint'))")  # draws what is out of sight too
-    drawn = (
-        "return [...document.querySelectorAll('figure[data-chart]')].filter(each => each.querySelector('.main-svg'))"
-    )
-    reader.wait(lambda: len(reader.run(drawn)) == 5)
+    reader.wait(lambda: reader.run("return document.querySelectorAll('figure .main-svg').length") >= 5)
+    assert reader.run("return document.querySelectorAll('figure[data-chart]').length") == 5
     assert reader.complaints() == []
 
 
