@@ -78,7 +78,7 @@ def test_of_an_id_a_function_and_a_built_in_problem(tmp_path):
     agent = spaql.Random("CartPole-v1", env_kwargs={"sutton_barto_reward": True}, horizon=5)
     assert agent.evaluate(20).mean > -1.0  # no pole falls within 5 steps, and only then the reward is -1
     again = spaql.load(agent.save(tmp_path / "agent.spaql"))
-    assert again.get_env().spec.kwargs == {"sutton_barto_reward": True}
+    assert again.problem.env.spec.kwargs == {"sutton_barto_reward": True}
     assert again.evaluate(20).mean == agent.evaluate(20).mean
     assert spaql.GymnasiumProblem(Toy, env_kwargs={"length": 9}).horizon == 9
     assert spaql.Tessera("oil", env_kwargs={"horizon": 9}).problem.horizon == 9

@@ -90,8 +90,8 @@ def test_a_notebook_shows_progress(outputs):
         "explanation": "All else equal:",
         "rules": "otherwise",
         "model": "RMSE",
-        "history": "training_steps",
-        "frame": "training_steps",
+        "history": "timesteps",
+        "frame": "timesteps",
     }.items(),
 )
 def test_a_notebook_shows_objects_as_html(outputs, cell, text):

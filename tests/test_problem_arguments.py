@@ -128,11 +128,11 @@ def test_a_problem_has_a_name_and_a_maker(problem):
         ({"iterations": 1, "total_timesteps": 1000}, "either iterations or total_timesteps"),
         ({"iterations": 0}, "iterations"),
         ({"iterations": -3}, "iterations"),
-        ({"iterations": 2.0}, "iterations"),
+        ({"iterations": 2.5}, "iterations"),
         ({"iterations": True}, "iterations"),
         ({"total_timesteps": 0}, "total_timesteps"),
         ({"total_timesteps": 4}, "total_timesteps: 4 is too few"),
-        ({"total_timesteps": 1e6}, "total_timesteps"),
+        ({"total_timesteps": 1e6 + 0.5}, "total_timesteps"),
     ],
 )
 def test_bad_amounts_of_learning_are_refused(kind, arguments, says):
@@ -164,7 +164,7 @@ def test_bad_episode_starts_are_refused(starts):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"episodes": 1}, {"episodes": 2.0}, {"episodes": True}, {"seed": -1}, {"seed": 0.5}]
+    "arguments", [{"episodes": 1}, {"episodes": 2.5}, {"episodes": True}, {"seed": -1}, {"seed": 0.5}]
 )
 def test_bad_evaluations_are_refused(arguments):
     agent = spaql.Random(ambulance())

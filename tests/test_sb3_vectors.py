@@ -63,7 +63,8 @@ def test_members_are_played_alike_wherever_they_are():
     assert [len(member.unwrapped.seeds) for member in one.get_env().envs] == [4, 4, 3]  # and here in copies
     same(copy.deepcopy(other).learn(iterations=2), one.learn(iterations=2))
     assert other.get_env().venv is there
-    assert spaql.GymnasiumProblem(InOthers(1, Line)).unlimited
+    guessed = spaql.GymnasiumProblem(InOthers(1, Line))  # it declares no limit, and truncates its episodes itself
+    assert (guessed.horizon, guessed.unlimited) == (6, False)
 
 
 def test_one_member_is_rendered():
