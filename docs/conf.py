@@ -1,5 +1,6 @@
 """Sphinx configuration of the documentation site: `make docs` builds it into docs/_build/html, without the network."""
 
+import logging
 from typing import Any
 
 from docutils import nodes
@@ -46,6 +47,7 @@ numpydoc_show_class_members = False
 html_theme = "pydata_sphinx_theme"
 html_title = "spaql"
 html_math_renderer = "mathml"
+html_context = {"default_mode": "auto"}
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
@@ -67,5 +69,6 @@ def write_math(translator: Any, node: nodes.Element) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Register the renderer of formulas."""
+    """Register the renderer of formulas; a section may have no pages yet."""
+    logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "toctree glob" not in str(record.msg))
     app.add_html_math_renderer("mathml", inline_renderers=(write_math, None), block_renderers=(write_math, None))
