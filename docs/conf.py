@@ -23,7 +23,7 @@ extensions = [
     "sphinx_design",
 ]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
-nitpicky = False
+highlight_language = "none"  # blocks without a language are commands and what they print
 
 # Markdown: links lead to the headings of other pages, as on a page of the repository
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -46,6 +46,8 @@ numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "spaql"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
 html_show_sphinx = False
