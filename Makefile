@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families family control docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families family control docs docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage wheel-test commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -37,10 +37,15 @@ docs-study: paper ablation families family control ## Run all studies, and copy 
 		find results/paper results/ablation results/family results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
 	$(BIN)/python docs/include_results.py
 
+docs: .venv-docs/.stamp ## Build the documentation site in docs/_build/html, run its tutorials, and check it
+	rm -rf docs/_build docs/reference/generated
+	.venv-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 -d docs/_build/doctrees docs docs/_build/html
+	.venv-docs/bin/python docs/check_site.py
+
 docs-results: .venv/.stamp ## Copy results from docs/study into README.md and the pages of docs
 	$(BIN)/python docs/include_results.py
 
-docs-pictures: .venv/.stamp ## Draw the pictures of docs/inspect.md (the one of the page needs chromium)
+docs-pictures: .venv/.stamp ## Draw the pictures of docs/how-to/inspect.md (the one of the page needs chromium)
 	$(BIN)/python docs/draw_pictures.py
 
 test: .venv/.stamp ## Run the tests, compiled, on two processors
@@ -78,13 +83,14 @@ wheel-test: .venv/.stamp ## Build the wheel and use it in an empty environment
 commit-checks: lint test coverage wheel-test ## Run everything that a commit must pass
 
 clean: ## Remove everything that make built
-	rm -rf .venv .venv-sb3 build dist results .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache \
-		.import_linter_cache .hypothesis
+	rm -rf .venv .venv-docs .venv-sb3 build dist docs/_build docs/reference/generated results .coverage .coverage.* htmlcov \
+		.pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp: INSTALLED := '.[dev]'
+.venv-docs/.stamp: INSTALLED := '.[dev,docs]'
 .venv-sb3/.stamp: INSTALLED := '.[sb3]' pytest
-.venv/.stamp .venv-sb3/.stamp: pyproject.toml constraints.txt
+.venv/.stamp .venv-docs/.stamp .venv-sb3/.stamp: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "spaql needs Python 3.11 or newer as '$(PYTHON)'; name another with: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \

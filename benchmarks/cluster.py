@@ -1,4 +1,4 @@
-"""The cost of a cluster: Dask relative to processes, and per chunk and run; docs/cluster.md does the arithmetic."""
+"""The cost of a cluster: Dask relative to processes, and per chunk and run; see docs/how-to/cluster.md."""
 
 import importlib.util
 import pickle
@@ -152,7 +152,7 @@ def _time_commit(runs: Sequence[Run]) -> float:
 
 
 def find_limits(costs: dict[str, Any]) -> dict[str, float]:
-    """Return what limits a study on `WORKERS` workers if each part may be busy all the time; see docs/cluster.md."""
+    """Return what limits a study on `WORKERS` workers if each part is always busy; see docs/how-to/cluster.md."""
     per_run = costs["client_seconds_per_run"]
     return {
         "workers": WORKERS,

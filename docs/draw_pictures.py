@@ -1,4 +1,4 @@
-"""Draw the pictures of inspect.md: `make docs-pictures`.  That of the page needs chromium."""
+"""Draw the pictures of how-to/inspect.md: `make docs-pictures`.  That of the page needs chromium."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ import spaql
 from spaql.agents.inspection import write_page
 from spaql.viz import figures
 
-HERE = Path(__file__).parent
+IMAGES = Path(__file__).parent / "images"
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     agent.record_evaluation(evaluation)
     print(evaluation)
     print(f"{len(agent.cells())} cells")
-    figures.save(agent.plot(), HERE / "inspect-plot.png")
+    figures.save(agent.plot(), IMAGES / "inspect-plot.png")
     chromium = shutil.which("chromium")
     if chromium is None:
         return
@@ -30,7 +30,7 @@ def main() -> None:
         words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}"]
         words += ["--window-size=1100,1180", "--virtual-time-budget=3000", f"--screenshot={picture}", page.as_uri()]
         subprocess.run([chromium, *words], check=True, capture_output=True)
-        Image.open(picture).convert("RGB").quantize(96).save(HERE / "inspect-page.png", optimize=True)
+        Image.open(picture).convert("RGB").quantize(96).save(IMAGES / "inspect-page.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -213,7 +213,8 @@ def update(page: str) -> str:
 
 def find_pages() -> list[Path]:
     """Return the pages that may have results."""
-    return [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
+    pages = (path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in ("study", "_build"))
+    return [DOCS.parent / "README.md", *sorted(pages)]
 
 
 def main() -> None:

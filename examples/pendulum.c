@@ -1,5 +1,5 @@
 /*
- * Swings a pendulum up and holds it there, with a policy that spaql exported; see docs/export.md.
+ * Swings a pendulum up and holds it there, with a policy that spaql exported; see docs/how-to/export.md.
  *
  *   spaql export results/pendulum policy.h
  *   gcc -std=c99 -O2 -I. examples/pendulum.c -lm -o pendulum

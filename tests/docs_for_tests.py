@@ -12,6 +12,12 @@ def read_page(name):
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
+def find_pages():
+    """Return the pages of docs, as paths from the root; not the tables in docs/study, which studies write."""
+    paths = (path.relative_to(ROOT) for path in sorted((ROOT / "docs").rglob("*.md")))
+    return [str(path) for path in paths if path.parts[1] not in ("study", "_build")]
+
+
 def find_blocks(text, language="python"):
     """Return the code blocks of a language, in order."""
     return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]

@@ -393,6 +393,6 @@ def test_the_command_line(oil, tmp_path, capsys):
 @pytest.mark.compiled_only
 def test_the_page_on_explaining_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    namespace = run_page("explain.md")
+    namespace = run_page("how-to/explain.md")
     assert len(namespace["rules"]) >= 2
     assert "otherwise: " in capsys.readouterr().out

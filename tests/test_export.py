@@ -356,7 +356,7 @@ def test_equal_agents_make_equal_bytes(small, tmp_path):
 def test_json_keeps_to_its_schema(case):
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is missing")
     _, policy, _, _, _ = case
-    schema = json.loads((DOCS / "policy.schema.json").read_text())
+    schema = json.loads((DOCS / "reference" / "policy.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     document = json.loads(to_json.make_document(policy))
     assert document["algorithm"] in ("tessera", "spaql", "aql", "partitions_for_tests:Planted")

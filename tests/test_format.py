@@ -1,4 +1,4 @@
-"""docs/format.md reads what the library writes."""
+"""docs/reference/format.md reads what the library writes."""
 
 import json
 
@@ -11,7 +11,7 @@ from spaql.agents.rollouts import ROW
 
 
 def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
-    namespace = run_page("format.md")
+    namespace = run_page("reference/format.md")
     states = np.random.default_rng(0).random((200, 1))
     published = spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=100)
     read = namespace["read"](published.save(tmp_path / "published.spaql"))
@@ -27,7 +27,7 @@ def test_the_reader_of_the_page_decides_as_predict_does(tmp_path):
 
 @pytest.mark.parametrize("make", [spaql.AdaMB, spaql.ZoomRL, spaql.RLSVI])
 def test_the_reader_of_the_page_decides_as_those_with_one_partition_do(tmp_path, make):
-    namespace = run_page("format.md")
+    namespace = run_page("reference/format.md")
     agent = make("ambulance", seed=1, rollouts=0).learn(iterations=30)
     read = namespace["read"](agent.save(tmp_path / "agent.spaql"))
     for step in range(5):
@@ -38,13 +38,13 @@ def test_the_reader_of_the_page_decides_as_those_with_one_partition_do(tmp_path,
 
 def test_the_file_of_tessera_has_its_policy(tmp_path):
     tessera = spaql.Tessera("ambulance", seed=1).learn(iterations=100)
-    namespace = run_page("format.md")
+    namespace = run_page("reference/format.md")
     head, arrays = namespace["read"](tessera.save(tmp_path / "tessera.spaql"))
     assert (head["algorithm"], len(arrays["history"])) == ("tessera", 100)
     with pytest.raises(KeyError):  # it has no partition
         namespace["decide"](head, arrays, [0.5])
-    [reader] = [block for block in find_blocks(read_page("export.md")) if "def act(" in block]
-    run_block(reader.split("\n\n\nwith open")[0], "export.md", namespace)
+    [reader] = [block for block in find_blocks(read_page("how-to/export.md")) if "def act(" in block]
+    run_block(reader.split("\n\n\nwith open")[0], "how-to/export.md", namespace)
     policy = json.loads(tessera.export(tmp_path / "policy.json").read_text())
     for state in np.random.default_rng(0).random((50, 1)):
         action = tessera.predict(state)[0]
@@ -53,7 +53,7 @@ def test_the_file_of_tessera_has_its_policy(tmp_path):
 
 
 def test_every_array_is_named_on_the_page(tmp_path):
-    text, read = read_page("format.md"), run_page("format.md")["read"]
+    text, read = read_page("reference/format.md"), run_page("reference/format.md")["read"]
     others = [make("oil", rollouts=0) for make in (spaql.AQL, spaql.AdaMB, spaql.ZoomRL, spaql.RLSVI)]
     for agent in (spaql.Tessera("oil"), spaql.SPAQL("oil", rollouts=1), *others):
         head, arrays = read(agent.learn(iterations=5).save(tmp_path / "agent.spaql"))

@@ -109,7 +109,7 @@ def test_a_notebook_shows_the_policy_as_a_picture(outputs):
 
 @pytest.mark.compiled_only
 def test_the_page_runs():
-    assert run_page("notebook.md")["frame"].columns.tolist() == ["timesteps", "training_return", "cells"]
+    assert run_page("how-to/notebook.md")["frame"].columns.tolist() == ["timesteps", "training_return", "cells"]
 
 
 # Fragments of HTML --------------------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
-from docs_for_tests import find_blocks, read_page
+from docs_for_tests import find_blocks, find_pages, read_page
 from spaql import __version__
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FINDINGS = read_page("findings.md")
-PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+FINDINGS = read_page("studies/findings.md")
+PAGES = ["README.md", "CONTRIBUTING.md", *find_pages()]
 
 
 def read_study(name):
@@ -104,7 +104,7 @@ def test_every_decimal_of_the_findings_page_is_in_the_study():
 
 
 def test_summary_of_the_readme_is_in_the_study():
-    section = README.split("Scored as the paper scores")[1].split("[docs/findings.md]")[0]
+    section = join_lines(README).split("Scored as the paper scores")[1].split("](docs/studies/findings.md)")[0]
     assert re.findall(r"\d+\.\d+", section) == ["0.135"]
     assert is_in_study("0.135")
     assert FOUND["reproduction"]["sentence"].startswith("Scored as in the paper, 24 of 24 mean rewards")
@@ -121,7 +121,7 @@ def test_study_was_made_by_this_version():
 def test_pages_on_tessera_and_control_quote_no_results_of_their_own():
     """Results stand between the markers of docs/include_results.py, in tables, or are settings."""
     settings = {"0.25", "0.9", "0.1", "0.0", "0.5"}  # parameters, coefficients of the backup, an observation, the noise
-    for name in ("tessera.md", "control.md"):
+    for name in ("explanation/tessera.md", "studies/control.md", "studies/ablation.md"):
         prose = re.sub(r"<!-- results.*?<!-- end of results -->", "", read_page(name), flags=re.DOTALL)
         prose = prose.split("## What was tried and dropped")[0]
         assert set(re.findall(r"\d+\.\d+", prose)) <= settings
@@ -129,18 +129,18 @@ def test_pages_on_tessera_and_control_quote_no_results_of_their_own():
 
 
 def test_dropped_trials_are_said_to_be_no_study():
-    section = read_page("tessera.md").split("## What was tried and dropped")[1]
+    section = read_page("explanation/tessera.md").split("## What was tried and dropped")[1]
     assert "They are not results of a study" in join_lines(section)
 
 
-def test_every_mechanism_and_parameter_is_on_the_page():
+def test_every_mechanism_and_parameter_is_on_a_page():
     from spaql import Tessera
     from spaql.agents.tessera.agent import MECHANISMS
 
-    page = read_page("tessera.md")
-    assert all(f"| `{name}` |" in page for name in Tessera("oil").get_params())
+    parameters, mechanisms = read_page("explanation/tessera.md"), read_page("studies/ablation.md")
+    assert all(f"| `{name}` |" in parameters for name in Tessera("oil").get_params())
     if {f"without-{name}" for name in MECHANISMS} <= {row["agent"] for row in ABLATION["rows"]}:
-        assert all(f"| {name} |" in page for name in MECHANISMS)
+        assert all(f"| {name} |" in mechanisms for name in MECHANISMS)
 
 
 def test_sizes_of_the_studies_are_those_of_the_pages():
@@ -158,6 +158,6 @@ def test_studies_were_made_by_this_version():
 
 def test_every_layer_is_in_the_design():
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
-    rows = [row.split("|") for row in read_page("design.md").splitlines() if row.startswith("| ")]
+    rows = [row.split("|") for row in read_page("project/design.md").splitlines() if row.startswith("| ")]
     documented = [set(re.findall(r"`(\w+)`", row[2])) for row in rows if row[1].strip().isdecimal()]
     assert documented == [set(re.findall(r"\w+", layer)) for layer in layers]

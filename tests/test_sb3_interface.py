@@ -34,7 +34,7 @@ def same(one, other):
 def test_the_script_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ppo_cartpole").mkdir()  # what save writes is what load reads
-    names = run_page("sb3.md")
+    names = run_page("how-to/stable-baselines3.md")
     assert [path.name for path in tmp_path.glob("ppo*.*")] == ["ppo_cartpole.spaql"]
     assert names["obs"].shape == (1, 4)
     assert (names["rewards"].dtype, names["dones"].dtype) == (np.float32, np.bool_)

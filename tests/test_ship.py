@@ -1,4 +1,4 @@
-"""Every command and every block of Python in docs/export.md runs, in order; the pendulum in C does as the one here."""
+"""What docs/how-to/export.md shows runs, in order: commands and Python; the pendulum in C does as the one here."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ from spaql.cli import main
 from test_export import read, states, trained
 
 pytestmark = pytest.mark.full_planning
-SHIP = read_page("export.md")
+SHIP = read_page("how-to/export.md")
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +63,13 @@ def test_the_programs_of_the_page_run(folder, printed, monkeypatch, capsys):
     *parts, last = find_blocks(SHIP)
     assert len(parts) == 3
     for block in parts:
-        run_block(block, "export.md", namespace)
+        run_block(block, "how-to/export.md", namespace)
     said = re.findall(r"-?\d+\.\d*", capsys.readouterr().out)
     assert len(said) == 3
     assert len({float(number) for number in said}) == 1
     for name in ("onnx", "onnxruntime"):
         pytest.importorskip(name, reason=f"{name} is missing")
-    run_block(last, "export.md", namespace)
+    run_block(last, "how-to/export.md", namespace)
     expected = namespace["agent"].predict([[-1.0, 0.0, 0.5], [1.0, 0.0, 0.0]])[0]
     np.testing.assert_array_equal(namespace["actions"], expected)
 
@@ -84,7 +84,7 @@ def test_the_page_shows_the_example():
 def test_the_reader_of_the_page_reads_every_policy(kind, tmp_path):
     namespace: dict[str, object] = {}
     reader = next(block for block in find_blocks(SHIP) if "def act" in block)
-    run_block(reader.split("\nwith open")[0], "export.md", namespace)
+    run_block(reader.split("\nwith open")[0], "how-to/export.md", namespace)
     agent = trained(kind)
     policy = namespace["json"].loads(agent.export(tmp_path / "policy.json").read_text())
     rows, steps = states(agent, agent.tree(), 500)

@@ -1,4 +1,4 @@
-"""Run what docs/sweeps.md shows: the environment, the study, the commands and the Python."""
+"""Run what docs/how-to/sweeps.md shows: the environment, the study, the commands and the Python."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ from spaql.cli import main
 from spaql.studies.sweep.study_file import AlgorithmTable, ProblemTable, StudyFile
 from spaql.studies.sweep.sweep_study import Sweep
 
-GUIDE = read_page("sweeps.md")
+GUIDE = read_page("how-to/sweeps.md")
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_commands_run(folder, capsys):
 def test_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    run_block(find_blocks(GUIDE)[2], "sweeps.md", namespace)
+    run_block(find_blocks(GUIDE)[2], "how-to/sweeps.md", namespace)
     assert namespace["tally"].done == 16
     assert "| oil, sharpness=10 | random | 4 |" in capsys.readouterr().out
 
 
 def test_regret_from_python_and_its_study(capsys):
-    run_block(find_blocks(GUIDE)[1], "sweeps.md", {})
+    run_block(find_blocks(GUIDE)[1], "how-to/sweeps.md", {})
     assert capsys.readouterr().out.startswith("regret ")
     groups = Sweep(tomllib.loads(find_blocks(GUIDE, "toml")[1])).groups
     assert [group.optimum for group in groups] == [None, None, 500.0, 500.0]

@@ -523,7 +523,7 @@ def test_a_table_that_is_none():
 def test_the_example_is_that_of_the_page():
     search = Tuning.load(Path(__file__).parents[1] / "examples" / "studies" / "tune.toml")
     assert search.defaults == {"scaling": 0.5, "rollouts": 20, "heat_decay": 0.8}
-    (block,) = docs_for_tests.find_blocks(docs_for_tests.read_page("tuning.md"), "toml")
+    (block,) = docs_for_tests.find_blocks(docs_for_tests.read_page("how-to/tuning.md"), "toml")
     assert tomllib.loads(block) == search.data
 
 

@@ -1,9 +1,9 @@
 """SPAQL and AQL written plainly from the paper's pseudo-code: slow, and sharing no code with the library.
 
-Algorithms 1 and 2 of the paper for the unit square or cube, with the readings of `docs/paper.md`: half-open cells, a
-uniform draw inside the chosen cell, ties to the coarser and then to the newer ball, N rollouts side by side, separate
-random streams for the agent and the environment.  Only the *order* in which random numbers are used is a convention;
-it follows the documentation of `spaql.agents.rollouts`.
+Algorithms 1 and 2 of the paper for the unit square or cube, with the readings of `docs/studies/paper.md`: half-open
+cells, a uniform draw inside the chosen cell, ties to the coarser and then to the newer ball, N rollouts side by side,
+separate random streams for the agent and the environment.  Only the *order* in which random numbers are used is a
+convention; it follows the documentation of `spaql.agents.rollouts`.
 """
 
 import math

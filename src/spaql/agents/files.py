@@ -1,10 +1,11 @@
 """Agents in files: a zip of one JSON and NumPy arrays, nothing that could be executed.
 
-`docs/format.md` describes them for readers in any language.  `agent.json` names the algorithm and its parameters, the
-problem, and for each array its length and SHA-256; the arrays are `.npy` files, read with `allow_pickle=False`.  Sizes
-are checked before anything is read, and indices and numbers before anything is made of them.  Reading runs nothing: the
-environment is made when the agent first plays, from what is registered under its id, for which the module that the id
-names is imported.  A file is written under another name first, so that an interrupt leaves the old one or the new one.
+`docs/reference/format.md` describes them for readers in any language.  `agent.json` names the algorithm and its
+parameters, the problem, and for each array its length and SHA-256; the arrays are `.npy` files, read with
+`allow_pickle=False`.  Sizes are checked before anything is read, and indices and numbers before anything is made of
+them.  Reading runs nothing: the environment is made when the agent first plays, from what is registered under its id,
+for which the module that the id names is imported.  A file is written under another name first, so that an interrupt
+leaves the old one or the new one.
 """
 
 import hashlib

@@ -23,7 +23,7 @@ TRAINING, SELECTION, MONITORING, STATUS, FINISHED, STARTED, SPLIT_ITERATIONS = r
 #: the addresses of a heuristic's function and of its constants
 Baseline = tuple[bool, int, Any, int]
 
-#: a row of the history, one per iteration; part of the agent file (`docs/format.md`)
+#: a row of the history, one per iteration; part of the agent file (`docs/reference/format.md`)
 ROW = np.dtype(
     [
         # mean return of the current policy in the agent's own rollouts, and of the policy that would be returned now;

@@ -1,6 +1,6 @@
 """What agents share with the models of Stable-Baselines3 beside `learn`, `predict`, `save` and `load`.
 
-`docs/sb3.md` says what is the same and what differs.
+`docs/how-to/stable-baselines3.md` says what is the same and what differs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ One partition P' is trained by the step of `spaql.agents.q_learning`, with
 and V = min(H, max Q) at the last step too.  P keeps the best one found: the mean return of N greedy rollouts decides
 after every episode.  Not worse than the best so far, P' becomes P, tau returns to tau_min and u becomes u^d; else tau
 rises to min(tau_max, u tau) once something has split since, and after splits in two iterations P' goes back to P and
-tau to tau_min.  Where the text leaves a choice, `docs/paper.md` says which reading this is and why.
+tau to tau_min.  Where the text leaves a choice, `docs/studies/paper.md` says which reading this is and why.
 
 `SPAQLTS` is the same with a *terminal state* to be reached and held ("Control with adaptive Q-learning", by the same
 authors): the value of the next state counts the less the farther the agent is from it,

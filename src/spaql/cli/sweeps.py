@@ -30,14 +30,14 @@ def add(commands: Any) -> None:
     subcommands = sweep.add_subparsers(parser_class=Parser, **named)
     text = "run what is missing of a study; the default"
     run = subcommands.add_parser("run", help=text, description=describe(text), prog="spaql sweep")
-    _add_study(run, _sweep, "study to run; see docs/sweeps.md")
+    _add_study(run, _sweep, "study to run; see docs/how-to/sweeps.md")
     _add_readers(subcommands)
     text = "search for good parameters of an algorithm, and evaluate them on other seeds"
     usage = "The same command resumes a tuning.  It needs pip install 'spaql[tune]', and writes best.json, which spaql"
     tune = commands.add_parser(
         "tune", help=text, description=describe(text), epilog=f"{usage} train --params takes as it is."
     )
-    _add_study(tune, _tune, "parameters to tune; see docs/tuning.md")
+    _add_study(tune, _tune, "parameters to tune; see docs/how-to/tuning.md")
     tune.add_argument("--trials", type=int, metavar="N", help="trials besides the defaults (as in the study)")
 
 

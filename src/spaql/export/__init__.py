@@ -1,8 +1,8 @@
 """Trained policies as files that run without spaql: C, plain Python, JSON or ONNX, by the suffix of the file.
 
 All targets hold the same decision tree (`spaql.partition.tree`) with exact thresholds, so each decides as `predict`,
-to the last bit, at borders too; docs/export.md says what inputs that `predict` refuses are taken for.  The same agent
-gives the same bytes.  A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
+to the last bit, at borders too; docs/how-to/export.md says what inputs that `predict` refuses are taken for.  The
+same agent gives the same bytes.  A new target is a module with a function of a `Policy` and an entry in `_TARGETS`.
 """
 
 import os

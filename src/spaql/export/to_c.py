@@ -1,6 +1,6 @@
 """A policy as C99: constant tables and one loop.
 
-docs/export.md describes the properties of the code.  References are those of `spaql.partition.tree`.  Many nodes
+docs/how-to/export.md describes the properties of the code.  References are those of `spaql.partition.tree`.  Many nodes
 compare the same number with the same threshold; where it makes the tables smaller, nodes hold the index of such a pair.
 """
 

@@ -1,4 +1,4 @@
-"""A policy as JSON, for readers in other languages; docs/policy.schema.json is its schema."""
+"""A policy as JSON, for readers in other languages; docs/reference/policy.schema.json is its schema."""
 
 import json
 from typing import Any

@@ -8,8 +8,9 @@ fill a side of length n.  Every number has a name: its index in the row for a pl
 Actions: Discrete, and MultiDiscrete and MultiBinary with few combinations, are numbered; more combinations, and a Box,
 become a box, in which an integer is the interval around it.
 
-Spaces as JSON, for agent files that are used without their environment (`docs/format.md`): arrays are flat, in C
-order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that a file cannot ask for large arrays.
+Spaces as JSON, for agent files that are used without their environment (`docs/reference/format.md`): arrays are flat,
+in C order, infinities are strings.  At most `MOST_NUMBERS` numbers are read, so that a file cannot ask for large
+arrays.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Views of a policy on a plane: what `agent.plot` draws; docs/inspect.md describes the layers.
+"""Views of a policy on a plane: what `agent.plot` draws; docs/how-to/inspect.md describes the layers.
 
 The leaves of the state tree are boxes in which one cell decides.  Of many dimensions a `PolicyView` offers two views:
 

@@ -13,7 +13,7 @@ what they find are events of the engine.  Whatever happens to the cluster, each 
 - There are no workers: chunks wait for them.
 - This process ends: the scheduler forgets its chunks, and workers stop them within a fraction of a second.
 
-Dask's own configuration holds, such as certificates for `tls://` addresses; see `docs/cluster.md`.
+Dask's own configuration holds, such as certificates for `tls://` addresses; see `docs/how-to/cluster.md`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _COUNTING = 1.0  # seconds between two counts of workers
 _ALONE = 3.0  # seconds without workers before the user is told
 _GOODBYE = 0.8  # seconds to leave a cluster politely
 _TERM = 0.1  # seconds in which a worker of our own may end by itself
-_SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/cluster.md
+_SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/how-to/cluster.md
 _IDLE_SECONDS = 60.0  # in which a child process may wait for its next chunk
 _POLL = 0.1  # seconds between two looks at whether a task is still wanted
 _KEPT = "finished runs are kept, and the same command goes on with the others"
@@ -192,7 +192,7 @@ class Dask(Engine):
             until = time.monotonic() + FIRST_PATIENCE
             while (problem := self._connect()) is not None:
                 if time.monotonic() > until or not isinstance(problem, OSError):
-                    tls = "; docs/cluster.md shows how to give Dask certificates"
+                    tls = "; docs/how-to/cluster.md shows how to give Dask certificates"
                     raise EngineError(
                         f"dask: no scheduler answers at {self._address} ({_describe(problem)}); start one with: dask "
                         f"scheduler, or leave the address out{tls if self._address.startswith('tls://') else ''}"

@@ -1,6 +1,6 @@
 """Study files: the tables and keys of a TOML file, checked by pydantic, with errors of one sentence.
 
-A study file says what to run and nothing about where it runs; docs/sweeps.md explains every key.
+A study file says what to run and nothing about where it runs; docs/how-to/sweeps.md explains every key.
 """
 
 import inspect
