@@ -45,8 +45,9 @@ docs: .venv-docs/.stamp ## Build the documentation site in docs/_build/html, run
 docs-results: .venv/.stamp ## Copy results from docs/study into README.md and the pages of docs
 	$(BIN)/python docs/include_results.py
 
-docs-pictures: .venv/.stamp ## Draw the pictures of docs/how-to/inspect.md (the one of the page needs chromium)
+docs-pictures: .venv/.stamp ## Draw the pictures of the documentation (the one of the page needs chromium)
 	$(BIN)/python docs/draw_pictures.py
+	$(BIN)/python docs/draw_explanations.py
 
 test: .venv/.stamp ## Run the tests, compiled, on two processors
 	$(BIN)/python -m pytest -n 2 --dist worksteal

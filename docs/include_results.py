@@ -173,6 +173,15 @@ def long_episodes() -> str:
     return make_table(["agent", "share of the optimum", "cells"], rows)
 
 
+def world_model() -> str:
+    """Returns of policies of Pendulum in the environment and in the learned model."""
+    rows = [
+        [f"{row['steps']:,}", f"{row['simulated']:.0f}", f"{row['mean']:.0f} [{row['low']:.0f}, {row['high']:.0f}]"]
+        for row in read_study("world-model")
+    ]
+    return make_table(["Pendulum-v1, steps", "return in the model", "evaluation"], rows, left=0)
+
+
 def wrap(text: str, indent: str = "") -> str:
     """Return a paragraph in lines of 120 characters."""
     return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
@@ -190,11 +199,21 @@ MAKERS: dict[str, Callable[[], str]] = {
     "findings-table": findings_table,
     "all-steps": all_steps,
     "long-episodes": long_episodes,
+    "world-model": world_model,
 }
 
 
 #: blocks with results of Tessera that were not measured again since it changed, and what stands above them
-CURRENT = {"control", "control-summary", "family", "paper-summary", "findings-table", "all-steps", "long-episodes"}
+CURRENT = {
+    "control",
+    "control-summary",
+    "family",
+    "paper-summary",
+    "findings-table",
+    "all-steps",
+    "long-episodes",
+    "world-model",
+}
 NOTICE = (
     "> Outdated: Tessera's figures here are those of the agent before it learned a model. The study was not rerun\n"
     "> since; `make docs-study` does.\n\n"
