@@ -2,11 +2,16 @@
 # Another interpreter: make PYTHON=python3.12 test
 
 PYTHON ?= python3
-BIN := .venv/bin
+PYTHONS ?= $(PYTHON)
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := .venv/$(SCRIPTS)
+DOCS_BIN := .venv-docs/$(SCRIPTS)
+SB3_BIN := .venv-sb3/$(SCRIPTS)
+RELEASE_BIN := .venv-release/$(SCRIPTS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families family control docs docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage wheel-test commit-checks clean
+.PHONY: help paper ablation families family control docs docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage dist wheel-test release-check commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -39,8 +44,8 @@ docs-study: paper ablation families family control ## Run all studies, and copy 
 
 docs: .venv-docs/.stamp ## Build the documentation site in docs/_build/html, run its tutorials, and check it
 	rm -rf docs/_build docs/reference/generated
-	.venv-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 -d docs/_build/doctrees docs docs/_build/html
-	.venv-docs/bin/python docs/check_site.py
+	$(DOCS_BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 -d docs/_build/doctrees docs docs/_build/html
+	$(DOCS_BIN)/python docs/check_site.py
 
 docs-results: .venv/.stamp ## Copy results from docs/study into README.md and the pages of docs
 	$(BIN)/python docs/include_results.py
@@ -56,7 +61,7 @@ soak: .venv/.stamp ## Kill runs, workers and schedulers, corrupt agent files: th
 	SPAQL_SOAK=1 $(BIN)/python -m pytest tests/test_train_dir.py tests/test_spoiled.py tests/test_dask.py
 
 test-sb3: .venv-sb3/.stamp ## Run the tests with Stable-Baselines3, in an environment of its own (torch is heavy)
-	.venv-sb3/bin/python -m pytest -m sb3 tests/test_sb3.py
+	$(SB3_BIN)/python -m pytest -m sb3 tests/test_sb3.py
 
 lint: .venv/.stamp ## Check style, types and import layers
 	$(BIN)/ruff check .
@@ -71,32 +76,40 @@ coverage: .venv/.stamp ## Run the tests with the JIT off and measure line and br
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not compiled_only" \
 		--cov=spaql --cov-report=term-missing --cov-fail-under=85
 
-wheel-test: .venv/.stamp ## Build the wheel and use it in an empty environment
+dist: .venv-release/.stamp ## Build the sdist and the wheel in dist, and check them
+	rm -rf dist
+	$(RELEASE_BIN)/python -m build --outdir dist .
+	$(RELEASE_BIN)/python -m twine check --strict dist/*
+
+wheel-test: dist ## Use the wheel in an empty environment of each interpreter in PYTHONS
 	@set -eu; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
-	$(BIN)/python -m build --wheel --outdir "$$tmp/dist" . >"$$tmp/log" 2>&1 || { cat "$$tmp/log" >&2; exit 1; }; \
-	$(BIN)/python -m venv "$$tmp/venv"; \
-	"$$tmp/venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$tmp"/dist/*.whl; \
-	cd "$$tmp"; export NUMBA_CACHE_DIR="$$tmp/cache"; \
-	venv/bin/spaql --version; \
-	venv/bin/spaql train oil --iterations 20 --seed 0 --quiet --json; \
-	echo "wheel-test: passed"
+	for python in $(PYTHONS); do \
+		rm -rf "$$tmp/venv"; $$python -m venv "$$tmp/venv"; \
+		"$$tmp/venv/$(SCRIPTS)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl; \
+		( cd "$$tmp"; export NUMBA_CACHE_DIR="$$tmp/cache"; venv/$(SCRIPTS)/python --version; venv/$(SCRIPTS)/spaql --version; \
+		venv/$(SCRIPTS)/spaql train oil --iterations 20 --seed 0 --quiet --json ); \
+	done; echo "wheel-test: passed"
+
+release-check: PYTHONS := $(foreach minor,11 12 13 14,$(shell python3.$(minor) -c '' 2>/dev/null && echo python3.$(minor)))
+release-check: wheel-test ## The same on every supported interpreter that is found
 
 commit-checks: lint test coverage wheel-test ## Run everything that a commit must pass
 
 clean: ## Remove everything that make built
-	rm -rf .venv .venv-docs .venv-sb3 build dist docs/_build docs/reference/generated results .coverage .coverage.* htmlcov \
+	rm -rf .venv .venv-docs .venv-sb3 .venv-release build dist docs/_build docs/reference/generated results .coverage .coverage.* htmlcov \
 		.pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp: INSTALLED := '.[dev]'
 .venv-docs/.stamp: INSTALLED := '.[dev,docs]'
 .venv-sb3/.stamp: INSTALLED := '.[sb3]' pytest
-.venv/.stamp .venv-docs/.stamp .venv-sb3/.stamp: pyproject.toml constraints.txt
+.venv-release/.stamp: INSTALLED := '.[release]'
+.venv/.stamp .venv-docs/.stamp .venv-sb3/.stamp .venv-release/.stamp: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "spaql needs Python 3.11 or newer as '$(PYTHON)'; name another with: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "'$(PYTHON)' lacks the venv module; install it (Debian, Ubuntu: the package python3-venv)" >&2; exit 1; }
 	rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e $(INSTALLED)
+	$(@D)/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e $(INSTALLED)
 	@touch $@

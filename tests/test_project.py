@@ -1,0 +1,56 @@
+"""What the project says of itself: versions, supported Pythons, files that a contributor is sent to."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import spaql
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+RECIPES = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Twelve recipes")[1].split("\n## ")[0]
+WORKFLOWS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")}
+
+
+def test_one_version_everywhere():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == spaql.__version__
+    assert f"## [{spaql.__version__}] - {citation['date-released']}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_supported_pythons_are_tested():
+    declared = {name.rsplit(" ", 1)[1] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)}
+    matrix = WORKFLOWS["tests"]["jobs"]["tests"]["strategy"]["matrix"]
+    assert set(matrix["python"]) == declared
+    assert {entry["python"] for entry in matrix["include"] if entry["os"] == "ubuntu-latest"} == declared - {"3.11"}
+    assert PROJECT["requires-python"] == ">=" + min(declared, key=lambda text: int(text.split(".")[1]))
+
+
+def test_workflows_run_what_a_contributor_can_run():
+    commands = [
+        step["run"]
+        for jobs in WORKFLOWS.values()
+        for job in jobs["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
+    ]
+    assert "bash .ci/run" in commands
+    assert "make PYTHON=python test" in commands
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
+    for command in commands:
+        if command.startswith("make "):
+            assert command.split()[-1] in targets, command
+
+
+def test_there_are_twelve_recipes():
+    assert len(re.findall(r"^\| (?:an?|the) ", RECIPES, flags=re.MULTILINE)) == 12
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([a-z_/0-9]+\.(?:py|js|md))`", RECIPES))))
+def test_files_of_the_recipes_exist(name):
+    folders = {"explanation", "how-to", "reference"}
+    inside = "tests" if name.startswith(("test", "textbook")) else "docs" if name.split("/")[0] in folders else "src/spaql"
+    assert (ROOT / inside / name).exists()
