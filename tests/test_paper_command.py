@@ -224,7 +224,7 @@ def test_bad_input_is_one_sentence(arguments, sentence, tmp_path, capsys):
 
 @pytest.mark.compiled_only
 def test_ctrl_c_is_one_line_that_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "spaql", "paper", "--quiet", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "spaql", "paper", "--quick", "--quiet", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert wait_for(lambda: finished_runs(tmp_path) > 20, process)
         process.send_signal(signal.SIGINT)
@@ -236,13 +236,12 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(tmp_path):
 
 
 @pytest.mark.compiled_only
-def test_two_processes_on_one_folder(tmp_path):
-    command = [sys.executable, "-m", "spaql", "paper", "--quiet", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def test_two_processes_on_one_folder(tmp_path, capsys):
+    with start(tmp_path) as process:
         assert wait_for(lambda: finished_runs(tmp_path) > 0, process)
-        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    assert second.returncode == 2
-    (line,) = second.stderr.splitlines()
+        process.send_signal(signal.SIGSTOP)  # so that it is still there, however long the command takes
+        code = cli.main(["paper", "--quiet", "--out", str(tmp_path)])
+        process.kill()
+    assert code == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert "is in use by another process; wait for it, or choose another folder" in line
