@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from dataclasses import replace
 
-from matplotlib.figure import Figure
 from numba.core import config
 
-from spaql.studies import study as studies
 from spaql.studies.paper import plan
 from spaql.studies.paper.findings import FINDINGS
 
@@ -43,18 +39,10 @@ def small_plan(seed=0, problems=tuple(SMALL)):
     )
 
 
-def draw_digest(figure, looks):
-    """A small figure in place of a study's own: a digest of what that one would show, in a fiftieth of its time."""
-    panels = getattr(figure, "panels", [figure])
-    content = [[panel[0], panel[1].to_dict()] if isinstance(panel, tuple) else repr(panel) for panel in panels]
-    words = json.dumps([figure.title, figure.note, content, repr(looks)])
-    drawn = Figure(figsize=(4, 0.5))
-    drawn.text(0.0, 0.5, hashlib.sha256(words.encode()).hexdigest())
-    return drawn
-
-
 if __name__ == "__main__":
+    from figures_for_tests import draw_digest
     from spaql.errors import SpaqlError
+    from spaql.studies import study as studies
     from spaql.studies.paper.reproduction import Paper
 
     studies._draw = draw_digest

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paper_for_tests import draw_digest
+from figures_for_tests import draw_digest
 from spaql import cli
 from spaql.runner.run_spec import seed_at
 from spaql.studies import control

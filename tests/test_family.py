@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from paper_for_tests import draw_digest
+from figures_for_tests import draw_digest
 from spaql.runner.engines import make_engine
 from spaql.runner.run_spec import problem_of
 from spaql.studies import family

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from paper_for_tests import POSSIBLE, SLOW, SMALL, draw_digest, small_plan
+from figures_for_tests import DRAW, draw_digest
+from paper_for_tests import POSSIBLE, SLOW, SMALL, small_plan
 from spaql import cli
 from spaql.runner.store import STORE
 from spaql.studies import study as studies
@@ -24,7 +25,6 @@ from spaql.studies.study import run_study
 
 pytestmark = [pytest.mark.tiny_planning, pytest.mark.usefixtures("tiny_plans_of_children")]
 DRIVER = Path(__file__).with_name("paper_for_tests.py")
-DRAW = studies._draw
 
 
 @pytest.fixture(scope="module", autouse=True)
