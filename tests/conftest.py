@@ -12,6 +12,23 @@ sys.path.insert(0, str(Path(__file__).parent))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _compile_a_share(request):
+    """Workers that run the whole suite begin by compiling a share of the kernels each, and load those of the others.
+
+    With an empty cache, each would else compile all of them at the same time as the others do.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1 or request.session.testscollected < 1000 or os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        return
+    from spaql.agents import algorithms
+    from spaql.runner.execute import prepare_algorithms
+
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    others = [name for name, entry in algorithms().items() if entry.learns and name != "tessera"]
+    prepare_algorithms(others[number - 1 :: workers - 1] if number else ["tessera"])  # which has half of the kernels
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _plan_with_little_effort(request):
     """Tessera plans with a fraction of its usual effort; see the markers full_planning and tiny_planning."""

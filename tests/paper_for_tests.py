@@ -40,11 +40,13 @@ def small_plan(seed=0, problems=tuple(SMALL)):
 
 
 if __name__ == "__main__":
+    from figures_for_tests import draw_digest
     from spaql.errors import SpaqlError
+    from spaql.studies import study as studies
     from spaql.studies.paper.reproduction import Paper
-    from spaql.studies.study import run_study
 
+    studies._draw = draw_digest
     try:
-        run_study(Paper(small_plan()), sys.argv[1], workers=int(sys.argv[2]), progress_bar=False)
+        studies.run_study(Paper(small_plan()), sys.argv[1], workers=int(sys.argv[2]), progress_bar=False)
     except SpaqlError as error:
         sys.exit(f"one sentence: {error}")

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from figures_for_tests import draw_digest
 from spaql import cli
 from spaql.runner.run_spec import seed_at
 from spaql.studies import control
+from spaql.studies import study as studies
 from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA
 
 pytestmark = pytest.mark.compiled_only
@@ -91,6 +93,7 @@ def test_agents_of_another_package_stand_in_the_table(tmp_path, capsys, monkeypa
     assert "(2 seeds) |  |" in text
     assert "agents of Stable-Baselines3" in text
     assert sorted(package()) == ["DQN"] * 2 + ["PPO"] * 4 + ["SAC"] * 2
+    monkeypatch.setattr(studies, "_draw", draw_digest)  # once is enough
     assert cli.main(theirs) == 0
     assert json.loads(capsys.readouterr().out) == told
     assert len(package()) == 8  # nothing is done twice

@@ -29,7 +29,9 @@ from spaql.export.to_c import make_identifier
 from test_tree import Weather
 
 DOCS = Path(__file__).parents[1] / "docs"
-STATES = 2_000 if config.DISABLE_JIT else 100_000
+SLOW = config.DISABLE_JIT
+STATES = 2_000 if SLOW else 100_000
+FEW = 40 if SLOW else 200  # iterations of agents whose plans take seconds in plain Python
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 HAS_ONNX = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_compiler = pytest.mark.skipif(compiler.find_compiler() is None, reason="there is no C compiler")
@@ -58,14 +60,14 @@ class Reach(gymnasium.Env):
 
 
 AGENTS = {
-    "one number": lambda: spaql.Tessera("ambulance", seed=1).learn(iterations=300),
+    "one number": lambda: spaql.Tessera("ambulance", seed=1).learn(iterations=60 if SLOW else 300),
     "a box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=200),
     "finite actions": lambda: spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200),
     "time steps": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=300),
     "cart and pole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=3_000),
-    "a periodic Dict": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=200),
-    "float32": lambda: spaql.Tessera(lambda: Reach(np.float32), seed=1, horizon=5).learn(iterations=200),
-    "int16": lambda: spaql.Tessera(lambda: Reach(np.int16), seed=1, horizon=5).learn(iterations=200),
+    "a periodic Dict": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=FEW),
+    "float32": lambda: spaql.Tessera(lambda: Reach(np.float32), seed=1, horizon=5).learn(iterations=FEW),
+    "int16": lambda: spaql.Tessera(lambda: Reach(np.int16), seed=1, horizon=5).learn(iterations=FEW),
     "time steps of Gymnasium": lambda: spaql.AQL(lambda: Reach(np.float64), seed=1, horizon=3, rollouts=0).learn(
         iterations=60
     ),
@@ -81,7 +83,12 @@ def trained(kind):
     return AGENTS[kind]()
 
 
-@pytest.fixture(scope="module", params=AGENTS)
+LONG = "cart and pole"  # its plan takes long with the JIT off
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.compiled_only] * (name == LONG)) for name in AGENTS]
+)
 def agent(request):
     return trained(request.param)
 
@@ -430,7 +437,7 @@ def test_the_comment_tells_what_goes_in_and_out(tmp_path):
     text = trained("time steps").export(tmp_path / "policy.c").read_text()
     assert "double policy_act(const double observation[1], int step)" in text
     assert "The time step is from 0 to 4" in text
-    text = trained("cart and pole").export(tmp_path / "policy.c").read_text()
+    text = plant("cartpole", 12).export(tmp_path / "policy.c").read_text()
     assert "int policy_act(const double observation[4])" in text
     assert "0: push left" in text
     assert "void policy_act(const double observation[2], float action[2])" in (

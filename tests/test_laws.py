@@ -134,6 +134,18 @@ def taught(name, world, seed=0):
     return make(name, world, seed).learn(iterations=SHORT)
 
 
+@cache
+def asked(name, world):
+    """A trained agent for all tests that ask it and change nothing."""
+    return taught(name, world)
+
+
+@cache
+def grown(name, world):
+    """The same, trained for longer, at once."""
+    return make(name, world).learn(iterations=SHORT + LONG)
+
+
 def observations(problem, count=12, seed=0):
     low, high = problem.states.low, problem.states.high
     rows = low + np.random.default_rng(seed).random((count, low.size)) * (high - low)
@@ -172,7 +184,7 @@ def test_same_seed_same_result(name, world):
 
 @every_learner
 def test_different_seed_different_result(name, world):
-    a, b = (make(name, world, seed).learn(iterations=SHORT + LONG) for seed in (0, 1))  # few episodes may be alike
+    a, b = grown(name, world), make(name, world, 1).learn(iterations=SHORT + LONG)  # few episodes may be alike
     random = any(not np.array_equal(agent._streams, make(name, world, agent.seed)._streams) for agent in (a, b))
     # an agent that draws nothing is the same for every seed, where the problem draws nothing either
     assert np.array_equal(a.history["score"], b.history["score"]) is not random
@@ -184,24 +196,24 @@ def test_different_seed_different_result(name, world):
 @every_learner
 def test_learning_in_parts_is_learning_at_once(name, world):
     parts = make(name, world).learn(iterations=SHORT).learn(iterations=1).learn(iterations=LONG - 1)
-    assert_same(parts, make(name, world).learn(iterations=SHORT + LONG))
+    assert_same(parts, grown(name, world))
 
 
 @every_agent
 def test_evaluation_is_pure(name, world):
-    agent, other = taught(name, world), taught(name, world)
+    agent = taught(name, world)
     first = agent.evaluate(EPISODES)
     again = agent.evaluate(EPISODES)
     np.testing.assert_array_equal(first.returns, again.returns)
     assert (first.steps, first.mean) == (again.steps, again.mean)
     assert not np.array_equal(first.returns, agent.evaluate(EPISODES, seed=99).returns) or np.ptp(first.returns) == 0.0
     agent.evaluate(EPISODES, deterministic=True)
-    assert_same(agent.learn(iterations=LONG), other.learn(iterations=LONG))
+    assert_same(agent.learn(iterations=LONG), grown(name, world))
 
 
 @every_agent
 def test_evaluation_adds_up(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     result = agent.evaluate(EPISODES)
     low, high = result.interval
     assert low <= result.mean <= high
@@ -216,7 +228,7 @@ def test_evaluation_adds_up(name, world):
 @pytest.mark.compiled_only
 @crossed(["Tessera", "AQL", "Random", "No movement"], ["ambulance beta", "countdown"])
 def test_more_episodes_than_a_batch_are_all_different(name, world):
-    returns = taught(name, world).evaluate(2500).returns
+    returns = asked(name, world).evaluate(2500).returns
     assert len(returns) == 2500
     for a, b in ((0, 1000), (1000, 2000)):
         assert not np.array_equal(returns[a : a + 500], returns[b : b + 500])
@@ -227,7 +239,7 @@ def test_more_episodes_than_a_batch_are_all_different(name, world):
 
 @every_agent
 def test_inputs_are_never_changed(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     rows = observations(agent.problem)
     before = rows.copy()
     for deterministic in (True, False):
@@ -245,7 +257,7 @@ def test_inputs_are_never_changed(name, world):
 
 @crossed([name for name in AGENTS if name != "Random"])
 def test_a_batch_is_predicted_row_by_row(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     rows = observations(agent.problem)
     batch, _ = agent.predict(rows)
     for row, action in zip(rows, batch, strict=True):
@@ -255,7 +267,7 @@ def test_a_batch_is_predicted_row_by_row(name, world):
 
 @every_agent
 def test_actions_have_the_shape_and_place_of_the_action_space(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     rows, space = observations(agent.problem), agent.problem.actions
     for deterministic in (True, False):
         batch, one = (agent.predict(x, deterministic=deterministic)[0] for x in (rows, rows[0]))
@@ -271,7 +283,7 @@ def test_actions_have_the_shape_and_place_of_the_action_space(name, world):
 
 @every_agent
 def test_no_observation_is_no_action(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     actions, _ = agent.predict(np.empty((0, agent.problem.states.dimensions)))
     assert len(actions) == 0
 
@@ -287,7 +299,7 @@ def greedy_boxes(cells, rows, top):
 
 @crossed(LEARNERS)
 def test_a_deterministic_action_is_the_middle_of_a_greedy_cell(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     rows = observations(agent.problem)
     for step in range(agent.problem.horizon if agent.time_variant else 1):
         state = np.full(len(rows), step)
@@ -302,7 +314,7 @@ def test_a_deterministic_action_is_the_middle_of_a_greedy_cell(name, world):
 @crossed(["Tessera", "Tessera, small buffer"])
 def test_cells_of_tessera_share_out_the_states(name, world):
     """One cell for every state, with one action."""
-    agent = taught(name, world)
+    agent = asked(name, world)
     cells, rows, top = agent.cells(), observations(agent.problem, 50), agent.problem.states.high
     assert len(cells) <= agent.leaves
     np.testing.assert_array_equal(cells.action_low, cells.action_high)
@@ -353,7 +365,7 @@ def test_random_is_random_in_evaluation_on_finite_actions():
 
 @crossed(["AQL"])
 def test_aql_carries_the_time_step(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     rows = observations(agent.problem, count=4)
     horizon = agent.problem.horizon
     state = None
@@ -373,7 +385,7 @@ def test_aql_carries_the_time_step(name, world):
 
 @crossed(["Tessera", "Random"], ["oil laplace", "finite world"])
 def test_time_invariant_agents_have_no_state(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     assert not agent.time_variant
     assert agent.predict(observations(agent.problem))[1] is None
 
@@ -404,7 +416,7 @@ def test_steps_are_learned_the_same_as_iterations(name, world):
 
 @every_learner
 def test_history_is_consistent(name, world):
-    agent = make(name, world).learn(iterations=SHORT).learn(iterations=LONG)
+    agent = grown(name, world)
     rows, problem = agent.history, agent.problem
     assert len(rows) == agent.iterations == SHORT + LONG
     assert not rows.flags.writeable
@@ -447,7 +459,7 @@ def test_published_spaql_keeps_its_best(name, world):
 
 @crossed(["AQL", "AQL, unwatched"])
 def test_aql_selects_nothing(name, world):
-    agent = taught(name, world)
+    agent = asked(name, world)
     rows = agent.history
     np.testing.assert_array_equal(rows["best"], rows["score"])
     assert agent.selection_steps == 0
@@ -502,6 +514,7 @@ def test_a_fixed_net_never_changes_its_cells(name, world):
 # Room for the rest --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled_only  # what is compiled runs without the GIL
 @every_agent
 def test_threads_change_nothing(name, world):
     jobs = [(name, world, seed) for seed in range(4)]
@@ -511,6 +524,7 @@ def test_threads_change_nothing(name, world):
         assert_same(agent, taught(*job))
 
 
+@pytest.mark.compiled_only
 def test_agents_of_every_kind_train_side_by_side():
     jobs = [(name, world, 3) for name in LEARNERS for world in PROBLEMS if applies(name, world)]
     with ThreadPoolExecutor(8) as pool:

@@ -61,6 +61,7 @@ def test_hidden_state():
     assert "not observed" in found["hidden-state"].effect
 
 
+@pytest.mark.compiled_only
 def test_delayed_actions():
     found = diagnose(make_mass(observed=1, delay=1.0))
     assert "hidden-state" not in found
@@ -74,6 +75,7 @@ def test_actions_without_effect():
     assert "action-without-effect" in diagnose(make_mass(effect=0.0, noise=0.1, actions=Discrete(3)))
 
 
+@pytest.mark.compiled_only
 def test_one_number_of_an_action_without_effect():
     found = diagnose(make_mass(actions=Box([-1, -1], [1, 1])))
     assert "do not depend on `action[1]` of the action" in found["action-without-effect"].what
@@ -141,6 +143,7 @@ class Walk(gymnasium.Env):
         return np.array([self.place], np.float32), -abs(self.place), False, self.steps >= self.limit, {}
 
 
+@pytest.mark.compiled_only
 def test_terminated_episodes_say_nothing_about_the_horizon():
     assert "horizon-too-long" not in diagnose("CartPole-v1", max(STEPS, 1600))  # 1000 of them warm up
 

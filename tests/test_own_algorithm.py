@@ -58,7 +58,7 @@ def importable(monkeypatch):
 def run_sweep(folder, engine):
     file = folder.parent / "own.toml"
     file.write_text(STUDY)
-    assert main(["sweep", str(file), "--out", str(folder), "--quiet", "--engine", engine, "--workers", "2"]) == 0
+    assert main(["sweep", str(file), "--out", str(folder), "--quiet", "--engine", engine, "--workers", "1"]) == 0
     return compare(read_values(folder)).format("csv")
 
 
@@ -94,7 +94,7 @@ def test_tune(tmp_path):
         ],
         "tune": {"trials": 2, "seeds": 2, "first_seeds": 2, "evaluation_seeds": 2},
     }
-    result = spaql.tune(study, tmp_path)
+    result = spaql.tune(study, tmp_path, workers=1)
     assert result.complete
     assert result.study.defaults == {"bins": 8}
     best = json.loads((tmp_path / "best.json").read_text())

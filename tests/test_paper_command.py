@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
+from figures_for_tests import DRAW, draw_digest
 from paper_for_tests import POSSIBLE, SLOW, SMALL, small_plan
 from spaql import cli
 from spaql.runner.store import STORE
@@ -27,8 +28,10 @@ DRIVER = Path(__file__).with_name("paper_for_tests.py")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def short_yardstick():
+def little_effort():
+    """A short yardstick, and figures of one line, here as in the processes that are started."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(studies, "_draw", draw_digest)
         if SLOW:
             patch.setattr(studies, "_YARDSTICK", 400)
         yield
@@ -51,9 +54,16 @@ def undisturbed(tmp_path_factory):
     return folder, outcome
 
 
-def test_everything_is_written(undisturbed):
-    folder, outcome = undisturbed
-    names = set(files_in(folder))
+def test_everything_is_written(undisturbed, tmp_path, monkeypatch):
+    folder, first = undisturbed
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "figures")
+    monkeypatch.setattr(studies, "_draw", DRAW)
+    outcome = reproduce(tmp_path, 2)
+    written = files_in(tmp_path)
+    names = set(written)
+    assert names == set(files_in(folder))
+    assert all(len(content) > 5000 for name, content in written.items() if name.startswith("figures/"))
     assert {
         "tables.md",
         "tables.csv",
@@ -73,9 +83,9 @@ def test_everything_is_written(undisturbed):
         *(f"finding-{key}" for key in POSSIBLE),
     ]
     assert {f"figures/{name}.{kind}" for name in wanted for kind in ("png", "svg")} <= names
-    assert {path.relative_to(folder).as_posix() for path in outcome.files} | {"study.json"} == names
-    assert outcome.cost.runs > 100
-    assert outcome.cost.simulation_seconds > 0
+    assert {path.relative_to(tmp_path).as_posix() for path in outcome.files} | {"study.json"} == names
+    assert first.cost.runs > 100
+    assert first.cost.simulation_seconds > 0
 
 
 @pytest.mark.compiled_only
@@ -169,8 +179,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_is_done(undisturbed, tmp_path)
 
 @pytest.fixture
 def small_command(monkeypatch):
-    """`spaql paper` with the small plan in place of its own, and with empty figures, which are quicker to draw."""
-    monkeypatch.setattr(studies, "_draw", lambda figure, looks: Figure(figsize=(1, 1)))
+    """`spaql paper` with the small plan in place of its own."""
     monkeypatch.setattr(plans, "quick", lambda settings, agents, seed: small_plan(seed, [s.id for s in settings]))
 
 
@@ -215,7 +224,7 @@ def test_bad_input_is_one_sentence(arguments, sentence, tmp_path, capsys):
 
 @pytest.mark.compiled_only
 def test_ctrl_c_is_one_line_that_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "spaql", "paper", "--quiet", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "spaql", "paper", "--quick", "--quiet", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert wait_for(lambda: finished_runs(tmp_path) > 20, process)
         process.send_signal(signal.SIGINT)
@@ -227,13 +236,12 @@ def test_ctrl_c_is_one_line_that_says_how_to_go_on(tmp_path):
 
 
 @pytest.mark.compiled_only
-def test_two_processes_on_one_folder(tmp_path):
-    command = [sys.executable, "-m", "spaql", "paper", "--quiet", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def test_two_processes_on_one_folder(tmp_path, capsys):
+    with start(tmp_path) as process:
         assert wait_for(lambda: finished_runs(tmp_path) > 0, process)
-        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    assert second.returncode == 2
-    (line,) = second.stderr.splitlines()
+        process.send_signal(signal.SIGSTOP)  # so that it is still there, however long the command takes
+        code = cli.main(["paper", "--quiet", "--out", str(tmp_path)])
+        process.kill()
+    assert code == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert "is in use by another process; wait for it, or choose another folder" in line

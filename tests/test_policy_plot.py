@@ -1,9 +1,12 @@
 """What pictures of a policy show, against `predict`, `greedy` and plain counting; and the figures of `agent.plot`."""
 
+import functools
+
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from numba.core import config
 
 import spaql
 from partitions_for_tests import Planted, plant
@@ -15,26 +18,32 @@ from spaql.viz.figures import save
 from spaql.viz.policy_plot import BINS, LAYERS, PolicyView
 
 AGENTS = {
-    "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=2000),
+    "cartpole": lambda: spaql.Tessera("cartpole", seed=1).learn(total_timesteps=500 if config.DISABLE_JIT else 2000),
     "box": lambda: spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=150),
     "finite": lambda: spaql.AQL(finite_world()[0], seed=1, rollouts=0).learn(iterations=150),
     "tree": lambda: plant(box_world()[0], 40, near=0.0),
 }
 
 
+@functools.cache
+def trained(name):
+    """One of the agents; tests ask it, and change nothing."""
+    return AGENTS[name]()
+
+
 @pytest.fixture(scope="module", params=AGENTS)
 def agent(request):
-    return AGENTS[request.param]()
+    return trained(request.param)
 
 
 @pytest.fixture(scope="module")
 def cartpole():
-    return AGENTS["cartpole"]()
+    return trained("cartpole")
 
 
 @pytest.fixture(scope="module")
 def box():
-    return AGENTS["box"]()
+    return trained("box")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from numba.core import config
 
 from spaql.agents import algorithms
 from spaql.errors import EngineError, ParameterError, StudyError
@@ -30,7 +31,8 @@ OIL = {"survey": "laplace", "sharpness": 10}
 
 
 def run(seed=0, **changes):
-    settings = {"algorithm": "spaql", "parameters": {"scaling": 0.5}, "iterations": 20, "episodes": 10}
+    iterations = 2 if config.DISABLE_JIT else 20
+    settings = {"algorithm": "spaql", "parameters": {"scaling": 0.5}, "iterations": iterations, "episodes": 10}
     return Run("oil", OIL, seed=seed, **settings | changes)
 
 

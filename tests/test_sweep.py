@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import spaql
+from figures_for_tests import draw_digest
 from spaql.cli import main
 from spaql.errors import ParameterError, StudyError
 from spaql.runner.execute import execute
 from spaql.runner.store import Store
+from spaql.studies import study as studies
 from spaql.studies.paper import plan
 from spaql.studies.sweep.sweep_study import Sweep
 
@@ -412,12 +414,13 @@ def test_ctrl_c_stops_long_runs_and_keeps_what_is_done(tmp_path):
 
 
 @pytest.mark.compiled_only
-def test_the_paper_is_one_sweep_more(tmp_path, capsys):
+def test_the_paper_is_one_sweep_more(tmp_path, capsys, monkeypatch):
     """A folder in which a sweep did the paper's runs has them for `spaql paper`, which runs on any engine."""
     small = Sweep.load(EXAMPLES / "paper.toml").data
     reduced = {**small, "problems": [dict(p, seeds=2) for p in small["problems"] if p["label"] == "oil-laplace-1"]}
     reduced["algorithms"] = [dict(a, grid={"scaling": [0.1, 0.5, 1.0, 2.0]}) for a in small["algorithms"]]
     assert spaql.sweep(reduced, tmp_path).done == 2 * 4 * 2
+    monkeypatch.setattr(studies, "_draw", draw_digest)
     words = ["paper", "--quick", "--agents", "2", "--problems", "oil-laplace-1", "--out", str(tmp_path), "--quiet"]
     assert main([*words, "--engine", "processes", "--workers", "2"]) == 0
     capsys.readouterr()

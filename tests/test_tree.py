@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from numba.core import config
 
 import spaql
 from partitions_for_tests import plant
@@ -43,13 +44,14 @@ class Weather(gymnasium.Env):
         return self._seen(), reward, False, self.steps == 10, {}
 
 
+FEW = 40 if config.DISABLE_JIT else 200  # plans take seconds in plain Python
 AGENTS = {
     "tessera on oil": lambda: spaql.Tessera("oil", seed=1).learn(iterations=100),
     "published on ambulance": lambda: spaql.SPAQL("ambulance", seed=1, rollouts=2).learn(iterations=200),
     "aql on oil": lambda: spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=300),
-    "tessera on a box": lambda: spaql.Tessera(box_world()[0], seed=1).learn(iterations=200),
+    "tessera on a box": lambda: spaql.Tessera(box_world()[0], seed=1).learn(iterations=FEW),
     "published with finite actions": lambda: spaql.SPAQL(finite_world()[0], seed=1, rollouts=2).learn(iterations=200),
-    "tessera on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=300),
+    "tessera on an angle": lambda: spaql.Tessera(Weather, seed=1, periodic=["angle"], horizon=10).learn(iterations=FEW),
     "a tree on an angle": lambda: plant(Weather, 40, periodic=["angle"], horizon=10),
     "a tree on a box": lambda: plant(box_world()[0], 40),
 }

@@ -14,10 +14,12 @@ import pytest
 
 import docs_for_tests
 import spaql
+from figures_for_tests import DRAW, draw_digest
 from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
 from spaql.runner.record import Record
 from spaql.runner.run_spec import Run
+from spaql.studies import study as studies
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.tune import racing
@@ -66,6 +68,12 @@ class Fake:
         self.runs.append(run)
         score = self.quality(run.parameters) + self.noise * np.random.default_rng(run.seed).normal()
         return Record({"evaluation": float(score), "training_score": float(score) + 1})
+
+
+@pytest.fixture(autouse=True)
+def digests(monkeypatch):
+    """A tuning draws its figures in seconds."""
+    monkeypatch.setattr(studies, "_draw", draw_digest)
 
 
 @pytest.fixture
@@ -540,7 +548,8 @@ def file(tmp_path):
     return path
 
 
-def test_command(tmp_path, file, fake, capsys):
+def test_command(tmp_path, file, fake, capsys, monkeypatch):
+    monkeypatch.setattr(studies, "_draw", DRAW)
     folder = tmp_path / "out"
     assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0
     printed = capsys.readouterr()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import spaql
+from figures_for_tests import draw_digest
 from spaql import cli
 from spaql.agents.tessera.agent import MECHANISMS
 from spaql.problems.random_travel import draw, random_travel_optimum, random_travel_share
@@ -15,6 +16,7 @@ from spaql.runner.run_spec import Run, seed_at
 from spaql.runner.store import STORE, Store
 from spaql.stats import mean_interval, welch
 from spaql.studies import ablation, control, families, variants
+from spaql.studies import study as studies
 from spaql.studies.study import Results, run_study
 from spaql.studies.variants import (
     AQL,
@@ -290,8 +292,9 @@ def test_every_mechanism_can_be_disabled():
         spaql.Tessera("oil", **variant.parameters)
 
 
-def test_a_second_call_does_nothing_again(small):
+def test_a_second_call_does_nothing_again(small, monkeypatch):
     folder, _, outcome = small
+    monkeypatch.setattr(studies, "_draw", draw_digest)
     before = (folder / "ablation.json").read_bytes()
     again = run_study(ablation.Ablation(0, SMALL), folder, workers=1, progress_bar=False)
     assert again.cost.runs == 0
@@ -311,6 +314,7 @@ def test_families_on_the_command_line(tmp_path, capsys, monkeypatch):
     for row in rows.values():
         assert row["worst"] <= row["worst_decile"]
     assert json.loads((tmp_path / "families.json").read_text()) == told
+    monkeypatch.setattr(studies, "_draw", draw_digest)  # once is enough
     assert cli.main(command) == 0
     shown = capsys.readouterr().out
     assert f"{100 * rows['tessera', 'all']['share']:.1f} ± " in shown
