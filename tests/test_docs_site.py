@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docs_for_tests import ROOT, find_pages
+from docs_for_tests import ROOT, find_blocks, find_pages
 
 DOCS = ROOT / "docs"
 TABLES = sorted(f"docs/study/{path.name}" for path in (DOCS / "study").glob("*.md"))
@@ -102,3 +102,15 @@ def test_nothing_is_loaded_from_the_network(path):
     text = (ROOT / path).read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](https?:)?//|@import|url\(["']?(https?:)?//""", text)
     assert not re.search(r"https?://", text) or Path(path).suffix == ".md", "only links of pages lead to the network"
+
+
+def test_blocks_of_python_include_cells_without_their_options():
+    cells = [
+        "```{code-cell}\nfirst = 1\n```",
+        "```{code-cell} ipython3\n:tags: [remove-cell]\n:other: 1\nsecond = 2\n```",
+        "```{code-cell}\n---\nmystnb:\n  image:\n    alt: a picture\n---\nthird = 3\n```",
+        "```python\nfourth = 4\n```",
+        "```toml\nfifth = 5\n```",
+    ]
+    expected = ["first = 1\n", "second = 2\n", "third = 3\n", "fourth = 4\n"]
+    assert find_blocks("text\n\n".join(cells)) == expected
