@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 TABLES = sorted(f"docs/study/{path.name}" for path in (DOCS / "study").glob("*.md"))
 PAGES = [*find_pages(), *TABLES]
 SECTIONS = ["get-started", "tutorials", "how-to", "explanation", "reference", "studies", "project"]
-LISTED = ["get-started", "tutorials", "how-to", "explanation", "studies"]  # sections whose index says a word on every page
+LISTED = ["get-started", "tutorials", "how-to", "explanation", "studies"]  # their index describes every page
 
 
 def read(page):
