@@ -12,11 +12,13 @@ import pytest
 
 from docs_for_tests import ROOT, find_blocks, find_pages
 
+HERE = Path(__file__)
 DOCS = ROOT / "docs"
 TABLES = sorted(f"docs/study/{path.name}" for path in (DOCS / "study").glob("*.md"))
 PAGES = [*find_pages(), *TABLES]
 SECTIONS = ["get-started", "tutorials", "how-to", "explanation", "reference", "studies", "project"]
 LISTED = ["get-started", "tutorials", "how-to", "explanation", "studies"]  # their index describes every page
+NOT_RUN = ["how-to/cluster.md"]  # needs a cluster of SLURM or Kubernetes
 
 
 def read(page):
@@ -102,6 +104,14 @@ def test_nothing_is_loaded_from_the_network(path):
     text = (ROOT / path).read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](https?:)?//|@import|url\(["']?(https?:)?//""", text)
     assert not re.search(r"https?://", text) or Path(path).suffix == ".md", "only links of pages lead to the network"
+
+
+def test_every_page_with_code_is_run_by_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py") if path != HERE)
+    pages = [page.removeprefix("docs/") for page in find_pages() if find_blocks(read(page))]
+    pages = [page for page in pages if page not in NOT_RUN and not page.startswith("tutorials/")]  # all of these are
+    names = {page: page.removeprefix("explanation/") for page in pages}  # a test adds the name of that folder
+    assert [page for page in pages if f'"{page}"' not in tests and f'"{names[page]}"' not in tests] == []
 
 
 def test_blocks_of_python_include_cells_without_their_options():

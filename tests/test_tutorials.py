@@ -1,4 +1,4 @@
-"""Run the tutorials, with their hidden checks, and the page on when not to use spaql; check the form of tutorials."""
+"""Run pages that no other test runs: the tutorials, with their hidden checks, and first pages; check their form."""
 
 import re
 
@@ -9,6 +9,7 @@ from docs_for_tests import ROOT, find_blocks, read_page, run_page
 
 TUTORIALS = sorted(f"tutorials/{path.name}" for path in (ROOT / "docs/tutorials").glob("*.md") if path.stem != "index")
 NOTEBOOKS = [*TUTORIALS, "explanation/when-not.md"]
+FIRST = ["index.md", "get-started/index.md", "get-started/first-agent.md", "explanation/algorithms.md"]
 FRONT = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n"
 
 
@@ -21,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("name", [*NOTEBOOKS, *FIRST])
 def test_every_cell_runs_and_hidden_checks_hold(name, folder, capsys):
     run_page(name)
     assert capsys.readouterr().out
