@@ -1,10 +1,12 @@
 """Read the pages of docs/ and run their code blocks and commands."""
 
+import re
 from pathlib import Path
 
 import matplotlib
 
 ROOT = Path(__file__).parents[1]
+_CELL = re.compile(r"^```\{code-cell\}.*\n(?:---\n(?:.*\n)*?---\n|(?::.*\n)*)", flags=re.MULTILINE)  # with its options
 
 
 def read_page(name):
@@ -19,7 +21,9 @@ def find_pages():
 
 
 def find_blocks(text, language="python"):
-    """Return the code blocks of a language, in order."""
+    """Return the code blocks of a language, in order; those of Python include the code cells of a notebook."""
+    if language == "python":
+        text = _CELL.sub("```python\n", text)
     return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
 
 

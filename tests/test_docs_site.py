@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from docs_for_tests import ROOT, find_pages
+from docs_for_tests import ROOT, find_blocks, find_pages
 
+HERE = Path(__file__)
 DOCS = ROOT / "docs"
 TABLES = sorted(f"docs/study/{path.name}" for path in (DOCS / "study").glob("*.md"))
 PAGES = [*find_pages(), *TABLES]
 SECTIONS = ["get-started", "tutorials", "how-to", "explanation", "reference", "studies", "project"]
-LISTED = ["get-started", "how-to", "explanation", "studies"]  # sections whose index says a word on every page
+LISTED = ["get-started", "tutorials", "how-to", "explanation", "studies"]  # their index describes every page
+NOT_RUN = ["how-to/cluster.md"]  # needs a cluster of SLURM or Kubernetes
 
 
 def read(page):
@@ -102,3 +104,23 @@ def test_nothing_is_loaded_from_the_network(path):
     text = (ROOT / path).read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](https?:)?//|@import|url\(["']?(https?:)?//""", text)
     assert not re.search(r"https?://", text) or Path(path).suffix == ".md", "only links of pages lead to the network"
+
+
+def test_every_page_with_code_is_run_by_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py") if path != HERE)
+    pages = [page.removeprefix("docs/") for page in find_pages() if find_blocks(read(page))]
+    pages = [page for page in pages if page not in NOT_RUN and not page.startswith("tutorials/")]  # all of these are
+    names = {page: page.removeprefix("explanation/") for page in pages}  # a test adds the name of that folder
+    assert [page for page in pages if f'"{page}"' not in tests and f'"{names[page]}"' not in tests] == []
+
+
+def test_blocks_of_python_include_cells_without_their_options():
+    cells = [
+        "```{code-cell}\nfirst = 1\n```",
+        "```{code-cell} ipython3\n:tags: [remove-cell]\n:other: 1\nsecond = 2\n```",
+        "```{code-cell}\n---\nmystnb:\n  image:\n    alt: a picture\n---\nthird = 3\n```",
+        "```python\nfourth = 4\n```",
+        "```toml\nfifth = 5\n```",
+    ]
+    expected = ["first = 1\n", "second = 2\n", "third = 3\n", "fourth = 4\n"]
+    assert find_blocks("text\n\n".join(cells)) == expected
