@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spaql.agents.exploration import (
+    BEST,
     CYCLIC,
     HEAT,
     LEVEL,
@@ -54,8 +55,9 @@ from spaql.errors import ParameterError
 from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.kernels import count_visit, take_centre
 from spaql.partition.net import Net, Shape, find_leaf, rank_cell, shape_net
-from spaql.partition.partition import Partition, fill_array
+from spaql.partition.partition import Partition, check_numbers, fill_array
 from spaql.problems.base import RAN, SOME_ENDED, Playable, failed
+from spaql.validation import LARGEST_NUMBER
 
 SUM, SQUARES, BETA = range(3)  # columns of `moments`
 RATE, BONUS = range(2)  # columns of `tables`
@@ -346,8 +348,8 @@ class FixedNetAgent(PartitionAgent):
         super()._restore(arrays)
         for name, array in self._memory().items():
             fill_array(array, arrays[name], name)
-            if np.isnan(array).any():
-                raise ValueError(f"invalid numbers: {name}")
+            if array is not self._annealing:
+                check_numbers(array, name)
         if self._is_annealing_invalid():
             raise ValueError("invalid level or heat of exploration")
 
@@ -355,6 +357,8 @@ class FixedNetAgent(PartitionAgent):
         """Whether the level or the heat is one that exploration never has; epsilon may be 0, except in a cycle."""
         if self._annealing is None or self._exploring is None:
             return False
+        if not self._annealing[BEST] <= LARGEST_NUMBER:  # it begins at minus infinity
+            return True
         level, heat = self._annealing[LEVEL], self._annealing[HEAT]
         possible = level > 0.0 or (level == 0.0 and self._exploring.schedule != CYCLIC)
         return not (possible and heat > 0.0 and math.isfinite(level) and math.isfinite(heat))
