@@ -162,10 +162,12 @@ def read_agent(content, folder):
 # Folders of training ----------------------------------------------------------------------------------------
 
 
+_RUN = Run("oil", {"sharpness": 5}, "aql", {"rollouts": 0}, 1, 50, 10)
+
+
 def make_train():
     """Return the content of `train.json`."""
-    run = Run("oil", {"sharpness": 5}, "aql", {"rollouts": 0}, 1, 50, 10)
-    content = {"format": 2, "spaql": spaql.__version__, "run": json.loads(run.specification)}
+    content = {"format": 2, "spaql": spaql.__version__, "run": json.loads(_RUN.specification)}
     return json.dumps(content | {"checkpoint_every": 100, "finished": False}).encode()
 
 
@@ -260,7 +262,7 @@ def read_store(content, folder):
             store.failures()
             store.count_failures()
             assert store.progress is None or isinstance(store.progress, dict)
-            store.add([], failed=[("new", "{}", Failure("error", "message"))])
+            store.add([], failed=[("new", _RUN.specification, Failure("error", "message"))])
         read_values(place)
         str(read_status(place).sentence)
 
@@ -285,7 +287,7 @@ name = "fuzzed"
 seeds = 3
 iterations = 20
 episodes = 10
-baseline = "random"
+baseline = "aql, scaling=0.1"
 
 [[problems]]
 problem = "oil"
@@ -309,10 +311,24 @@ random = { exploration = { low = 0.1, high = 0.5 } }
 [tune]
 trials = 4
 seeds = 2
-first_seeds = 1
+first_seeds = 2
 """
 
-_TOML = ["1" * 5000, "[" * 5000, "nan", "-inf", "1e999", "2023-01-01", "{}", '"\\u0000"', "9" * 30, '"""', "-1", "0", "true"]
+_TOML = [
+    "1" * 5000,
+    "[" * 5000,
+    "nan",
+    "-inf",
+    "1e999",
+    "2023-01-01",
+    "{}",
+    '"\\u0000"',
+    "9" * 30,
+    '"""',
+    "-1",
+    "0",
+    "true",
+]
 
 
 def edit_toml(data, dice):
@@ -347,8 +363,8 @@ BEST = {"algorithm": "aql", "parameters": {"scaling": 0.5, "rollouts": 0}, "comp
 
 def read_best(content, folder):
     """Read `best.json` as `spaql train --params` does."""
-    from spaql.cli.train import _read_parameters
     from spaql.agents import resolve
+    from spaql.cli.train import _read_parameters
 
     path = folder / "best.json"
     path.write_bytes(content)
@@ -375,4 +391,3 @@ def make_files(folder):
     (folder / "base-store").write_bytes(store)
     single = {"train": make_train(), "store": store, "study": study, "toml": STUDY, "best": json.dumps(BEST).encode()}
     return {"agent": make_agents()} | {kind: {kind: content} for kind, content in single.items()}
-

@@ -208,10 +208,10 @@ def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
     if type(version) is not int or version < 1:
         raise AgentFileError("not an agent file of spaql")
     if version > FORMAT:
-        writer = f"it has format {version} of spaql {str(head.get('spaql')):.20}"
+        writer = f"it has format {version} of spaql {head.get('spaql')!s:.20}"
         raise AgentFileError(f"{writer}, and this spaql {__version__} reads up to {FORMAT}; install a newer one")
     if version < FORMAT:
-        writer = f"it has format {version} of spaql {str(head.get('spaql')):.20}"
+        writer = f"it has format {version} of spaql {head.get('spaql')!s:.20}"
         raise AgentFileError(f"{writer}, which this spaql {__version__} does not read; read it with that one")
     wrong = [name for name, kind in _HEAD_KINDS.items() if type(head.get(name)) is not kind]
     wrong += [] if wrong or head["parameters"].get("seed") == head["seed"] else ["seed"]

@@ -224,6 +224,7 @@ class QLearner(PartitionAgent):
         steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)
         self._kept = self._work if annealing is None else self._work.copy()
+        self._heat = 1.0 if annealing is None else annealing[1]
         self._annealing = None if annealing is None else np.array([*annealing, -np.inf])
         self._frame = problem.frame(max(1, self.rollouts))
 
@@ -266,9 +267,9 @@ class QLearner(PartitionAgent):
             if (self._kept.forest.used[:2] > self._work.forest.used[:2]).any():  # a reset copies it into the other
                 raise ValueError("a kept partition that is larger than the one it was copied from")
             fill_array(self._annealing, arrays["annealing"], "annealing")
-            schedule = self._annealing[:BEST]
-            bounded = self._annealing[BEST] <= LARGEST_NUMBER  # it begins at minus infinity
-            if not (bounded and ((schedule > 0.0) & np.isfinite(schedule)).all()):
+            temperature, heat, best = self._annealing
+            inside = self._hyper.temperature_min <= temperature <= self._hyper.temperature_max
+            if not (inside and 1.0 <= heat <= self._heat and best <= LARGEST_NUMBER):  # it begins at minus infinity
                 raise ValueError("invalid temperature or heat")
 
     def _make_room(self, steps: int) -> None:
