@@ -460,12 +460,11 @@ def restore_forest(f, splits, order, places, q, visits, root_of):
         depth = np.int64(f.nodes[node].level // states)
         insert_cell(f, cell, node, q[cell], visits[cell], depth, np.int16(root_of[node]))
         f.used[1] += 1
-    for node in range(f.used[0]):  # parents come first: is there a cell on the path to each leaf?
-        parent = f.links[node].parent
-        has_cells = f.nodes[node].head >= 0 or (parent >= 0 and root_of[parent] < 0)
-        if has_cells:
-            root_of[node] = NONE
-        elif f.nodes[node].child < 0:
+    for below in range(f.used[0]):  # parents come first: is there a cell on the path to each leaf?
+        parent = f.links[below].parent
+        if f.nodes[below].head >= 0 or (parent >= 0 and root_of[parent] < 0):
+            root_of[below] = NONE
+        elif f.nodes[below].child < 0:
             return False
     return True
 

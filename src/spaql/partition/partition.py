@@ -299,14 +299,13 @@ class Partition:
         """Fill the high ends of action boxes, which follow from the low ones; ValueError where these are invalid."""
         lows = forest.boxes[:, 0]
         if isinstance(self.actions, Discrete):
-            width, parts = 0.0, np.full((len(lows), 1), float(self.actions.count))
-            places = lows
+            places, count = lows, np.array([[float(self.actions.count)]])
         else:
-            parts = 2.0 ** forest.cells["depth"][:, None]
-            width, places = 1.0 / parts, lows * parts
-        if not ((places >= 0.0) & (places < parts) & (places == np.floor(places))).all():
+            count = 2.0 ** forest.cells["depth"][:, None]
+            places = lows * count
+        if not ((places >= 0.0) & (places < count) & (places == np.floor(places))).all():
             raise ValueError("actions outside their space, or not those of their cells")
-        forest.boxes[:, 1] = lows + width
+        forest.boxes[:, 1] = lows if isinstance(self.actions, Discrete) else lows + 1.0 / count
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """Return the state boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
