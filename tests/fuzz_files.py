@@ -83,12 +83,8 @@ def run_child(folder, seed, first, last, kinds):
     call += ["--first", str(first), "--count", str(last - first), "--kinds", ",".join(kinds)]
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     log = folder / "stderr"
-    with log.open("w") as stderr:
-        child = subprocess.Popen(
-            call, stdout=subprocess.PIPE, stderr=stderr, text=True, env=os.environ | {"PYTHONPATH": path}
-        )
-        assert child.stdout is not None
-        begun = None
+    begun, options = None, {"stdout": subprocess.PIPE, "text": True, "env": os.environ | {"PYTHONPATH": path}}
+    with log.open("w") as stderr, subprocess.Popen(call, stderr=stderr, **options) as child:
         for line in child.stdout:
             word, *rest = line.rstrip("\n").split("\t") if "\t" in line else line.split()
             if word == "begin":

@@ -11,6 +11,7 @@ import spaql
 from files_for_tests import MAKERS
 from fuzz_subjects import Sky
 from spaql.agents import inspection
+from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
 
 
@@ -129,3 +130,16 @@ def test_a_module_that_is_gone_is_named(tmp_path, monkeypatch):
     (tmp_path / "lost_module.py").unlink()
     with pytest.raises(ParameterError, match=r"'lost_module:Lost-v0' cannot be made: .*lost_module"):
         spaql.load(path).evaluate(2)
+
+
+def test_all_commands_read_it(tmp_path, capsys):
+    path = str(MAKERS["aql"]("oil").learn(iterations=30).save(tmp_path / "policy.spaql", policy_only=True))
+    for words in (
+        ["explain", path, "0.3", "--step", "1"],
+        ["rules", path],
+        ["export", path, str(tmp_path / "policy.json")],
+        ["evaluate", path, "--episodes", "5"],
+        ["show", path, "--no-open", "--out", str(tmp_path / "page.html")],
+    ):
+        assert main(words) == 0, capsys.readouterr().err
+    assert (tmp_path / "page.html").exists()
