@@ -11,6 +11,7 @@ import pytest
 
 import spaql
 from files_for_tests import MAKERS, changed
+from spaql.agents.files import to_bytes
 from spaql.agents.tessera.agent import LabelledTree
 from spaql.agents.tessera.policy_tree import LEAF, PolicyTree
 from spaql.errors import AgentFileError, SpaqlError
@@ -118,47 +119,38 @@ def replaced(path, name, array):
     return changed(path, "agent.json", with_other(told, "arrays", name))
 
 
-def round_list(cells):
-    """A cell that is followed by itself."""
-    at = np.flatnonzero(cells["next"] == -1)[0]
-    cells["next"][at] = at
-
-
-def two_rounds(cells):
-    """Two cells of one node that hang on nothing but each other."""
-    for node in np.unique(cells["node"]):
-        here = np.flatnonzero(cells["node"] == node)
-        if len(here) > 3:
-            cells["next"][here[0]], cells["next"][here[1]] = here[1], here[0]
-            return
-    cells["next"][0] = 0
-
-
-def put(field, value, at=0):
+def put(value, at=0):
     def edit(array):
-        array[field][at] = value
+        array[at] = value
 
     return edit
 
 
+def repeat(order):
+    """A cell that is hung twice, and one that is not."""
+    order[0] = order[1]
+
+
+def crowd(nodes):
+    """All cells on one side of the root: no action is left for the states of the other."""
+    nodes[:] = nodes.max()
+
+
 ASTRAY = {
-    "round": ("cells", round_list),
-    "rounds": ("cells", two_rounds),
-    "other node": ("cells", put("node", 0, -1)),
-    "node too far": ("cells", put("node", 10**6)),
-    "root too far": ("cells", put("root", 7)),
-    "root before": ("cells", put("root", -1)),
-    "visits": ("cells", put("visits", -5)),
-    "depth": ("cells", put("depth", -3)),
-    "lost cells": ("nodes", put("head", -1, slice(None))),
-    "level": ("nodes", put("level", 9, -1)),
-    "first level": ("nodes", put("level", 1)),
-    "no best": ("nodes", put("top", -1, slice(None))),
-    "best of others": ("nodes", put("top", 0, slice(None))),
-    "alone": ("nodes", put("alone", 1, slice(None))),
-    "dimension": ("nodes", put("dim", 5)),
-    "up": ("nodes", put("child", 0)),
-    "action": ("boxes", put(0, 99.0)),
+    "a node that is split twice": ("splits", lambda splits: put(splits[0], 1)(splits)),
+    "a node that is not there yet": ("splits", put(10**6)),
+    "a node before the first": ("splits", put(-1)),
+    "a cell twice": ("order", repeat),
+    "a cell that is not there": ("order", put(10**6)),
+    "a cell of no node": ("nodes", put(10**6)),
+    "a cell of a node before the first": ("nodes", put(-1)),
+    "states without a cell": ("nodes", crowd),
+    "an action outside its space": ("actions", put(99.0)),
+    "an action that is not a number": ("actions", put(np.nan)),
+    "an action between those of cells": ("actions", put(0.3)),
+    "visits": ("visits", put(-5)),
+    "a value that is not a number": ("q", put(np.nan)),
+    "a value of which sums overflow": ("q", put(1.7e308)),
 }
 
 
@@ -167,7 +159,7 @@ ASTRAY = {
 def test_a_tree_that_leads_astray_is_refused(tmp_path, kind, how):
     path = MAKERS[kind]("oil").learn(iterations=60).save(tmp_path / "agent.spaql")
     with zipfile.ZipFile(path) as archive:
-        trees = [name.removesuffix("cells.npy") for name in archive.namelist() if name.endswith("cells.npy")]
+        trees = [name.removesuffix("splits.npy") for name in archive.namelist() if name.endswith("splits.npy")]
     name, edit = ASTRAY[how]
     with pytest.raises(AgentFileError, match="do not fit together"):
         spaql.load(edited(path, f"{trees[0]}{name}", edit))
@@ -194,7 +186,7 @@ MISSHAPEN = {
 }
 
 
-@pytest.mark.parametrize("name", ["history", "work-used", "work-nodes"])
+@pytest.mark.parametrize("name", ["history", "work-splits", "work-actions"])
 @pytest.mark.parametrize("how", MISSHAPEN)
 def test_an_array_of_another_shape_or_type_is_refused(tmp_path, name, how):
     path = MAKERS["published"]("oil").learn(iterations=10).save(tmp_path / "agent.spaql")
@@ -249,7 +241,8 @@ def test_a_kept_partition_larger_than_the_trained_one_is_refused(tmp_path):
     """A reset copies the kept partition over the trained one, which has no room for more."""
     small, large = (spaql.SPAQL("oil", rollouts=1, seed=1).learn(iterations=n) for n in (3, 500))
     small._kept = large._kept
-    path = small.save(tmp_path / "agent.spaql")
+    path = tmp_path / "agent.spaql"
+    path.write_bytes(to_bytes(small))
     with pytest.raises(AgentFileError, match="kept partition that is larger"):
         spaql.load(path)
 

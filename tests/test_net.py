@@ -10,7 +10,7 @@ from spaql.errors import ParameterError
 from spaql.partition import net
 from spaql.partition.kernels import find_best
 from spaql.partition.net import Net, find_leaf, rank_cell, read_bins, shape_net
-from spaql.partition.partition import _check_laws
+from spaql.partition.partition import _check_tree
 from spaql.partition.spaces import Box, Discrete
 
 UNIT = [Box([0.0] * d, [1.0] * d) for d in (1, 2, 3)]
@@ -34,7 +34,7 @@ SHAPES = {
 def test_a_net_keeps_the_laws_of_a_partition(name):
     state_bins, actions, action_bins, steps = SHAPES[name]
     partition = made(state_bins, actions, action_bins, steps)
-    assert all(_check_laws(partition.forest, steps, actions, ranked=False, halves=False))
+    assert all(_check_tree(partition.forest, steps, actions))
     count = np.prod(state_bins) * (actions.count if isinstance(actions, Discrete) else np.prod(action_bins))
     assert len(partition) == steps * count == partition.shape.cells
 

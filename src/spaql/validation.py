@@ -1,6 +1,8 @@
 """Checks of what users give: each returns the value, converted, or raises an error in one sentence."""
 
 import importlib
+import json
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -8,6 +10,11 @@ from typing import Any
 import numpy as np
 
 from spaql.errors import ParameterError
+
+LARGEST_NUMBER = 1e150  # of what was learned, in a file: squares of larger ones would overflow
+MOST_COUNTED = 2**60  # steps, episodes or visits in a file: sums of a few such counts fit 64 bits
+MOST_NESTED = 32  # lists and mappings within each other in JSON
+LARGEST_INTEGER = 2**128  # in JSON; the states of NumPy's generators are below it
 
 
 def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
@@ -67,3 +74,37 @@ def restore_generator(random: np.random.Generator, state: Any) -> None:
         random.bit_generator.state = state
     except (LookupError, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"invalid state of a random generator: {error}") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of JSON from a file; a ValueError where it is invalid, or cannot be written and read again.
+
+    NaN and infinities are invalid, and so are integers, nesting or text beyond what files of spaql contain.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    check_plain(value)
+    return value
+
+
+def check_plain(value: Any, depth: int = 0) -> None:
+    """Raise a ValueError where a value of JSON is nested too deeply, or has a number or text that no file holds."""
+    if isinstance(value, dict | list):
+        if depth == MOST_NESTED:
+            raise ValueError("nested too deeply")
+        parts = value if isinstance(value, list) else [*value.keys(), *value.values()]
+        for part in parts:
+            check_plain(part, depth + 1)
+    elif isinstance(value, str):
+        value.encode()  # half of a surrogate pair is a UnicodeEncodeError, which is a ValueError
+    elif isinstance(value, int):
+        if abs(value) > LARGEST_INTEGER:
+            raise ValueError("an integer of too many digits")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number that is not finite")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

@@ -89,6 +89,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
     _filled: ClassVar[tuple[str, ...]] = ("value_low", "value_high", "cells", "splits")
     _phases: ClassVar[tuple[str, ...]] = ()  # of learning that are timed, see `_phase`
     _fineness: ClassVar[str | None] = None  # the parameter that says how fine its net is, where that is fixed
+    policy_only: bool = False  #: whether it was read from a file of its policy alone, and cannot learn
 
     def __init__(
         self,
@@ -188,6 +189,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         """
         if not self.learns and iterations is total_timesteps is None:
             return self
+        self._require_whole("learn")
         limit, steps = _check_length(iterations, total_timesteps)
         before = self.num_timesteps if self.iterations else 0  # the first call pays for a warm-up
         total = before + (steps if steps < UNLIMITED else self._count_planned(limit, steps))
@@ -357,11 +359,22 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
 
             raise ParameterError(f"{what}: {name_of(self)} is not an algorithm of spaql; save it by its own means")
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the agent to a file that `load` and `spaql.load` read; see `spaql.agents.files`."""
+    def save(self, path: str | os.PathLike[str], *, policy_only: bool = False) -> Path:
+        """Write the agent to a file that `load` and `spaql.load` read; see `spaql.agents.files`.
+
+        The file is read back before it replaces an older one.
+
+        Parameters
+        ----------
+        path
+            The file; without a suffix it gets `.spaql`.
+        policy_only
+            Leave out what only learning needs.  The file is small, and the agent in it can predict, explain, list its
+            rules, be exported, drawn and evaluated, but not learn.
+        """
         from spaql.agents.files import save  # here: it imports all agents
 
-        return save(self, path)
+        return save(self, path, policy_only=policy_only)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
@@ -382,6 +395,20 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         self._rows = make_records(len(arrays["history"]), self._row)
         fill_array(self._rows, arrays["history"], "history")
         self._counts[FINISHED] = len(self._rows)
+
+    def _policy_state(self) -> dict[str, NDArray[Any]]:
+        """Return the policy alone, as arrays for a file; an agent that does not learn is nothing else."""
+        return self._state()
+
+    def _restore_policy_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `_policy_state` returned; ValueError if that does not fit the parameters."""
+        self._restore(arrays)
+
+    def _require_whole(self, what: str) -> None:
+        """Raise a `ParameterError` where the agent has its policy only."""
+        if self.policy_only:
+            missing = "this agent was saved with policy_only=True, without what it learned from"
+            raise ParameterError(f"{what}: {missing}; load the file of the whole agent, or train a new one")
 
     # Evaluation and prediction --------------------------------------------------------------------------------
 

@@ -260,7 +260,7 @@ def _saturated(case: Case) -> Iterator[Diagnosis]:
         if case.rewards.min() >= 0.0 and not case.random.ended.any():  # an end is worth 0, which brings V down
             what = f"no reward below 0 was met, so V, which starts at its cap {horizon}, will stay there"
             yield Diagnosis("value-saturated", what, effect, advice)
-    elif float(agent.history["value_low"].min()) >= horizon:
+    elif len(agent.history) and float(agent.history["value_low"].min()) >= horizon:
         what = f"V was at its cap {horizon} in every update"
         yield Diagnosis("value-saturated", what, effect, advice)
 

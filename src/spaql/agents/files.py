@@ -1,17 +1,20 @@
 """Agents in files: a zip of one JSON and NumPy arrays, nothing that could be executed.
 
-`docs/reference/format.md` describes them for readers in any language.  `agent.json` names the algorithm and its
-parameters, the problem, and for each array its length and SHA-256; the arrays are `.npy` files, read with
-`allow_pickle=False`.  Sizes are checked before anything is read, and indices and numbers before anything is made of
-them.  Reading runs nothing: the environment is made when the agent first plays, from what is registered under its id,
-for which the module that the id names is imported.  A file is written under another name first, so that an interrupt
-leaves the old one or the new one.
+`docs/reference/format.md` describes them for readers in any language, and `docs/security.md` what a file of a stranger
+can do.  `agent.json` names the algorithm and its parameters, the problem, and for each array its length and SHA-256;
+the arrays are `.npy` files of plain numbers.  Sizes are checked before anything is read, and indices and numbers before
+anything is made of them.  Reading runs nothing: the environment is made when the agent first plays, from what is
+registered under its id, for which the module that the id names is imported.  What is written was read back first, and
+has another name until it is complete, so that an interrupt leaves the old file or the new one.
 """
 
+import ast
 import hashlib
 import io
 import json
+import math
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -26,43 +29,65 @@ from spaql._version import __version__
 from spaql.agents.base import Agent
 from spaql.agents.evaluation import check_record
 from spaql.agents.registry import Entry, algorithms, name_of
-from spaql.errors import AgentFileError, ParameterError, SpaqlError
+from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
-from spaql.partition.partition import read_used
 from spaql.problems.base import Playable
-from spaql.validation import restore_generator
+from spaql.validation import parse_json, restore_generator
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".spaql"
 AGENT, CHECKPOINT = f"agent{SUFFIX}", f"checkpoint{SUFFIX}"  # in the folder of a run: at the end, and before it
 SUMMARY = "summary.json"  # there too, after the agent if that can be saved
 _HEAD = "agent.json"
 _HEAD_KINDS = {"seed": int, "parameters": dict, "problem": dict, "numbers": dict, "arrays": dict, "algorithm": str}
+_HEAD_KINDS |= {"content": str}
+_WHOLE, _POLICY = "agent", "policy"  # contents of a file: all that was learned, or the policy alone
 _LARGEST_HEAD = 4 << 20
 _MOST_MEMBERS = 100
 # What a file may unpack to: arrays shrink to a tenth or so, and a file that claims much more was made to harm.
 _SMALL, _RATIO = 32 << 20, 100
 _FEW_CELLS = 1 << 20  # of a new agent whose file has no array that says how many it has now
+_CELLS = ("work-q", "policy-q")  # arrays that do
+_MAGIC = b"\x93NUMPY\x01\x00"
+_NUMBER = rb"'[<|][fiu][1248]'"
+_NPY = re.compile(  # as `numpy.save` writes the header of an array or records of plain numbers
+    rb"\{'descr': (%b|\[(?:\('\w+', %b\)(?:, )?)+\]), 'fortran_order': False, 'shape': \(([\d, ]+)\), \} *\n"
+    % (_NUMBER, _NUMBER)
+)
 # KeyError: no such member; RuntimeError: a compression that Python lacks; ValueError: JSON and UTF-8
 _DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, ValueError)
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
 
 
-def save(agent: Agent, path: str | os.PathLike[str]) -> Path:
-    """Write an agent to a file, all of it or nothing; return the path, with a suffix where it had none."""
+def save(agent: Agent, path: str | os.PathLike[str], *, policy_only: bool = False) -> Path:
+    """Write an agent to a file, all of it or nothing; return the path, with a suffix where it had none.
+
+    Raises
+    ------
+    OutputError
+        Where it cannot be written, or could not be read again; a file that is there already then stays as it is.
+    """
     target = _check_path(path, "save")
     target = target if target.suffix else target.with_suffix(SUFFIX)
     agent._require_saving("save")
-    atomic_io.write_file(target, to_bytes(agent))
+    content = to_bytes(agent, policy_only)
+    try:
+        _read(io.BytesIO(content), len(content), None, f"save: {target} could not be read again")
+    except SpaqlError as error:
+        raise OutputError(f"{error}; nothing was written, and the agent is unchanged") from error
+    atomic_io.write_file(target, content)
     return target
 
 
-def to_bytes(agent: Agent) -> bytes:
+def to_bytes(agent: Agent, policy_only: bool = False) -> bytes:
     """Return the content of an agent's file."""
-    arrays = {name: _to_npy(array) for name, array in agent._state().items()}
+    alone = agent.learns and (policy_only or agent.policy_only)
+    state = agent._policy_state() if alone else agent._state()
+    arrays = {name: _to_npy(array) for name, array in state.items()}
     head = {
         "format": FORMAT,
         "spaql": __version__,
+        "content": _POLICY if alone else _WHOLE,
         "algorithm": name_of(agent),
         "seed": agent.seed,
         "parameters": agent.get_params(),
@@ -73,13 +98,25 @@ def to_bytes(agent: Agent) -> bytes:
             name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in arrays.items()
         },
     }
+    members = {_HEAD: json.dumps(head, indent=1, allow_nan=False).encode()}
+    members |= {f"{name}.npy": array for name, array in arrays.items()}
+    packed = _pack(members, zipfile.ZIP_DEFLATED)
+    if _is_bomb(sum(map(len, members.values())), len(packed)):  # equal numbers that a reader would not unpack
+        packed = _pack(members, zipfile.ZIP_STORED)
+    return packed
+
+
+def _pack(members: Mapping[str, bytes], method: int) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
-        members = {_HEAD: json.dumps(head, indent=1, allow_nan=False).encode()}
-        members |= {f"{name}.npy": array for name, array in arrays.items()}
         for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 1)
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content, method, 1)
     return data.getvalue()
+
+
+def _is_bomb(unpacked: int, packed: int) -> bool:
+    """Whether a file would unpack to more than the agents of its size do."""
+    return unpacked > max(_SMALL, _RATIO * packed)
 
 
 def from_bytes(content: bytes) -> Agent:
@@ -158,7 +195,7 @@ def _check_sizes(archive: zipfile.ZipFile, packed: int) -> None:
     if any(member.compress_type not in methods or member.flag_bits & 1 for member in members):
         raise AgentFileError("packed or encrypted in another way than agent files are")
     unpacked, count = sum(member.file_size for member in members), len(members)
-    if count > _MOST_MEMBERS or unpacked > max(_SMALL, _RATIO * packed):
+    if count > _MOST_MEMBERS or _is_bomb(unpacked, packed):
         raise AgentFileError(f"it would unpack to {unpacked:,} bytes in {count:,} parts, as no agent of its size does")
 
 
@@ -166,16 +203,21 @@ def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
     info = archive.getinfo(_HEAD)
     if info.file_size > _LARGEST_HEAD:
         raise AgentFileError(f"its {_HEAD} is too large to be one")
-    head = json.loads(_read_member(archive, info))
+    head = parse_json(_read_member(archive, info))
     version = head.get("format") if isinstance(head, dict) else None
     if type(version) is not int or version < 1:
         raise AgentFileError("not an agent file of spaql")
     if version > FORMAT:
-        writer = f"it has format {version} of spaql {head.get('spaql')}"
+        writer = f"it has format {version} of spaql {head.get('spaql')!s:.20}"
         raise AgentFileError(f"{writer}, and this spaql {__version__} reads up to {FORMAT}; install a newer one")
+    if version < FORMAT:
+        writer = f"it has format {version} of spaql {head.get('spaql')!s:.20}"
+        raise AgentFileError(f"{writer}, which this spaql {__version__} does not read; read it with that one")
     wrong = [name for name, kind in _HEAD_KINDS.items() if type(head.get(name)) is not kind]
-    if wrong or head["parameters"].get("seed") != head["seed"]:
-        raise AgentFileError(f"its {_HEAD} is damaged: {(wrong or ['seed'])[0]}")
+    wrong += [] if wrong or head["parameters"].get("seed") == head["seed"] else ["seed"]
+    wrong += [] if wrong or head["content"] in (_WHOLE, _POLICY) else ["content"]
+    if wrong:
+        raise AgentFileError(f"its {_HEAD} is damaged: {wrong[0]}")
     entry = algorithms().get(head["algorithm"])
     if entry is None or entry.foreign:  # agents of foreign classes are never saved
         raise AgentFileError(f"this spaql does not know its algorithm {head['algorithm']!r:.80}")
@@ -199,12 +241,23 @@ def _read_array(archive: zipfile.ZipFile, name: str, entry: Any) -> NDArray[Any]
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise AgentFileError(f"its array {name!r} is damaged")
     try:
-        array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception as error:  # whatever NumPy's parser raises on a header that was made to harm
+        return _from_npy(data)
+    except ValueError as error:
         raise AgentFileError(f"its array {name!r} cannot be read ({_one_line(error)})") from error
-    if not array.ndim:
-        raise AgentFileError(f"its array {name!r} is a single number")
-    return array
+
+
+def _from_npy(data: bytes) -> NDArray[Any]:
+    """Return the array of a `.npy` file, read-only; a ValueError where it is none, or of anything but numbers."""
+    start = len(_MAGIC) + 2
+    end = start + int.from_bytes(data[start - 2 : start], "little")
+    header = _NPY.fullmatch(data[start:end])
+    if not data.startswith(_MAGIC) or header is None:
+        raise ValueError("not an array of plain numbers")
+    kind = np.dtype(ast.literal_eval(header[1].decode()))
+    shape = tuple(int(size) for size in re.findall(rb"\d+", header[2]))
+    if math.prod(shape) * kind.itemsize != len(data) - end:
+        raise ValueError("it is not as long as its shape says")
+    return np.frombuffer(data, kind, offset=end).reshape(shape)
 
 
 def _to_npy(array: NDArray[Any]) -> bytes:
@@ -222,12 +275,15 @@ def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDAr
         if name not in parameters:
             raise ValueError(f"{entry.name} needs the parameter {name!r}")
     # Checked before the agent is made, as it may be large.
-    counts = [read_used(array)[1] for name, array in arrays.items() if name.endswith("-used")]
-    counts += [len(array) for name, array in arrays.items() if name == "work-q"]  # of a net
+    counts = [len(arrays[name]) for name in _CELLS if name in arrays]
     if entry.cls.count_first_cells(problem, parameters) > max(counts, default=_FEW_CELLS):
         raise ValueError("fewer cells than it began with")
     agent = entry.make(problem, **parameters)
-    agent._restore(arrays)
+    agent.policy_only = head["content"] == _POLICY
+    if agent.policy_only:
+        agent._restore_policy_state(arrays)
+    else:
+        agent._restore(arrays)
     restore_generator(agent._prediction, head["numbers"]["prediction"])
     agent._evaluation = None if record is None else check_record(record)
     return agent

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from spaql.agents.exploration import (
     CYCLIC,
+    EPSILON,
     HEAT,
     LEVEL,
     Exploration,
@@ -54,8 +55,9 @@ from spaql.errors import ParameterError
 from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.kernels import count_visit, take_centre
 from spaql.partition.net import Net, Shape, find_leaf, rank_cell, shape_net
-from spaql.partition.partition import Partition, fill_array
+from spaql.partition.partition import Partition, check_numbers, fill_array
 from spaql.problems.base import RAN, SOME_ENDED, Playable, failed
+from spaql.validation import LARGEST_NUMBER
 
 SUM, SQUARES, BETA = range(3)  # columns of `moments`
 RATE, BONUS = range(2)  # columns of `tables`
@@ -326,6 +328,7 @@ class FixedNetAgent(PartitionAgent):
         except MemoryError:
             message = f"a net of {self._shape.cells:,} cells takes more memory than is free; give a coarser one"
             raise ParameterError(f"{self._fineness}: {message}") from None
+        self._heat = heat
         self._annealing = None if exploring is None else np.array([exploring.final, heat, -np.inf])
         self._frame = self.problem.frame(1)
 
@@ -346,18 +349,21 @@ class FixedNetAgent(PartitionAgent):
         super()._restore(arrays)
         for name, array in self._memory().items():
             fill_array(array, arrays[name], name)
-            if np.isnan(array).any():
-                raise ValueError(f"invalid numbers: {name}")
+            if array is not self._annealing:
+                check_numbers(array, name)
         if self._is_annealing_invalid():
             raise ValueError("invalid level or heat of exploration")
 
     def _is_annealing_invalid(self) -> bool:
-        """Whether the level or the heat is one that exploration never has; epsilon may be 0, except in a cycle."""
+        """Whether the level, the heat or the best return is one that exploration never has."""
         if self._annealing is None or self._exploring is None:
             return False
-        level, heat = self._annealing[LEVEL], self._annealing[HEAT]
-        possible = level > 0.0 or (level == 0.0 and self._exploring.schedule != CYCLIC)
-        return not (possible and heat > 0.0 and math.isfinite(level) and math.isfinite(heat))
+        low, high = sorted((self._exploring.initial, self._exploring.final))
+        level, heat, best = self._annealing
+        never_zero = self._exploring.kind != EPSILON or self._exploring.schedule == CYCLIC
+        inside = abs(level - 0.5 * (low + high)) <= 0.5 * (high - low) + 1e-9 * high and level >= 0.0
+        bounded = 1.0 <= heat <= self._heat and best <= LARGEST_NUMBER  # it begins at minus infinity
+        return not (inside and bounded) or bool(never_zero and level == 0.0)
 
     def _make_room(self, steps: int) -> None:
         """Do nothing: the net has all its cells."""

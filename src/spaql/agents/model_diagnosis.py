@@ -128,7 +128,8 @@ def _history(given: ModelCase) -> Iterator[Diagnosis]:
     train, test = np.split(np.arange(len(rows)), [3 * len(rows) // 4])
     losses = (find_losses(z, outputs, train, test, None) for z in (plain, actions, whole))
     error, by_actions, by_both = (loss.mean(axis=0) for loss in losses)
-    explained = [part.explained for part in given.agent.model.accuracy[:-1]]
+    model = given.agent.model
+    explained = [] if model is None else [part.explained for part in model.accuracy[:-1]]
     weak = np.array([share is not None and share < 1.0 - _UNEXPLAINED for share in explained])
     matters = weak & (error > np.maximum(_UNEXPLAINED * outputs.var(axis=0), 1e-20))
     gain = np.where(matters, 1.0 - by_both / np.where(matters, error, 1.0), 0.0)

@@ -7,17 +7,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_STEPS, UNLIMITED, Agent
+from spaql.agents.base import UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.progress import announce_compilation
 from spaql.agents.rollouts import STATUS, TRAINING
 from spaql.errors import ParameterError
 from spaql.partition.jit import make_records
 from spaql.partition.kernels import Forest
-from spaql.partition.partition import Cells, Partition, fill_array
+from spaql.partition.partition import Cells, Partition, check_numbers, fill_array
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import RAN
+from spaql.validation import MOST_COUNTED
 
 _CHUNK_SECONDS = 0.1
 _LARGEST_CHUNK = 1 << 16
@@ -192,27 +193,69 @@ class PartitionAgent(Agent):
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
         self._restore_partitions(arrays)
-        fill_array(self._counts, arrays["counts"], "counts")
+        self._restore_counts(arrays)
         fill_array(self._streams, arrays["streams"], "streams")
         if not self._streams.any(axis=-1).all():
             raise ValueError("a random stream of zeros")
-        history, steps = self._rows, self._counts[:STATUS]
+        self._check_history()
+        self._restored = None
+        if (steps := self._read_restored_steps(arrays)) is not None:
+            self._restored = KeptPolicy(steps, self._read_restored(select_prefix(arrays, "restored-")))
+
+    def _restore_counts(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        fill_array(self._counts, arrays["counts"], "counts")
+        if not ((self._counts >= 0) & (self._counts <= MOST_COUNTED)).all():
+            raise ValueError("impossible counters")
+
+    def _check_history(self) -> None:
+        """Raise a ValueError where the history is impossible, or contradicts the counters."""
+        history = self._rows
         names = ("training_steps", "selection_steps", "monitoring_steps")
         recorded = sum(int(history[name][-1]) for name in names) if len(history) else 0
-        possible = ((steps >= 0) & (steps < MOST_STEPS)).all()
-        if self.iterations != len(history) or not possible or recorded > int(steps.sum()):
+        if self.iterations != len(history) or recorded > int(self._counts[:STATUS].sum()):
             raise ValueError("counters that contradict the history")
         for name in history.dtype.names or ():
             column = history[name]
-            if np.isnan(column).any() if column.dtype.kind == "f" else (column < 0).any():
+            if column.dtype.kind == "f":
+                check_numbers(column, f"history: {name}")
+            elif not ((column >= 0) & (column <= MOST_COUNTED)).all():
                 raise ValueError(f"invalid history: {name}")
+        if any((np.diff(history[name]) < 0).any() for name in names):
+            raise ValueError("a history of steps that were taken back")
+
+    def _read_restored_steps(self, arrays: Mapping[str, NDArray[Any]]) -> int | None:
+        """Return when the restored policy of a file was the agent's; None where it has none."""
+        if "restored-steps" not in arrays:
+            return None
+        at = np.zeros(1, np.int64)
+        fill_array(at, arrays["restored-steps"], "restored-steps")
+        if not 0 < at[0] <= self.num_timesteps:
+            raise ValueError("a restored policy of another time")
+        return int(at[0])
+
+    def _policy_state(self) -> dict[str, NDArray[Any]]:
+        self._require_training()
+        arrays = {"counts": self._counts, **self._policy_arrays()}
+        return arrays if self._restored is None else arrays | {"restored-steps": np.array([self._restored.steps])}
+
+    def _policy_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the policy that is played."""
+        policy = self._read_policy().copy()
+        policy.sort()  # so that interruptions of learning leave no trace in the file
+        return {f"policy-{part}": array for part, array in policy.arrays().items()}
+
+    def _restore_policy_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._restore_counts(arrays)
+        if not self.iterations:
+            raise ValueError("a policy that was not learned")
+        self._restore_policy_arrays(arrays)
         self._restored = None
-        if "restored-steps" in arrays:
-            at = np.zeros(1, np.int64)
-            fill_array(at, arrays["restored-steps"], "restored-steps")
-            if not 0 < at[0] <= self.num_timesteps:
-                raise ValueError("a restored policy of another time")
-            self._restored = KeptPolicy(int(at[0]), self._read_restored(select_prefix(arrays, "restored-")))
+        if (steps := self._read_restored_steps(arrays)) is not None:
+            self._restored = self._keep_policy()._replace(steps=steps)
+
+    def _restore_policy_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `_policy_arrays` returned."""
+        self._policy().restore(select_prefix(arrays, "policy-"))
 
     def _read_restored(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """Return the restored policy of a file."""

@@ -43,7 +43,7 @@ from spaql.partition.jit import kernel, unreferenced
 from spaql.partition.kernels import NONE, copy_forest, draw_action, find_best, sample_cell, update_cell
 from spaql.partition.partition import Partition, fill_array
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
-from spaql.validation import check_number, check_whole
+from spaql.validation import LARGEST_NUMBER, check_number, check_whole
 
 MOST_ROLLOUTS = 1_000_000
 PATH_TO_QUARTERS = 1 + 4  # visits after which cells can be a quarter wide: one of depth k splits at 4^k
@@ -224,6 +224,7 @@ class QLearner(PartitionAgent):
         steps = horizon if self.time_variant else 1
         self._work = Partition(problem.states, problem.actions, initial=float(horizon), steps=steps)
         self._kept = self._work if annealing is None else self._work.copy()
+        self._heat = 1.0 if annealing is None else annealing[1]
         self._annealing = None if annealing is None else np.array([*annealing, -np.inf])
         self._frame = problem.frame(max(1, self.rollouts))
 
@@ -237,7 +238,7 @@ class QLearner(PartitionAgent):
     @property
     def selection_score(self) -> float | None:
         """The score of the returned policy in rollouts; of SPAQL a running maximum, biased up; None without."""
-        return float(self.history["best"][-1]) if self.iterations and self.rollouts else None
+        return float(self.history["best"][-1]) if len(self.history) and self.rollouts else None
 
     @property
     def bonus_scale(self) -> float | None:
@@ -266,8 +267,9 @@ class QLearner(PartitionAgent):
             if (self._kept.forest.used[:2] > self._work.forest.used[:2]).any():  # a reset copies it into the other
                 raise ValueError("a kept partition that is larger than the one it was copied from")
             fill_array(self._annealing, arrays["annealing"], "annealing")
-            schedule = self._annealing[:BEST]
-            if not ((schedule > 0.0) & np.isfinite(schedule)).all():
+            temperature, heat, best = self._annealing
+            inside = self._hyper.temperature_min <= temperature <= self._hyper.temperature_max
+            if not (inside and 1.0 <= heat <= self._heat and best <= LARGEST_NUMBER):  # it begins at minus infinity
                 raise ValueError("invalid temperature or heat")
 
     def _make_room(self, steps: int) -> None:

@@ -49,7 +49,7 @@ from spaql.partition.kernels import (
     rebuild_index,
     split_cell,
 )
-from spaql.partition.partition import fill_array
+from spaql.partition.partition import check_numbers, fill_array
 from spaql.partition.rng import normal
 from spaql.partition.spaces import Box
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Playable, failed
@@ -274,8 +274,7 @@ class RLSVI(StepwiseAgent):
         super()._restore(arrays)
         own, rewards = select_prefix(arrays, "data-"), np.zeros(len(self._work))
         fill_array(rewards, own["rewards"], "rewards")
-        if not np.isfinite(rewards).all():
-            raise ValueError("sums of rewards that are not finite")
+        check_numbers(rewards, "sums of rewards")
         self._data = self._arrange(rewards)
         self._transitions = restore_transitions(own, len(rewards), int(self._work.forest.used[0]))
         self._check_transitions()

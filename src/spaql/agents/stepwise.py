@@ -117,7 +117,7 @@ class StepwiseAgent(PartitionAgent):
     @property
     def selection_score(self) -> float | None:
         """The mean return of the returned policy in its last rollouts, which choose nothing; None without."""
-        return float(self.history["best"][-1]) if self.iterations and self.rollouts else None
+        return float(self.history["best"][-1]) if len(self.history) and self.rollouts else None
 
     def _policy(self) -> Partition:
         return self._work

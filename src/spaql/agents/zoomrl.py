@@ -41,7 +41,7 @@ from spaql.partition.kernels import (
     set_q,
     split_cell,
 )
-from spaql.partition.partition import fill_array
+from spaql.partition.partition import check_numbers, fill_array
 from spaql.partition.spaces import Discrete
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
 from spaql.validation import check_number
@@ -364,8 +364,10 @@ def check_balls(b: Balls, depths: NDArray[np.int16]) -> None:
         raise ValueError("corrupt links of balls")
     older = (balls["next"] >= NONE) & (balls["next"] < place)
     placed = (balls["cell"] >= NONE) & (balls["cell"] < len(depths))
-    numbers = np.isfinite(balls["q"]) & np.isfinite(balls["bound"]) & np.isfinite(b.centres).all(axis=1)
-    if not (older & placed & numbers).all():
+    inside = ((b.centres >= 0.0) & (b.centres <= 1.0)).all(axis=1)
+    check_numbers(balls["q"], "estimates")
+    check_numbers(balls["bound"], "bounds")
+    if not (older & placed & inside).all():
         raise ValueError("corrupt links of balls")
     check_apart(b.newest, balls["next"])
     in_play = np.flatnonzero(balls["cell"] != NONE)
@@ -373,5 +375,5 @@ def check_balls(b: Balls, depths: NDArray[np.int16]) -> None:
         raise ValueError("cells without a ball, or with two")
     if not np.array_equal(balls["cell"][b.numbers], np.arange(len(depths))):
         raise ValueError("cells without a ball, or with two")
-    if not np.array_equal(balls["depth"][b.numbers], depths):
+    if not np.array_equal(balls["depth"][b.numbers], depths) or (balls["depth"] < 0).any():
         raise ValueError("balls of other radii than their cells")

@@ -6,7 +6,6 @@ so that your own have options too: `spaql train my_module:make_tank --algorithm 
 
 import argparse
 import inspect
-import json
 import math
 import signal
 from pathlib import Path
@@ -23,6 +22,7 @@ from spaql.cli.options import (
     say,
 )
 from spaql.errors import ParameterError
+from spaql.validation import parse_json
 
 _TIMESTEPS = 100_000  # to train for, where the problem has no usual number of iterations
 _LARGEST = 1 << 24  # of a file of parameters
@@ -143,13 +143,13 @@ def _read_parameters(path: str | None, algorithm: str | None) -> tuple[str, dict
     try:
         if Path(path).stat().st_size > _LARGEST:
             raise ValueError("it is too large")
-        content = json.loads(Path(path).read_text("utf-8"))
+        content = parse_json(Path(path).read_text("utf-8"))
         name, parameters = content["algorithm"], content["parameters"]
         if not isinstance(name, str) or not isinstance(parameters, dict):
             raise ValueError("its algorithm is not a text, or its parameters are not named")
     except OSError as error:
         raise ParameterError(f"--params {path}: it cannot be read: {error.strerror or error}") from None
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         wanted = '{"algorithm": "spaql", "parameters": {"scaling": 0.5}}, as spaql tune writes'
         raise ParameterError(f"--params {path}: expected {wanted} in best.json ({error})") from None
     if algorithm not in (None, name):

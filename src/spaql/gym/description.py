@@ -19,7 +19,7 @@ from spaql.partition.spaces import Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Playable, World
 from spaql.problems.labels import with_names
-from spaql.validation import check_whole
+from spaql.validation import check_plain, check_whole
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
 _WRAPPERS = {
@@ -32,6 +32,7 @@ _RECIPE = ("id", "arguments", "max_episode_steps", "disable_env_checker", "wrapp
 _SPACES = ("observation_space", "action_space")
 _WORDS = ("names", "action_names")  # that the user gave, under "given"
 _TUPLE = "()"  # how a tuple is marked in JSON
+_DEEPEST = 10  # lists and mappings within each other, among arguments
 _TYPES: dict[str, Any] = {"name": str, "horizon": int, "actions": dict, "arguments": dict | None}
 _TYPES_OF_KIND: dict[Any, dict[str, Any]] = {
     "compiled": {"maker": str | None, "states": dict},
@@ -61,7 +62,7 @@ def describe(problem: Playable) -> dict[str, Any]:
             "progress": problem.progress(),
         }
     arguments = None
-    with suppress(TypeError):  # where JSON cannot hold them
+    with suppress(TypeError):  # where a file cannot hold them
         arguments = {name: _pack(value) for name, value in problem.arguments.items()}
     return about | {
         "kind": "compiled",
@@ -72,19 +73,25 @@ def describe(problem: Playable) -> dict[str, Any]:
     }
 
 
-def _pack(value: Any) -> Any:
+def _pack(value: Any, depth: int = 0) -> Any:
     """Return a value for JSON, from which `_unpack` makes an equal one of the same type; else a TypeError."""
+    if depth > _DEEPEST:
+        raise TypeError("lists and mappings nested too deeply")
     if value is None or type(value) in (bool, int, str):
+        try:
+            check_plain(value)
+        except ValueError as error:
+            raise TypeError(f"a file cannot hold it: {error}") from None
         return value
     if isinstance(value, float) and value - value == 0.0:  # JSON has neither infinity nor NaN
         return float(value)
     if type(value) is tuple:
-        return {_TUPLE: [_pack(each) for each in value]}
+        return {_TUPLE: [_pack(each, depth + 1) for each in value]}
     if type(value) is list:
-        return [_pack(each) for each in value]
+        return [_pack(each, depth + 1) for each in value]
     if type(value) is dict and _TUPLE not in value and all(type(name) is str for name in value):
-        return {name: _pack(each) for name, each in value.items()}
-    raise TypeError(f"JSON cannot hold {value!r:.80}")
+        return {name: _pack(each, depth + 1) for name, each in value.items()}
+    raise TypeError(f"a file cannot hold {value!r:.80}")
 
 
 def _unpack(value: Any) -> Any:

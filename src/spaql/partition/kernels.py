@@ -423,6 +423,52 @@ def rebuild_index(f):
         update_grid(f, root, root, np.inf)
 
 
+@kernel(hot=False)
+def list_cells(f, order):
+    """Write the numbers of all cells node by node, of each node as in its list: what `restore_forest` takes."""
+    listed = 0
+    for node in range(f.used[0]):
+        cell = f.nodes[node].head
+        while cell >= 0:
+            order[listed] = cell
+            listed += 1
+            cell = f.cells[cell].next
+
+
+@kernel(hot=False)
+def restore_forest(f, splits, order, places, q, visits, root_of):
+    """Grow a forest of bare roots by the splits of a file, hang its cells, and return whether that is a partition.
+
+    `splits` [n] are the nodes that were split, in this order; `places` [cells] the nodes of the cells, which have
+    `q` and `visits` [cells]; `order` [cells] is that of `list_cells`; `root_of` [nodes] is scratch.  All numbers are
+    checked before they are used.
+    """
+    states = f.used[2]
+    for root in range(f.used[0]):
+        root_of[root] = root
+    for i in range(splits.shape[0]):
+        node = np.int64(splits[i])
+        if node < 0 or node >= f.used[0] or f.nodes[node].child >= 0 or f.nodes[node].level >= MAX_DEPTH * states:
+            return False
+        root_of[f.used[0]] = root_of[f.used[0] + 1] = root_of[node]
+        split_node(f, node, f.nodes[node].level % states)
+    for i in range(order.shape[0] - 1, -1, -1):
+        cell = np.int64(order[i])
+        node = np.int64(places[cell])
+        if node < 0 or node >= f.used[0] or f.nodes[node].level % states != 0:
+            return False
+        depth = np.int64(f.nodes[node].level // states)
+        insert_cell(f, cell, node, q[cell], visits[cell], depth, np.int16(root_of[node]))
+        f.used[1] += 1
+    for below in range(f.used[0]):  # parents come first: is there a cell on the path to each leaf?
+        parent = f.links[below].parent
+        if f.nodes[below].head >= 0 or (parent >= 0 and root_of[parent] < 0):
+            root_of[below] = NONE
+        elif f.nodes[below].child < 0:
+            return False
+    return True
+
+
 @kernel(inline=True)
 def is_ready_to_split(f, cell):
     """Whether n(B) >= (d_max / r(B))^2 = 4^depth: the paper's splitting rule, with the root's radius for d_max."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from spaql.errors import ParameterError
 from spaql.partition.jit import kernel
 from spaql.partition.kernels import CELL, LINK, NODE, NONE
-from spaql.partition.partition import Partition, fill_array
+from spaql.partition.partition import Partition, check_numbers, fill_array
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.validation import check_whole
 
@@ -233,13 +233,14 @@ class Net(Partition):
         """Return what a file needs: the shape says the rest."""
         return {name: np.array(self.forest.cells[name]) for name in ("q", "visits")}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], ranked: bool = True) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over Q and visits of a net of the same shape; ValueError where they do not fit."""
         q, visits = np.empty(len(self)), np.empty(len(self), np.int32)
         fill_array(q, arrays["q"], "q")
         fill_array(visits, arrays["visits"], "visits")
-        if not np.isfinite(q).all() or (visits < 0).any():
-            raise ValueError("invalid Q or visits")
+        check_numbers(q, "q")
+        if (visits < 0).any():
+            raise ValueError("invalid visits")
         self._set_values(q, visits)
 
 

@@ -17,6 +17,7 @@ from spaql.partition import kernels
 from spaql.partition.jit import make_records
 from spaql.partition.kernels import CELL, GRID, GRID_LEVELS, LINK, MAX_DEPTH, MAX_VISITS, NODE, NONE, Forest
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
+from spaql.validation import LARGEST_NUMBER
 
 MAX_DIMENSIONS = 16
 
@@ -145,7 +146,7 @@ class Partition:
         cells["next"], cells["node"], cells["depth"], cells["root"] = NONE, leaves, level[leaves], root[leaves]
         forest.boxes[:] = np.asarray(played)[leaves, None]
         partition._fill_grid(forest)
-        if not all(_check_laws(forest, steps, actions, ranked=False, halves=False)):
+        if not all(_check_tree(forest, steps, actions)):
             raise ValueError("corrupt tree: its links, cuts, actions, Q or visits")
         return partition
 
@@ -166,11 +167,7 @@ class Partition:
     def _make_roots(self, initial: float, count: int) -> None:
         """Make the root nodes, and on each one cell that covers everything, or one per discrete action."""
         forest = self.forest
-        forest.nodes["cut"], forest.nodes["top_q"] = 0.5, -np.inf
-        for records, names in ((forest.nodes, ("child", "head", "top")), (forest.links, ("parent", "above"))):
-            for name in names:
-                records[name] = NONE
-        forest.used[0] = self.steps
+        self._clear(forest)
         for step in range(self.steps):
             for action in range(count - 1, -1, -1):
                 cell = int(forest.used[1])
@@ -179,6 +176,14 @@ class Partition:
                 forest.boxes[cell, 1] = action if isinstance(self.actions, Discrete) else 1.0
                 kernels.insert_cell(forest, cell, step, initial, 0, 0, step)
         self._fill_grid(forest)
+
+    def _clear(self, forest: Forest) -> None:
+        """Make bare root nodes."""
+        forest.nodes["cut"], forest.nodes["top_q"] = 0.5, -np.inf
+        for records, names in ((forest.nodes, ("child", "head", "top")), (forest.links, ("parent", "above"))):
+            for name in names:
+                records[name] = NONE
+        forest.used[:2] = self.steps, 0
 
     def _fill_grid(self, forest: Forest) -> None:
         """Fill the grid of one-dimensional states; it knows halves only, and else look-ups start at the root."""
@@ -252,33 +257,55 @@ class Partition:
             kernels.copy_forest(self.forest, new)
             self.forest = new
 
-    def _lengths(self, nodes: int, cells: int) -> dict[str, int]:
-        """Return the lengths of the arrays that go into a file."""
-        return {"used": 3, "nodes": nodes, "links": nodes, "cells": cells, "boxes": cells, "grid": self.steps}
-
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays in use, for a file."""
-        lengths = self._lengths(int(self.forest.used[0]), len(self))
-        return {name: getattr(self.forest, name)[:length] for name, length in lengths.items()}
+        """Return what a file needs; `restore` makes the rest of it."""
+        forest, count = self.forest, len(self)
+        child, order = forest.nodes["child"][: int(forest.used[0])], np.empty(count, np.int32)
+        inner = np.flatnonzero(child != NONE)
+        kernels.list_cells(forest, order)
+        return {
+            "splits": inner[np.argsort(child[inner])].astype(np.int32),  # in the order in which nodes were split
+            "nodes": np.array(forest.cells["node"][:count]),
+            "order": order,
+            "actions": forest.boxes[:count, 0],
+            "q": np.array(forest.cells["q"][:count]),
+            "visits": np.array(forest.cells["visits"][:count]),
+        }
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], ranked: bool = True) -> None:
-        """Take over arrays of a partition of the same spaces; ValueError where they do not fit.
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Grow the partition of a file, by the kernels that learning uses; ValueError where there is none."""
+        cells, splits = len(arrays["q"]), len(arrays["splits"])
+        forest = self._allocate(self.steps + 2 * splits, cells)
+        lows = forest.boxes[:, 0]
+        kinds = dict.fromkeys(("splits", "nodes", "order", "visits"), np.int32) | {"actions": float, "q": float}
+        read = {}
+        for name, kind in kinds.items():
+            shape = (splits,) if name == "splits" else lows.shape if name == "actions" else (cells,)
+            read[name] = np.empty(shape, kind)
+            fill_array(read[name], arrays[name], name)
+        check_numbers(read["q"], "q")
+        if (read["visits"] < 0).any() or not np.array_equal(np.sort(read["order"]), np.arange(cells)):
+            raise ValueError("invalid visits, or cells in no order")
+        self._clear(forest)
+        columns = (read[name] for name in ("splits", "order", "nodes", "q", "visits"))
+        if not kernels.restore_forest(forest, *columns, np.empty(len(forest.nodes), np.int32)):
+            raise ValueError("splits or cells that make no partition")
+        lows[:] = read["actions"]
+        self._fill_sides(forest)
+        self._fill_grid(forest)
+        self.forest = forest
 
-        `ranked` says whether its index must be up to date.
-        """
-        nodes, cells, states = read_used(arrays["used"])
-        if states != self.states.dimensions or nodes < self.steps or cells < 1:
-            raise ValueError("partition of other spaces")
-        lengths = self._lengths(nodes, cells)
-        for name, length in lengths.items():
-            if len(arrays[name]) != length:
-                raise ValueError(f"{name} of another length")  # before room is made for them
-        new = self._allocate(nodes, cells)
-        for name in lengths:
-            fill_array(getattr(new, name), arrays[name], name)
-        if not all(_check_laws(new, self.steps, self.actions, ranked)):
-            raise ValueError("corrupt node links")
-        self.forest = new
+    def _fill_sides(self, forest: Forest) -> None:
+        """Fill the high ends of action boxes, which follow from the low ones; ValueError where these are invalid."""
+        lows = forest.boxes[:, 0]
+        if isinstance(self.actions, Discrete):
+            places, count = lows, np.array([[float(self.actions.count)]])
+        else:
+            count = 2.0 ** forest.cells["depth"][:, None]
+            places = lows * count
+        if not ((places >= 0.0) & (places < count) & (places == np.floor(places))).all():
+            raise ValueError("actions outside their space, or not those of their cells")
+        forest.boxes[:, 1] = lows if isinstance(self.actions, Discrete) else lows + 1.0 / count
 
     def node_boxes(self) -> tuple[Floats, Floats]:
         """Return the state boxes of all nodes in the unit cube, two arrays `[nodes, states]`."""
@@ -307,11 +334,10 @@ def fill_array(place: NDArray[Any], given: NDArray[Any], what: str) -> None:
     place[...] = given
 
 
-def read_used(given: NDArray[Any]) -> list[int]:
-    """Return `Forest.used` of a file as integers; ValueError where shape or type differ."""
-    used = np.zeros(3, np.int64)
-    fill_array(used, given, "used")
-    return [int(number) for number in used]
+def check_numbers(array: NDArray[Any], what: str) -> None:
+    """Raise a ValueError where numbers of a file are not finite, or so large that sums of them could overflow."""
+    if not (np.abs(array) <= LARGEST_NUMBER).all():
+        raise ValueError(f"{what}: numbers that are not finite, or beyond {LARGEST_NUMBER:g}")
 
 
 def group_by_level(level: NDArray[np.int16]) -> list[NDArray[np.int64]]:
@@ -334,55 +360,17 @@ def _node_boxes(forest: Forest) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _check_laws(
-    forest: Forest, roots: int, actions: Actions, ranked: bool, halves: bool = True
-) -> Iterator[bool | np.bool_]:
-    """Yield whether each law of a forest holds, without which kernels follow an index out of its array, or for ever.
-
-    Later laws can be checked only where the earlier ones hold.  Without `halves` cuts may be anywhere in a box.
-    """
-    cells, number, dim = len(forest.cells), np.arange(len(forest.nodes)), forest.nodes["dim"]
-    # Children come after their parents, each below one, a level deeper, and cut its box, in halves where they must.
-    wide = (forest.nodes["child"], forest.links["parent"], forest.nodes["level"])
-    child, parent, level = (numbers.astype(np.int64) for numbers in wide)  # or the largest + 1 overflows
-    inner = np.flatnonzero(child != NONE)
-    below = np.stack([child[inner], child[inner] + 1])
-    yield np.array_equal(np.sort(below, axis=None), number[roots:]) and (child[inner] > inner).all()
-    yield (parent[:roots] == NONE).all() and (parent[below] == inner).all()
-    yield not level[:roots].any() and (level[below] == level[inner] + 1).all()
-    yield (not halves or level.max() <= MAX_DEPTH * forest.used[2]) and ((dim >= 0) & (dim < forest.used[2])).all()
-    yield np.isfinite(forest.nodes["cut"]).all()
-    low, high = (corner[number, dim] for corner in _node_boxes(forest))
-    cut = forest.nodes["cut"]
-    yield np.array_equal(cut, 0.5 * (low + high)) if halves else ((low < cut) & (cut < high))[inner].all()
-    # Every cell is once in the list of its own node, lists end, and each node's best cell is among them.
-    head, top = forest.nodes["head"], forest.nodes["top"]
-    node, following = forest.cells["node"], forest.cells["next"]
-    for places in (head, top, forest.links["above"], following):
-        yield ((places >= NONE) & (places < cells)).all()
-    yield ((node >= 0) & (node < len(number))).all() and np.isfinite(forest.cells["q"]).all()
-    depth = forest.cells["depth"].astype(np.int64)
-    yield (forest.cells["visits"] >= 0).all()
-    if halves:
-        yield (depth <= MAX_DEPTH * MAX_DIMENSIONS).all() and (level[node] <= depth * forest.used[2]).all()
-    hung, linked = head != NONE, following != NONE
-    heads = np.flatnonzero(hung)
-    yield np.array_equal(np.sort(np.concatenate([head[hung], following[linked]])), np.arange(cells))
-    yield np.array_equal(node[head[hung]], heads) and np.array_equal(node[following[linked]], node[linked])
-    yield np.array_equal(top != NONE, hung) and np.array_equal(node[top[hung]], heads)
-    yield np.array_equal(forest.nodes["alone"] != 0, hung & ~linked[head])
-    last, root = np.append(following, NONE), np.where(parent == NONE, number, parent)
-    for _ in range(max(cells, len(number)).bit_length()):  # pointer doubling: a cycle never reaches the end
-        last, root = last[last], root[root]
-    yield (last == NONE).all() and np.array_equal(forest.cells["root"], root[node])
-    if ranked:  # the index of best cells is the one that the cells imply
-        fresh = Forest._make(array.copy() for array in forest)
-        kernels.rebuild_index(fresh)
-        yield all(np.array_equal(fresh.nodes[name], forest.nodes[name]) for name in ("top", "top_q"))
-        yield np.array_equal(fresh.links["above"], forest.links["above"]) and np.array_equal(fresh.grid, forest.grid)
-    yield ((forest.grid >= -len(number)) & (forest.grid < cells)).all()
-    low, high = forest.boxes[:, 0], forest.boxes[:, 1]
+def _check_tree(forest: Forest, roots: int, actions: Actions) -> Iterator[bool | np.bool_]:
+    """Yield whether each law of `from_tree` holds; later ones can be checked only where the earlier ones hold."""
+    number, nodes, parent = np.arange(len(forest.nodes)), forest.nodes, forest.links["parent"]
+    inner = np.flatnonzero(nodes["child"] != NONE)
+    child = nodes["child"][inner].astype(np.int64)
+    yield np.array_equal(np.sort(np.concatenate([child, child + 1])), number[roots:]) and (child > inner).all()
+    yield (parent[:roots] == NONE).all() and np.isfinite(nodes["cut"]).all()
+    low, high = (corner[number, nodes["dim"]] for corner in _node_boxes(forest))
+    yield ((low < nodes["cut"]) & (nodes["cut"] < high))[inner].all()
+    yield np.isfinite(forest.cells["q"]).all() and (forest.cells["visits"] >= 0).all()
+    played = forest.boxes[:, 0]
     most = actions.count - 1 if isinstance(actions, Discrete) else 1.0
-    yield ((low >= 0.0) & (low <= high) & (high <= most)).all()
-    if isinstance(actions, Discrete):
-        yield np.array_equal(low, high) and np.array_equal(low, np.floor(low))
+    yield ((played >= 0.0) & (played <= most)).all()
+    yield not isinstance(actions, Discrete) or np.array_equal(played, np.floor(played))

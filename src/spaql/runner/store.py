@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from spaql.errors import NothingYetError, StoreError
 from spaql.runner.record import Failure, Record, encode_array
+from spaql.validation import parse_json
 
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
@@ -213,8 +214,10 @@ class Store(AbstractContextManager["Store"]):
     def progress(self) -> dict[str, Any] | None:
         """The last report of the study's progress, or None."""
         rows = list(self._select("SELECT value FROM progress"))
-        with self._translate_errors():
-            return dict(json.loads(rows[0][0])) if rows else None
+        try:
+            return dict(parse_json(rows[0][0])) if rows else None
+        except (TypeError, ValueError) as error:
+            raise self._damaged(f"its progress: {error}") from error
 
     def finished(self) -> set[str]:
         """Return the ids of all finished runs."""
@@ -241,7 +244,16 @@ class Store(AbstractContextManager["Store"]):
             query, values = "SELECT * FROM runs WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(keys))]
         for key, specification, scalars, seconds, digest in self._select(query, values):
             self._check(digest, f"run {key}", key, specification, scalars)
-            yield Row(key, specification, json.loads(scalars), seconds)
+            yield Row(key, specification, self._read_scalars(key, scalars), seconds)
+
+    def _read_scalars(self, key: str, text: str) -> dict[str, Any]:
+        try:
+            scalars = parse_json(text)
+        except ValueError as error:
+            raise self._damaged(f"run {key}: {error}") from error
+        if not isinstance(scalars, dict) or not all(isinstance(each, float | int | None) for each in scalars.values()):
+            raise self._damaged(f"run {key} has scalars that are no numbers")
+        return scalars
 
     def scalars(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return scalars by id, of those of the runs that the store has."""

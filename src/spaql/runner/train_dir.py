@@ -22,7 +22,7 @@ from spaql.atomic_io import check_folder, clean_folder, write_files
 from spaql.errors import ParameterError
 from spaql.gym.problem import find_function
 from spaql.runner.run_spec import Run, from_specification
-from spaql.validation import check_whole
+from spaql.validation import check_whole, parse_json
 
 FORMAT = 2
 SPECIFICATION = "train.json"
@@ -104,7 +104,7 @@ class TrainDir:
         try:
             if path.stat().st_size > _LARGEST:
                 raise ValueError("it is too large")
-            content = json.loads(path.read_text("utf-8"))
+            content = parse_json(path.read_text("utf-8"))
             version, every = content["format"], content.get("checkpoint_every")
             if version != FORMAT:
                 raise ValueError(f"it has format {version!r:.20} of spaql {content.get('spaql')!r:.20}")
@@ -167,7 +167,7 @@ def find_maker(agent: str | os.PathLike[str], env: str | None = None) -> Callabl
     try:
         if path.stat().st_size > _LARGEST:
             return None
-        run = from_specification(json.dumps(json.loads(path.read_text("utf-8"))["run"]))
+        run = from_specification(json.dumps(parse_json(path.read_text("utf-8"))["run"]))
         return find_function(run.problem, run.arguments) if env in (None, run.problem) else None
     except (OSError, LookupError, TypeError, ValueError):  # also a ParameterError: the module may be gone
         return None

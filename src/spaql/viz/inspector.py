@@ -249,20 +249,21 @@ def _chart_training(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
         widest = 1
         for at, subject in enumerate(subjects):
             values = subject.history[column]
-            size = -(-len(values) // _MOST_POINTS)
+            size = max(1, -(-len(values) // _MOST_POINTS))
             widest = max(widest, size)
             starts = range(0, len(values), size)
             x = [min(start + size, len(values)) for start in starts]
             y = to_plain([fold(values[start : start + size]) for start in starts])
             name, score = subject.view.algorithm, subject.recorded
-            series.append({"name": f"{name}: {subject.score}" if column == "score" else name, "x": x, "y": y, "of": at})
+            line = {"name": f"{name}: {subject.score}" if column == "score" else name, "x": x, "y": y, "of": at}
+            series += [line] if x else []  # an agent that was saved without its history has none
             if column == "score" and score is not None:
                 ends = {"low": to_plain([score.low]), "high": to_plain([score.high])}
                 point = {"x": [score.iterations], "y": to_plain([score.mean]), **ends, "points": True, "of": at}
                 series.append({"name": f"{name}: evaluation, {score.episodes:,} new episodes", **point})
         note = f"{note} {widest:,} iterations each." if widest > 1 else ""
         chart = {"title": title, "note": note, "x_label": "iteration", "y_label": y_label, "series": series}
-        if column != "splits" or any(np.any(subject.history[column]) for subject in subjects):
+        if series and (column != "splits" or any(np.any(subject.history[column]) for subject in subjects)):
             charts.append(chart)
     return charts
 

@@ -31,6 +31,7 @@ from spaql.agents.tessera.planner import (
     make_plan,
 )
 from spaql.agents.tessera.policy_tree import (
+    MOST_LEAVES,
     PolicyTree,
     check_actions,
     count_leaves,
@@ -57,14 +58,13 @@ from spaql.agents.tessera.value_iteration import evaluate_actions
 from spaql.errors import ParameterError
 from spaql.partition.jit import hold_interrupts
 from spaql.partition.kernels import NONE
-from spaql.partition.partition import Partition, fill_array
+from spaql.partition.partition import Partition, check_numbers, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import LONGEST
-from spaql.validation import check_number, check_whole
+from spaql.validation import MOST_COUNTED, check_number, check_whole
 
 MOST_TRANSITIONS = 1_000_000_000
-MOST_LEAVES = 1024
 _PHASE = "planning"
 _FIRST_PLAN = 500
 _EXPLORED = 10  # episodes before the first that plays the policy as it is
@@ -200,11 +200,11 @@ class Tessera(PartitionAgent):
         return 4 * (self.problem.states.dimensions + self._facts.table.shape[1] + 1)
 
     def _is_indifferent(self) -> bool:
-        if len(self._return_policy().tree.dims) > 1 or not self._final_plan().flat:
+        if len(self._return_policy().tree.dims) > 1 or self.policy_only or not self._final_plan().flat:
             return False
         past = self._past()
         rows = thin_out(np.arange(len(past.times)), _MOST_RATED)
-        q = self._evaluate(past.points[rows], past.times[rows], self._final_plan().candidates)
+        q = self._estimate_q(past.points[rows], past.times[rows], self._final_plan().candidates)
         return bool(np.ptp(q, axis=1).max() <= 1e-6 * self.problem.horizon * np.abs(past.rewards).max())
 
     def _make_room(self, steps: int) -> None:
@@ -277,12 +277,18 @@ class Tessera(PartitionAgent):
     def _fit_models(self) -> FittedModels:
         """Fit the models that the final plan is made with."""
         self._require_training()
+        self._require_whole("model")
         with announce_compilation(PLANNING, None):
             return fit_models(self._past(), self._facts, self.seed, int(self._counts[TRAINING]))
 
     @property
-    def model(self) -> LearnedModel:
-        """The model of the environment that the policy was planned in; see `LearnedModel`."""
+    def model(self) -> LearnedModel | None:
+        """The model of the environment that the policy was planned in; see `LearnedModel`.
+
+        None where the agent has its policy only.
+        """
+        if self.policy_only:
+            return None
         if self._learned is None:
             self._learned = LearnedModel(self.problem, self._fit_models())
         return self._learned
@@ -320,12 +326,18 @@ class Tessera(PartitionAgent):
         longest = self.problem.horizon if horizon is None else check_whole(horizon, "horizon", 1, LONGEST)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
         self._require_training()
+        self._require_whole("simulate")
         past, random = self._past(), generator(key, Purpose.SIMULATION)
         begin = np.flatnonzero(past.times == 0)
         starts = past.points[random.choice(begin if len(begin) else len(past.times), episodes)]
-        return self.model.simulate(self._return_policy().tree, starts, longest, random)
+        model = self.model
+        assert model is not None  # as it has transitions
+        return model.simulate(self._return_policy().tree, starts, longest, random)
 
-    def _evaluate(self, points: Floats, steps: NDArray[Any], actions: Floats) -> Floats:
+    def _evaluate(self, points: Floats, steps: NDArray[Any], actions: Floats) -> Floats | None:
+        return None if self.policy_only else self._estimate_q(points, steps, actions)
+
+    def _estimate_q(self, points: Floats, steps: NDArray[Any], actions: Floats) -> Floats:
         """Return Q of actions `[J, k]` at points `[n, d]` and time steps `[n]`, as `[n, J]`."""
         plan, q = self._final_plan(), np.empty((len(points), len(actions)))
         states, steps = np.ascontiguousarray((points - plan.mean) / plan.scale), steps.astype(np.int64)
@@ -345,7 +357,7 @@ class Tessera(PartitionAgent):
             for leaf in np.flatnonzero(tree.dims == LEAF):
                 rows = np.flatnonzero(leaves == leaf) if visits[leaf] else np.arange(len(leaves))
                 rows = thin_out(rows, _MOST_RATED)
-                q[leaf] = self._evaluate(past.points[rows], past.times[rows], tree.actions[leaf][None]).mean()
+                q[leaf] = self._estimate_q(past.points[rows], past.times[rows], tree.actions[leaf][None]).mean()
             self._returned = LabelledTree(tree, q, visits)
         return self._returned
 
@@ -392,10 +404,12 @@ class Tessera(PartitionAgent):
         return bool(self.iterations) and has_clock(self._return_policy().tree, self.problem.states.dimensions)
 
     def _alternatives(self, point: Floats, step: int) -> tuple[Floats, Floats] | None:
-        """Return the candidate actions and their Q at a point."""
+        """Return the candidate actions and their Q at a point; None without the transitions that they come from."""
+        if self.policy_only:
+            return None
         steps = np.array([step])
         actions = np.concatenate([self._boxes(point[None], steps)[:, 0], self._final_plan().candidates])
-        return actions, self._evaluate(point[None], steps, actions)[0]
+        return actions, self._estimate_q(point[None], steps, actions)[0]
 
     # Files ----------------------------------------------------------------------------------------------------
 
@@ -412,13 +426,18 @@ class Tessera(PartitionAgent):
         arrays, used = super()._state(), int(self._buffer.counts[USED])
         for name, array in self._buffer._asdict().items():
             arrays[f"replay-{name}"] = array if name == "counts" else array[:used]
-        trees = {"policy": self._tree, "novelty": self._novelty}
-        if self.iterations:
-            tree, arrays["returned-q"], arrays["returned-visits"] = self._return_policy()
-            trees["returned"] = tree
-        for name, tree in trees.items():
+        for name, tree in {"policy": self._tree, "novelty": self._novelty}.items():
             arrays |= {f"{name}-{part}": array for part, array in tree._asdict().items()}
-        return arrays | {"elites": self._elites}
+        return arrays | (self._policy_arrays() if self.iterations else {}) | {"elites": self._elites}
+
+    def _policy_arrays(self) -> dict[str, NDArray[Any]]:
+        tree, q, visits = self._return_policy()
+        return {f"returned-{part}": array for part, array in (tree._asdict() | {"q": q, "visits": visits}).items()}
+
+    def _restore_policy_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._returned = self._read_returned(arrays)
+        self._partition = None
+        self._policy()  # refuses cuts outside their box
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         states, actions = self.problem.states.dimensions, self.problem.actions
@@ -432,17 +451,24 @@ class Tessera(PartitionAgent):
         check_actions(self._elites, actions)
         self._last_plan = self._learned = self._returned = self._partition = None
         if self.iterations:
-            given = select_prefix(arrays, "returned-")
-            tree = restore_tree(given, states + 1, actions)
-            q, visits = np.zeros(len(tree.dims)), np.zeros(len(tree.dims), np.int64)
-            fill_array(q, given["q"], "q")
-            fill_array(visits, given["visits"], "visits")
-            if not np.isfinite(q).all() or (visits < 0).any() or not self._buffer.counts[USED]:
-                raise ValueError("invalid values or visits of leaves, or no transitions")
-            if has_clock(tree, states) and self.problem.horizon > _LONGEST_TIMED:
-                raise ValueError("a tree with a clock for too many steps")
-            self._returned = LabelledTree(tree, q, visits)
+            self._returned = self._read_returned(arrays)
+            if not self._buffer.counts[USED]:
+                raise ValueError("no transitions")
         self._policy()  # refuses cuts outside their box
+
+    def _read_returned(self, arrays: Mapping[str, NDArray[Any]]) -> LabelledTree:
+        """Return the returned policy of a file."""
+        given, states = select_prefix(arrays, "returned-"), self.problem.states.dimensions
+        tree = restore_tree(given, states + 1, self.problem.actions)
+        q, visits = np.zeros(len(tree.dims)), np.zeros(len(tree.dims), np.int64)
+        fill_array(q, given["q"], "q")
+        fill_array(visits, given["visits"], "visits")
+        check_numbers(q, "q")
+        if not ((visits >= 0) & (visits <= MOST_COUNTED)).all():
+            raise ValueError("invalid visits of leaves")
+        if has_clock(tree, states) and self.problem.horizon > _LONGEST_TIMED:
+            raise ValueError("a tree with a clock for too many steps")
+        return LabelledTree(tree, q, visits)
 
 
 def _make_table(actions: Any) -> Floats:

@@ -20,6 +20,8 @@ from spaql.partition.partition import fill_array
 from spaql.partition.spaces import Actions, Discrete, Floats
 
 DEEPEST = 24
+MOST_LEAVES = 1024
+_MOST_NODES = 2 * MOST_LEAVES  # of a tree in a file
 _CUTS = 24  # candidates per dimension
 _SAMPLE = 400  # rows whose quantiles are the candidates
 _LEAST = 3  # states on either side of a cut
@@ -317,6 +319,8 @@ def rescale(tree: PolicyTree, mean: Floats, scale: Floats) -> PolicyTree:
 def restore_tree(arrays: Mapping[str, NDArray[Any]], states: int, space: Actions) -> PolicyTree:
     """Return the tree whose arrays a file holds; ValueError where they are not those of a tree."""
     nodes = len(arrays["dims"])
+    if nodes > _MOST_NODES:
+        raise ValueError("a policy tree of too many nodes")
     tree = PolicyTree(
         np.empty(nodes, np.int32),
         np.empty(nodes),

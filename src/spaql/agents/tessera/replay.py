@@ -27,6 +27,7 @@ from spaql.partition.partition import fill_array
 from spaql.partition.rng import uniform
 from spaql.partition.spaces import Actions, Floats
 from spaql.problems.base import LARGEST_REWARD, RAN, SLACK, SOME_ENDED, failed
+from spaql.validation import MOST_COUNTED
 
 USED, DUE, PLANNED = 0, 1, 2  # counters: transitions; training steps at which the next plan is due; the last plan
 UNPLANNED, FLAT, POLICY = 0, 1, 2  # values of the last one
@@ -103,7 +104,7 @@ def restore_buffer(arrays: Mapping[str, NDArray[Any]], states: int, actions: Act
     check_actions(buffer.actions[:used], actions)
     valid = [
         buffer.counts[USED] == used,
-        buffer.counts[DUE] > 0,
+        0 < buffer.counts[DUE] <= MOST_COUNTED,
         UNPLANNED <= buffer.counts[PLANNED] <= POLICY,
         (np.abs(buffer.points[:used] - 0.5) <= 0.5 + 2.0 * SLACK).all(),
         (np.abs(buffer.following[:used] - 0.5) <= 1.5).all(),

@@ -20,6 +20,7 @@ from spaql.errors import NothingYetError, StudyError
 from spaql.runner.run_spec import from_specification
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import STUDY, Group
+from spaql.validation import parse_json
 
 METRIC, REGRET = "evaluation", "regret"
 _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
@@ -119,13 +120,14 @@ def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:
     path = folder / STUDY
     groups: dict[tuple[str, str, str], Group] = {}
     try:
-        data = json.loads(path.read_bytes())
+        data = parse_json(path.read_bytes())
         for row in data["groups"]:
             group = Group(**{**row, "run": from_specification(json.dumps(row["run"]))})
             key = group.problem, group.label, group.run.kind
             if key in groups:  # a later stage had more seeds
                 group = replace(group, seeds=list(dict.fromkeys([*groups[key].seeds, *group.seeds])))
             groups[key] = group
+            _ = group.ids  # an error where a seed is no number
         return data["name"], data["baseline"], _distinguish(list(groups.values()))
     except FileNotFoundError:
         raise NothingYetError(f"{str(path)!r} is not there; run the study again, which repeats no run") from None

@@ -5,7 +5,6 @@ runs is known from the lock of the store, which the operating system releases wh
 cannot be tested, or belongs to another computer, the age of the last progress decides.
 """
 
-import json
 import os
 import socket
 import time
@@ -14,13 +13,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spaql.errors import NothingYetError
+from spaql.errors import NothingYetError, StoreError
 from spaql.formatting import duration, with_values
 from spaql.runner.store import STORE, Store
+from spaql.validation import parse_json
 
 FAILURES = 5  # shown by default
 _ACTIVE = ("starting", "running")  # states of a process that has not ended
 _RECENT = 5.0  # seconds
+_KINDS: dict[str, Any] = dict.fromkeys(("total", "done", "failed", "running", "done_now"), int)  # of a progress
+_KINDS |= dict.fromkeys(("began", "updated"), float | int) | {"state": str, "seconds_left": float | int | None}
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,32 @@ class Status:
 
 def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Status:
     """Read the progress of the study in a folder, with its last failures; a NothingYetError where it has not begun."""
+    try:
+        return _read_status(Path(folder), failures)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        where = f"the store {str(Path(folder) / STORE)!r}"
+        reason = f"its progress or a failure cannot be read: {error!r:.80}"
+        raise StoreError(
+            f"{where} is damaged ({reason}); restore a copy of it, or start anew in another folder"
+        ) from error
+
+
+def _read_status(folder: Path, failures: int) -> Status:
     now = time.time()
     # Tested before reading: a process that ends in between has stored its progress.
-    locked = is_locked(Path(folder) / STORE)
-    with Store.open_readonly(Path(folder) / STORE) as store, store.snapshot():
+    locked = is_locked(folder / STORE)
+    with Store.open_readonly(folder / STORE) as store, store.snapshot():
         progress, kinds, last = store.progress, store.count_failures(), []
         for run_id, (specification, failure) in store.failures(failures).items():
-            run = json.loads(specification)
+            run = parse_json(specification)
             names = {"problem": with_values(run["problem"], run["arguments"])}
             names["algorithm"] = with_values(run["algorithm"], run["parameters"])
             last.append({"id": run_id, **names, "seed": run["seed"], **asdict(failure)})
     if progress is None:
         raise NothingYetError(f"{str(folder)!r} has no runs yet; wait until its study has begun")
+    wrong = [name for name, kinds_of in _KINDS.items() if not isinstance(progress[name], kinds_of)]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is {progress[wrong[0]]!r:.20}")
     if not progress["failed"]:  # earlier failures are not part of the study any more
         kinds, last = {}, []
     counts = {name: progress[name] for name in ("total", "done", "failed")}

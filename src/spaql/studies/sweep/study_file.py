@@ -269,6 +269,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a StudyError says what is wrong with it."""
     try:
         return tomllib.loads(path.read_bytes().decode())
+    except RecursionError:
+        raise StudyError(f"study file {str(path)!r}: its lists or tables are nested too deeply") from None
     except ValueError as error:
         raise StudyError(f"study file {str(path)!r} is not valid TOML in UTF-8: {error}") from error
     except OSError as error:
