@@ -42,7 +42,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import Playable
 from spaql.stats import mean_interval
-from spaql.validation import check_count, check_whole
+from spaql.validation import check_count, check_flag, check_whole
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -114,6 +114,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         self._prediction = generator(self.seed, Purpose.PREDICTION)
         self._seconds: dict[str, float] = defaultdict(float)  # by phase of learning, and of callbacks; in no file
         self._bar: ref[tqdm[Any]] | None = None  # of the `learn` under way; weak, as a copy must not share it for long
+        self._played_by: ref[Self] | None = None  # itself while a kernel trains it; not what a copy is
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -188,12 +189,31 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         """
         if not self.learns and iterations is total_timesteps is None:
             return self
+        self._require_rest("learn")
         limit, steps = _check_length(iterations, total_timesteps)
         before = self.num_timesteps if self.iterations else 0  # the first call pays for a warm-up
         total = before + (steps if steps < UNLIMITED else self._count_planned(limit, steps))
         logs = self._make_logs(log_interval, tb_log_name, reset_num_timesteps)
         self._learn(limit, steps, Watch(callback, self, total, logs), progress_bar)
         return self
+
+    def _require_rest(self, what: str) -> None:
+        """Raise a `ParameterError` while a kernel is training the agent, whose arrays must not be replaced then."""
+        if self._played_by is not None and self._played_by() is self:
+            raise ParameterError(
+                f"{what}: this agent is playing an episode of training; its environment, and other threads, may read "
+                f"it but not let it learn: call {what} after learn has returned"
+            )
+
+    @contextmanager
+    def _train(self) -> Iterator[None]:
+        """Mark the agent as being trained by a kernel."""
+        self._require_rest("learn")
+        self._played_by = ref(self)
+        try:
+            yield
+        finally:
+            self._played_by = None
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         """Learn for at most `limit` iterations and `steps` environment steps, of which one is `UNLIMITED`."""
@@ -363,6 +383,10 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
 
         return save(self, path)
 
+    def _keep(self, path: str | os.PathLike[str]) -> Path:
+        """Write the agent to a file quickly: who loads it computes what `save` would have to compute first."""
+        return self.save(path)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
         """Read an agent of this class from a file; `spaql.load` has the parameters, and reads those of any class."""
@@ -410,7 +434,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         """
         episodes = check_count(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
-        middle = self.plays_middle if deterministic is None else bool(deterministic)
+        middle = self.plays_middle if deterministic is None else check_flag(deterministic, "deterministic")
         self._require_training()
         with closing(self.problem.for_evaluation(key)) as problem:
             returns, steps = self._returns(problem, episodes, key, middle, progress_bar)
@@ -491,7 +515,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         self._require_training()
         points, single = self.problem.encode(observation)
         steps = self._steps(len(points), state, episode_start)
-        actions = self._act(points, steps, deterministic)
+        actions = self._act(points, steps, check_flag(deterministic, "deterministic"))
         following = np.minimum(steps + 1, self.problem.horizon - 1) if self.time_variant else None
         return self.problem.decode(actions, single), following
 
@@ -521,5 +545,5 @@ def _check_length(iterations: float | None, total_timesteps: float | None) -> tu
     if (iterations is None) == (total_timesteps is None):
         raise ParameterError("learn: give either iterations or total_timesteps")
     if total_timesteps is None:
-        return check_count(iterations, "iterations", 1), UNLIMITED
+        return check_count(iterations, "iterations", 1, MOST_STEPS), UNLIMITED
     return UNLIMITED, check_count(total_timesteps, "total_timesteps", 1, MOST_STEPS)

@@ -69,13 +69,14 @@ class PartitionAgent(Agent):
         """Run the kernel; raise where the problem reports a fault."""
         if len(rows):
             self._restored = None
-        self._counts[STATUS] = RAN
-        with self.problem.defer_interrupts():
+        with self._train(), self.problem.defer_interrupts():
+            self._counts[STATUS] = RAN
             self._run(rows, budget)
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + 1}")
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
+        self._require_rest("prepare")
         with announce_compilation(type(self).__name__, progress_bar):
             self._make_room(0)
             self._iterate(make_records(0, self._row), UNLIMITED)

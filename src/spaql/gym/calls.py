@@ -186,8 +186,13 @@ def _is_own(error: BaseException) -> bool:
 
 
 def to_misfit(error: BaseException) -> BaseException:
-    """Return the `Misfit` of an error from unpacking what `step` returned; other errors as they are."""
-    if not isinstance(error, TypeError | ValueError) or "unpack" not in str(error) or not _is_own(error):
+    """Return the `Misfit` of an error from reading what `step` returned; other errors as they are."""
+    if not isinstance(error, TypeError | ValueError) or not _is_own(error):
+        return error
+    if "truth value" in str(error):
+        did, must = "returned an array as terminated or truncated from step", "each must be one bool"
+        return Misfit(did, f"terminated and truncated are about one episode: {must}")
+    if "unpack" not in str(error):
         return error
     counted = re.search(r"got (\d+)", str(error))
     few = "no tuple" if isinstance(error, TypeError) else "more than five values"

@@ -147,7 +147,7 @@ class Part:
                 if fits:
                     place[...] = value
                     return
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 pass
             raise self.misfit(value)
 

@@ -40,6 +40,7 @@ from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym import calls
 from spaql.gym.callback import bridge, pack_constants
 from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, bounds_to_json, one_number
+from spaql.partition.jit import is_waiting
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Floats
 from spaql.problems import base
@@ -348,7 +349,7 @@ class GymnasiumProblem(Playable):
             return
 
         def hear(number: int, frame: Any) -> None:
-            if self._stop:
+            if self._stop or is_waiting():
                 raise KeyboardInterrupt
             self._stop = True
 

@@ -6,7 +6,9 @@ until the next plan (`spaql.agents.tessera.replay`).  The policy that it returns
 is first needed; that changes nothing about later learning.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -143,6 +145,7 @@ class Tessera(PartitionAgent):
     plays_middle = True
     _filled = ("cells",)
     _phases = (_PHASE,)
+    _hurries = False  # whether it is being saved without a policy that would have to be planned first
     steps_to_split_for = "with which a linear model has a few for each of its coefficients"
 
     def __init__(
@@ -219,13 +222,22 @@ class Tessera(PartitionAgent):
 
     def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
         if len(rows):
-            self._last_plan = self._learned = self._returned = self._partition = self._restored = None
+            self._forget_policy()
+            self._restored = None
             if self._counts[TRAINING] >= self._buffer.counts[DUE]:
                 self._plan_next()
             while self._buffer.counts[USED] + self.problem.horizon > len(self._buffer.points):
                 with hold_interrupts():
                     drop_half(self._buffer)
-        super()._iterate(rows, budget)
+        try:
+            super()._iterate(rows, budget)
+        finally:
+            if len(rows):
+                self._forget_policy()  # an environment may have asked for it under way
+
+    def _forget_policy(self) -> None:
+        """Forget what is computed from the transitions so far."""
+        self._last_plan = self._learned = self._returned = self._partition = None
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
         run_episodes(
@@ -399,6 +411,13 @@ class Tessera(PartitionAgent):
 
     # Files ----------------------------------------------------------------------------------------------------
 
+    def _keep(self, path: str | os.PathLike[str]) -> Path:
+        self._hurries = True
+        try:
+            return super()._keep(path)
+        finally:
+            self._hurries = False
+
     def _partitions(self) -> dict[str, Partition]:
         return {}
 
@@ -413,7 +432,7 @@ class Tessera(PartitionAgent):
         for name, array in self._buffer._asdict().items():
             arrays[f"replay-{name}"] = array if name == "counts" else array[:used]
         trees = {"policy": self._tree, "novelty": self._novelty}
-        if self.iterations:
+        if self.iterations and not (self._hurries and self._returned is None):
             tree, arrays["returned-q"], arrays["returned-visits"] = self._return_policy()
             trees["returned"] = tree
         for name, tree in trees.items():
@@ -430,19 +449,22 @@ class Tessera(PartitionAgent):
         self._elites = np.zeros((len(elites), actions.dimensions))
         fill_array(self._elites, elites, "elites")
         check_actions(self._elites, actions)
-        self._last_plan = self._learned = self._returned = self._partition = None
-        if self.iterations:
-            given = select_prefix(arrays, "returned-")
+        self._forget_policy()
+        given = select_prefix(arrays, "returned-")
+        if self.iterations and not self._buffer.counts[USED]:
+            raise ValueError("no transitions")
+        if self.iterations and given:
             tree = restore_tree(given, states + 1, actions)
             q, visits = np.zeros(len(tree.dims)), np.zeros(len(tree.dims), np.int64)
             fill_array(q, given["q"], "q")
             fill_array(visits, given["visits"], "visits")
-            if not np.isfinite(q).all() or (visits < 0).any() or not self._buffer.counts[USED]:
-                raise ValueError("invalid values or visits of leaves, or no transitions")
+            if not np.isfinite(q).all() or (visits < 0).any():
+                raise ValueError("invalid values or visits of leaves")
             if has_clock(tree, states) and self.problem.horizon > _LONGEST_TIMED:
                 raise ValueError("a tree with a clock for too many steps")
             self._returned = LabelledTree(tree, q, visits)
-        self._policy()  # refuses cuts outside their box
+        if self._returned is not None or not self.iterations:
+            self._policy()  # refuses cuts outside their box
 
 
 def _make_table(actions: Any) -> Floats:
