@@ -35,6 +35,7 @@ _NOISE_EPISODES = 200
 _TYPICAL = 0.9  # share of episodes, and of the horizon
 _FEWEST_EPISODES = 5  # that are enough to say how long they are, unless all are equally long
 _FURTHER = 3  # horizons, or a probe if that is longer, within which the end of an episode is looked for
+_REPEATED_STEPS = 50  # of an episode that is played twice
 _SEEDS = 2**31  # as in training: some environments take no larger ones
 
 
@@ -243,6 +244,42 @@ def _horizon(case: Case) -> Iterator[Diagnosis]:
         )
 
 
+def _memory(case: Case) -> Iterator[Diagnosis]:
+    """Look, before anything is learned, whether an environment remembers what neither a seed nor a file restores."""
+    agent = case.agent
+    if agent.iterations or not hasattr(agent.problem, "env"):
+        return
+    random = np.random.default_rng([agent.seed, _REPEATED_STEPS])
+    seed, other = (int(number) for number in random.integers(_SEEDS, size=2))
+    with closing(agent.problem.for_evaluation(seed)) as problem, problem.defer_interrupts():
+        first, _, second = (_play_seeded(agent, problem, number, seed) for number in (seed, other, seed))
+    if not np.array_equal(first, second):
+        yield Diagnosis(
+            "environment-remembers",
+            "the environment showed other observations or rewards after another reset with the same seed, and the same "
+            "actions",
+            "a run that is stopped and resumed does not learn exactly what an uninterrupted one learns, as no file "
+            "holds what the environment remembers",
+            "Let reset(seed=...) set everything that step uses, and draw from self.np_random only",
+        )
+
+
+def _play_seeded(agent: Agent, problem: Any, seed: int, actions: int) -> Floats:
+    """Return the rewards and observations of the first steps after a seeded reset, `[steps, 1 + states]`."""
+    random, frame, rows = np.random.default_rng(actions), problem.frame(1), []
+    world_random = stream(seed, Purpose.TRAINING_ENVIRONMENT)
+    problem.set_seed(seed)
+    problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
+    for step in range(min(_REPEATED_STEPS, problem.horizon)):
+        _choose_action(agent, problem, None, frame, step, random)
+        status = advance_all(problem.world, frame, 1, world_random)
+        problem.check(status, "while it was diagnosed")
+        rows.append([frame.outcomes[0, 0], *problem.read_observation(frame)])
+        if status != RAN:
+            break
+    return np.array(rows)
+
+
 def find_cuts(past: Transitions) -> NDArray[np.int64]:
     """Return the lengths of the episodes that were not terminated; the last one may be under way."""
     last = np.flatnonzero(np.diff(past.times) <= 0)
@@ -338,4 +375,4 @@ def _noise(case: Case) -> Iterator[Diagnosis]:
         )
 
 
-_CHECKS = (_rewards, _clipped, _horizon, _saturated, _budget, _starved, _dropped, _noise)
+_CHECKS = (_rewards, _clipped, _horizon, _memory, _saturated, _budget, _starved, _dropped, _noise)
