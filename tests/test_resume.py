@@ -3,6 +3,7 @@
 The property is tested over algorithms, problems, options and random points of interruption.  SPAQL_SOAK=1 draws more.
 """
 
+import copy
 import os
 import signal
 from dataclasses import dataclass, field
@@ -11,13 +12,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from environments_for_tests import F64, Toy
 from gymnasium import spaces
 from numba.core import config
 
 import spaql
+from environments_for_tests import F64, Toy
+from spaql.agents.callbacks import Checkpoint, Evaluate
 from spaql.agents.files import to_bytes
-from spaql.callbacks import Checkpoint, Evaluate
 from spaql.problems import Box, Discrete, Problem, uniform
 
 pytestmark = [pytest.mark.tiny_planning, pytest.mark.usefixtures("plan_early")]
@@ -44,19 +45,37 @@ def compiled(actions):
 BOX, DISCRETE = (lambda: compiled(Box(0, 1))), (lambda: compiled(Discrete(3)))
 
 
+def seen(env):
+    return env.np_random.random(2)
+
+
 def toy():
-    return Toy(spaces.Box(0, 1, (2,), F64), spaces.Box(-1, 1, (1,), F64), length=5, ends=True)
+    """Everything random comes from `np_random`."""
+    box = spaces.Box(0, 1, (2,), F64)
+    twist = lambda env, outcome: (seen(env), *outcome[1:])  # noqa: E731
+    env = Toy(box, spaces.Box(-1, 1, (1,), F64), length=5, ends=True, start=seen, twist=twist)
+    return gymnasium.wrappers.TimeLimit(env, 6)
 
 
 def wrapped():
     env = gymnasium.wrappers.TimeLimit(toy(), 4)
-    env = gymnasium.wrappers.ClipAction(gymnasium.wrappers.TransformReward(env, lambda reward: 2.0 * reward))
+    env = gymnasium.wrappers.RescaleAction(gymnasium.wrappers.TransformReward(env, lambda reward: 2.0 * reward), -2, 2)
     return gymnasium.wrappers.RecordEpisodeStatistics(env)
 
 
-def unseeded():
-    """Draw nothing from `np_random`: every episode begins with a seed of its own."""
-    return Toy(start=lambda env: env.observation_space.sample(), length=5)
+class Own(gymnasium.Env):
+    """Draws from a generator of its own, that every seed sets anew."""
+
+    observation_space, action_space = spaces.Box(0, 1, (1,), F64), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.random = np.random.default_rng(seed)
+        self.elapsed = 0
+        return self.random.random(1), {}
+
+    def step(self, action):
+        self.elapsed += 1
+        return self.random.random(1), self.random.random(), False, self.elapsed == 5, {}
 
 
 @dataclass(frozen=True)
@@ -112,10 +131,10 @@ COMPILED = [
 ENVIRONMENTS = [
     Case("spaql", toy, SMALL, watched),
     Case("aql", wrapped, {"rollouts": 0}),
-    Case("zoomrl", unseeded, LIPSCHITZ),
+    Case("zoomrl", Own, LIPSCHITZ),
     Case("tessera", toy, {"buffer_size": 40}),
     Case("tessera", wrapped, {}, watched),
-    Case("tessera", unseeded, {"buffer_size": 30}),
+    Case("tessera", Own, {"buffer_size": 30}),
 ]
 
 
@@ -135,7 +154,10 @@ def test_interrupted_learning_ends_with_the_same_bytes(case, number, tmp_path):
             agent.learn(iterations=stop - done)
             if agent.iterations and random.random() < 0.5:
                 agent.predict(agent.problem.unflatten(agent.problem.states.low))
-        path, done = agent._keep(tmp_path / f"{stop}") if random.random() < 0.5 else agent.save(tmp_path / f"{stop}"), stop
+        path, done = (
+            agent._keep(tmp_path / f"{stop}") if random.random() < 0.5 else agent.save(tmp_path / f"{stop}"),
+            stop,
+        )
         agent = case.load(path)
     agent.learn(iterations=LENGTH - done, callback=make(tmp_path / "parts"))
     if case.callbacks is restoring:  # each has restored the best of its own evaluations
@@ -187,8 +209,14 @@ def test_a_quick_file_holds_no_policy_that_was_not_planned(tmp_path):
 # Environments that cannot be resumed exactly --------------------------------------------------------------------------
 
 
-class Remembers(Toy):
+class Remembers(Own):
     """Rewards depend on the number of all episodes so far."""
+
+    resets = 0
+
+    def reset(self, **options):
+        self.resets += 1
+        return super().reset(**options)
 
     def step(self, action):
         shown, reward, *rest = super().step(action)
@@ -203,8 +231,11 @@ def remembered(env, **options):
 def test_what_an_environment_remembers_is_said_before_training():
     [sentence] = remembered(Remembers)
     assert "does not learn exactly what an uninterrupted one learns" in sentence
-    assert not remembered(toy)
-    assert not remembered(wrapped)
+    assert remembered(Toy)  # it draws from its observation space
+    assert remembered(lambda: gymnasium.wrappers.NormalizeObservation(toy()), bounds={0: (-3, 3), 1: (-3, 3)})
+    for make in (toy, wrapped, Own):
+        assert not remembered(make)
+    assert not remembered("CartPole-v1")
 
 
 # An environment that uses the agent that learns in it -----------------------------------------------------------------
@@ -248,11 +279,9 @@ def test_a_policy_that_was_asked_for_inside_a_step_is_not_kept():
 
 
 def test_a_copy_made_inside_a_step_can_learn():
-    import copy
-
     env, copies = Calls(), []
     agent = spaql.SPAQL(env, rollouts=1, seed=0)
-    env.agent, env.at, env.act = agent, 10, lambda agent: copies.append(copy.deepcopy(agent)) if not copies else None
+    env.agent, env.at, env.act = agent, env.steps + 10, lambda agent: copies.append(copy.deepcopy(agent))
     agent.learn(iterations=20)
     env.agent = None
     assert copies[0].learn(iterations=1).iterations

@@ -31,7 +31,10 @@ def check_flag(value: Any, name: str) -> bool:
 
 def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
     """Return a whole number from `least` to `most`; a `ParameterError` if it is not one."""
-    whole, limit = isinstance(value, int | np.integer) and not isinstance(value, bool), _LARGEST if most is None else most
+    whole, limit = (
+        isinstance(value, int | np.integer) and not isinstance(value, bool),
+        _LARGEST if most is None else most,
+    )
     if not whole or not least <= value <= limit:
         upper = "" if most is None and not (whole and value > limit) else f" and at most {limit}"
         raise ParameterError(f"{name}: expected a whole number of at least {least}{upper}, got {show(value)}")

@@ -42,7 +42,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import Playable
 from spaql.stats import mean_interval
-from spaql.validation import check_count, check_flag, check_whole
+from spaql.validation import check_count, check_flag, check_whole, show
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -114,7 +114,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         self._prediction = generator(self.seed, Purpose.PREDICTION)
         self._seconds: dict[str, float] = defaultdict(float)  # by phase of learning, and of callbacks; in no file
         self._bar: ref[tqdm[Any]] | None = None  # of the `learn` under way; weak, as a copy must not share it for long
-        self._played_by: ref[Self] | None = None  # itself while a kernel trains it; not what a copy is
+        self._played_by: ref[Agent] | None = None  # itself while a kernel trains it; not what a copy is
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -464,7 +464,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         Record one that nothing was chosen by: the best of several evaluations is biased up.
         """
         if not isinstance(evaluation, Evaluation):
-            raise ParameterError(f"record_evaluation: expected what evaluate returned, got {evaluation!r:.80}")
+            raise ParameterError(f"record_evaluation: expected what evaluate returned, got {show(evaluation)}")
         self._evaluation = evaluation.to_dict()
         return self
 
@@ -525,19 +525,27 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         if not self.time_variant:
             return steps
         if state is not None:
-            given, last = np.asarray(state).reshape(-1), self.problem.horizon - 1
+            given, last = _to_array(state), self.problem.horizon - 1
             if given.dtype.kind not in "iu" or given.shape != (count,):
-                raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}")
+                raise ParameterError(f"state: expected the time step of each of {count} rows, got {show(state)}")
             if (given < 0).any() or (given > last).any():
-                raise ParameterError(f"state: time steps must be from 0 to {last}, got {state!r:.80}")
+                raise ParameterError(f"state: time steps must be from 0 to {last}, got {show(state)}")
             steps[:] = given
         if episode_start is not None:
-            starts = np.asarray(episode_start).reshape(-1)
+            starts = _to_array(episode_start)
             if starts.shape != (count,) or starts.dtype.kind not in "bif":
                 expected = f"episode_start: expected true or false for each of {count} rows"
-                raise ParameterError(f"{expected}, got {episode_start!r:.80}")
+                raise ParameterError(f"{expected}, got {show(episode_start)}")
             steps[starts.astype(bool)] = 0
         return steps
+
+
+def _to_array(values: Any) -> NDArray[Any]:
+    """Return values as a row; of what is none, an array of objects."""
+    try:
+        return np.asarray(values).reshape(-1)
+    except ValueError:  # rows of several lengths
+        return np.empty(0, object)
 
 
 def _check_length(iterations: float | None, total_timesteps: float | None) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from spaql.partition.partition import Cells, Partition, fill_array
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import RAN
+from spaql.validation import check_whole
 
 _CHUNK_SECONDS = 0.1
 _LARGEST_CHUNK = 1 << 16
@@ -170,7 +171,8 @@ class PartitionAgent(Agent):
         """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
         self._require_training()
         points, _ = self.problem.encode(observations)
-        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
+        at = check_whole(step, "step", 0, self.problem.horizon - 1 if self.time_variant else None)
+        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), at), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 
     def _partitions(self) -> dict[str, Partition]:

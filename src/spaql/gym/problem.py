@@ -46,7 +46,7 @@ from spaql.partition.spaces import Box, Floats
 from spaql.problems import base
 from spaql.problems.base import Playable, World
 from spaql.problems.labels import check_names, find_usual, with_names
-from spaql.validation import check_number, check_whole, restore_generator
+from spaql.validation import check_number, check_whole, restore_generator, show
 
 #: options of Gymnasium environments that agents pass on
 OPTIONS = ("bounds", "periodic", "horizon", "warm_up", "names", "action_names", "env_kwargs")
@@ -195,13 +195,13 @@ class GymnasiumProblem(Playable):
         with np.errstate(over="ignore", invalid="ignore"):
             known = high - low < WIDEST
         if bounds is not None and not isinstance(bounds, Mapping):
-            raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
+            raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {show(bounds)}")
         for name, ends in (bounds or {}).items():
             at, what = self._place(name, "bounds"), f"bounds of {name!r}"
             try:
                 first, last = ends
             except (TypeError, ValueError) as error:
-                raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
+                raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {show(ends)}") from error
             given = Box(check_number(first, what), check_number(last, what), what)
             low[at], high[at], known[at] = given.low[0], given.high[0], True
         for name in (self.names[at] for at in self.periodic if not known[at]):

@@ -366,7 +366,7 @@ def _press(number: int, frame: object) -> None:
     _PRESSED = True
 
 
-class hold_interrupts:  # noqa: N801  (a context manager, written as a class as it is entered at every call of a kernel)
+class hold_interrupts:
     """Hold Ctrl-C back while kernels are called; gives a function that raises KeyboardInterrupt if it was pressed.
 
     Numba runs Python code of its own as a kernel returns, and may crash if a signal handler raises there.  A caller's

@@ -32,6 +32,8 @@ class Box:
 
     def __init__(self, low: ArrayLike, high: ArrayLike, what: str = "box") -> None:
         try:
+            if np.iscomplexobj(low) or np.iscomplexobj(high):
+                raise TypeError
             lower, upper = np.broadcast_arrays(np.atleast_1d(low).astype(float), np.atleast_1d(high).astype(float))
         except (OverflowError, TypeError, ValueError):
             got = f"{show(low)} and {show(high)}"
@@ -71,6 +73,8 @@ class Box:
     def check_batch(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
         """Return one value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` clips it."""
         try:
+            if np.iscomplexobj(values):
+                raise TypeError
             batch = np.asarray(values, dtype=float)
         except (OverflowError, TypeError, ValueError):
             raise ParameterError(f"{what}: expected numbers, got {show(values)}") from None

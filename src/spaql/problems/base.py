@@ -272,12 +272,13 @@ class Problem(Playable):
             if not isinstance(getattr(self, name), kind):
                 raise self._refusal(f"{name} must be {expected}, got {show(getattr(self, name))}")
         states = self.states.dimensions
-        if self.observe is None and self.hidden not in (None, states):
+        hidden = check_whole(states if self.hidden is None else self.hidden, "hidden", 1, _MOST_HIDDEN)
+        if self.observe is None and hidden != states:
             raise self._refusal("hidden states need an observe function that shows them")
         self._set(
             horizon=check_whole(self.horizon, "horizon", 1, LONGEST),
             clip=bool(self.clip),
-            hidden=check_whole(states if self.hidden is None else self.hidden, "hidden", 1, _MOST_HIDDEN),
+            hidden=hidden,
             rewards=None if self.rewards is None else self._check_rewards(),
             optimum=None if self.optimum is None else check_number(self.optimum, f"problem {self.name!r}: optimum"),
             parameters=self._check_parameters(),
@@ -323,6 +324,8 @@ class Problem(Playable):
 
     def _check_parameters(self) -> Floats:
         try:
+            if np.iscomplexobj(self.parameters):
+                raise TypeError
             parameters = np.array(self.parameters, dtype=float).reshape(-1)
         except (OverflowError, TypeError, ValueError) as error:
             raise self._refusal(f"parameters must be numbers, got {show(self.parameters)}") from error
@@ -336,7 +339,7 @@ class Problem(Playable):
         function = getattr(self, what)
         plain = getattr(function, "py_func", function)
         if not inspect.isfunction(plain):
-            raise self._refusal(f"{what} must be a plain function (def), got {function!r:.80}")
+            raise self._refusal(f"{what} must be a plain function (def), got {show(function)}")
         expected, given = len(signature.args), plain.__code__.co_argcount
         if given != expected:
             raise self._refusal(f"{what} must take {expected} arguments, it takes {given}; see Problem")

@@ -63,7 +63,7 @@ from spaql.partition.partition import Partition, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import LONGEST
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_number, check_whole, show
 
 MOST_TRANSITIONS = 1_000_000_000
 MOST_LEAVES = 1024
@@ -483,7 +483,7 @@ def _check_time_aware(given: Any, horizon: int) -> bool | str:
             raise ParameterError(f"time_aware: a policy with a clock has at most {_LONGEST_TIMED} steps, got {horizon}")
         return bool(given)
     if not isinstance(given, str) or given != "auto":
-        raise ParameterError(f'time_aware: expected True, False or "auto", got {given!r:.80}')
+        raise ParameterError(f'time_aware: expected True, False or "auto", got {show(given)}')
     return "auto"
 
 
@@ -492,5 +492,5 @@ def _check_mechanisms(disable: Sequence[str]) -> tuple[str, ...]:
     names = (disable,) if isinstance(disable, str) or not isinstance(disable, Iterable) else tuple(disable)
     for name in names:
         if not isinstance(name, str) or name not in MECHANISMS:
-            raise ParameterError(f"disable: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
+            raise ParameterError(f"disable: expected some of {', '.join(MECHANISMS)}, got {show(name)}")
     return names
