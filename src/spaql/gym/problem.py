@@ -187,7 +187,7 @@ class GymnasiumProblem(Playable):
             name = int(name)
         if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
             return int(name)
-        raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
+        raise ParameterError(f"{what}: {show(name)} is no observed number; there are {', '.join(self.names)}")
 
     def _declare_ranges(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
         """Return ranges from the space and the user, and which of them are known."""
