@@ -1,5 +1,25 @@
-"""`python -m spaql`."""
+"""`python -m spaql`, and the command `spaql`."""
 
-from spaql.cli import main
+import os
+import sys
+from typing import NoReturn
 
-raise SystemExit(main())
+
+def run() -> NoReturn:
+    """Run the command line and end the process, at once after Ctrl-C."""
+    try:
+        from spaql.cli import main  # here: Ctrl-C may come while it is imported
+
+        code = main()
+    except KeyboardInterrupt:
+        code = 130
+    jit = sys.modules.get("spaql.partition.jit")
+    if code == 130 and jit is not None and jit.is_compiling():  # nobody waits for that kernel, nor for LLVM to end
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    run()

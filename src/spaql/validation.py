@@ -15,14 +15,35 @@ LARGEST_NUMBER = 1e150  # of what was learned, in a file: squares of larger ones
 MOST_COUNTED = 2**60  # steps, episodes or visits in a file: sums of a few such counts fit 64 bits
 MOST_NESTED = 32  # lists and mappings within each other in JSON
 LARGEST_INTEGER = 2**128  # in JSON; the states of NumPy's generators are below it
+_LARGEST = 2**62  # of a whole number without another bound: kernels count in 64 bits
+
+
+def show(value: Any) -> str:
+    """Return a representation on one short line, also of integers with more digits than Python prints."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return whether a value is true; a `ParameterError` if it is neither, as an array of several is."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name}: expected True or False, got {show(value)}") from None
 
 
 def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
     """Return a whole number from `least` to `most`; a `ParameterError` if it is not one."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        upper = "" if most is None else f" and at most {most}"
-        raise ParameterError(f"{name}: expected a whole number of at least {least}{upper}, got {value!r:.80}")
+    whole, limit = (
+        isinstance(value, int | np.integer) and not isinstance(value, bool),
+        _LARGEST if most is None else most,
+    )
+    if not whole or not least <= value <= limit:
+        upper = "" if most is None and not (whole and value > limit) else f" and at most {limit}"
+        raise ParameterError(f"{name}: expected a whole number of at least {least}{upper}, got {show(value)}")
     return int(value)
 
 
@@ -44,14 +65,14 @@ def check_number(value: Any, name: str, *, least: float = -np.inf, most: float =
         lower = f" {'above' if above else 'of at least'} {least:.10g}" if np.isfinite(least) else ""
         upper = f" of at most {most:.10g}" if np.isfinite(most) else ""
         both = " and" if lower and upper else ""
-        raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {value!r}")
+        raise ParameterError(f"{name}: expected a finite number{lower}{both}{upper}, got {show(value)}")
     return number
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """Return one of a few words; a `ParameterError` if it is not among them."""
     if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name}: {value!r:.80} is not one of {', '.join(choices)}")
+        raise ParameterError(f"{name}: {show(value)} is not one of {', '.join(choices)}")
     return value
 
 

@@ -47,7 +47,6 @@ from spaql.agents.stepwise import (
     restore_transitions,
     transition_arrays,
 )
-from spaql.errors import ParameterError
 from spaql.partition.jit import kernel, make_records, unreferenced
 from spaql.partition.kernels import (
     MAX_DEPTH,
@@ -64,7 +63,7 @@ from spaql.partition.kernels import (
 )
 from spaql.partition.partition import check_numbers, fill_array
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, failed
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_choice, check_number, check_whole
 
 _PLANNING = ("full", "one-step")
 _LONGEST_THRESHOLD = 62  # 2^62 visits are never reached, and 2^63 is no int64
@@ -379,9 +378,7 @@ class AdaMB(StepwiseAgent):
         super().__init__(problem, rollouts=rollouts, seed=seed, **environment)
         self.scaling = check_number(scaling, "scaling", least=0.0, most=LARGEST_REWARD)
         self.split_exponent = check_whole(split_exponent, "split_exponent", 1, _LONGEST_THRESHOLD)
-        if planning not in _PLANNING:
-            raise ParameterError(f"planning: expected one of {', '.join(_PLANNING)}, got {planning!r:.80}")
-        self.planning = planning
+        self.planning = planning = check_choice(planning, "planning", _PLANNING)
         self.lipschitz = None if lipschitz is None else check_lipschitz(lipschitz)
         horizon = self.problem.horizon
         full, smoothness = planning == "full", self.lipschitz or 0.0

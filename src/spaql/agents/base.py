@@ -42,7 +42,7 @@ from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import Playable
 from spaql.stats import mean_interval
-from spaql.validation import check_count, check_whole
+from spaql.validation import check_count, check_flag, check_whole, show
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -115,6 +115,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         self._prediction = generator(self.seed, Purpose.PREDICTION)
         self._seconds: dict[str, float] = defaultdict(float)  # by phase of learning, and of callbacks; in no file
         self._bar: ref[tqdm[Any]] | None = None  # of the `learn` under way; weak, as a copy must not share it for long
+        self._played_by: ref[Agent] | None = None  # itself while a kernel trains it; not what a copy is
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -190,12 +191,31 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         if not self.learns and iterations is total_timesteps is None:
             return self
         self._require_whole("learn")
+        self._require_rest("learn")
         limit, steps = _check_length(iterations, total_timesteps)
         before = self.num_timesteps if self.iterations else 0  # the first call pays for a warm-up
         total = before + (steps if steps < UNLIMITED else self._count_planned(limit, steps))
         logs = self._make_logs(log_interval, tb_log_name, reset_num_timesteps)
         self._learn(limit, steps, Watch(callback, self, total, logs), progress_bar)
         return self
+
+    def _require_rest(self, what: str) -> None:
+        """Raise a `ParameterError` while a kernel is training the agent, whose arrays must not be replaced then."""
+        if self._played_by is not None and self._played_by() is self:
+            raise ParameterError(
+                f"{what}: this agent is playing an episode of training; its environment, and other threads, may read "
+                f"it but not let it learn: call {what} after learn has returned"
+            )
+
+    @contextmanager
+    def _train(self) -> Iterator[None]:
+        """Mark the agent as being trained by a kernel."""
+        self._require_rest("learn")
+        self._played_by = ref(self)
+        try:
+            yield
+        finally:
+            self._played_by = None
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         """Learn for at most `limit` iterations and `steps` environment steps, of which one is `UNLIMITED`."""
@@ -376,6 +396,10 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
 
         return save(self, path, policy_only=policy_only)
 
+    def _keep(self, path: str | os.PathLike[str]) -> Path:
+        """Write the agent to a file quickly: who loads it computes what `save` would have to compute first."""
+        return self.save(path)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
         """Read an agent of this class from a file; `spaql.load` has the parameters, and reads those of any class."""
@@ -437,7 +461,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         """
         episodes = check_count(episodes, "episodes", 2, MOST_EPISODES)
         key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
-        middle = self.plays_middle if deterministic is None else bool(deterministic)
+        middle = self.plays_middle if deterministic is None else check_flag(deterministic, "deterministic")
         self._require_training()
         with closing(self.problem.for_evaluation(key)) as problem:
             returns, steps = self._returns(problem, episodes, key, middle, progress_bar)
@@ -467,7 +491,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         Record one that nothing was chosen by: the best of several evaluations is biased up.
         """
         if not isinstance(evaluation, Evaluation):
-            raise ParameterError(f"record_evaluation: expected what evaluate returned, got {evaluation!r:.80}")
+            raise ParameterError(f"record_evaluation: expected what evaluate returned, got {show(evaluation)}")
         self._evaluation = evaluation.to_dict()
         return self
 
@@ -518,7 +542,7 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         self._require_training()
         points, single = self.problem.encode(observation)
         steps = self._steps(len(points), state, episode_start)
-        actions = self._act(points, steps, deterministic)
+        actions = self._act(points, steps, check_flag(deterministic, "deterministic"))
         following = np.minimum(steps + 1, self.problem.horizon - 1) if self.time_variant else None
         return self.problem.decode(actions, single), following
 
@@ -528,19 +552,27 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         if not self.time_variant:
             return steps
         if state is not None:
-            given, last = np.asarray(state).reshape(-1), self.problem.horizon - 1
+            given, last = _to_array(state), self.problem.horizon - 1
             if given.dtype.kind not in "iu" or given.shape != (count,):
-                raise ParameterError(f"state: expected the time step of each of {count} rows, got {state!r:.80}")
+                raise ParameterError(f"state: expected the time step of each of {count} rows, got {show(state)}")
             if (given < 0).any() or (given > last).any():
-                raise ParameterError(f"state: time steps must be from 0 to {last}, got {state!r:.80}")
+                raise ParameterError(f"state: time steps must be from 0 to {last}, got {show(state)}")
             steps[:] = given
         if episode_start is not None:
-            starts = np.asarray(episode_start).reshape(-1)
+            starts = _to_array(episode_start)
             if starts.shape != (count,) or starts.dtype.kind not in "bif":
                 expected = f"episode_start: expected true or false for each of {count} rows"
-                raise ParameterError(f"{expected}, got {episode_start!r:.80}")
+                raise ParameterError(f"{expected}, got {show(episode_start)}")
             steps[starts.astype(bool)] = 0
         return steps
+
+
+def _to_array(values: Any) -> NDArray[Any]:
+    """Return values as a row; of what is none, an array of objects."""
+    try:
+        return np.asarray(values).reshape(-1)
+    except ValueError:  # rows of several lengths
+        return np.empty(0, object)
 
 
 def _check_length(iterations: float | None, total_timesteps: float | None) -> tuple[int, int]:
@@ -548,5 +580,5 @@ def _check_length(iterations: float | None, total_timesteps: float | None) -> tu
     if (iterations is None) == (total_timesteps is None):
         raise ParameterError("learn: give either iterations or total_timesteps")
     if total_timesteps is None:
-        return check_count(iterations, "iterations", 1), UNLIMITED
+        return check_count(iterations, "iterations", 1, MOST_STEPS), UNLIMITED
     return UNLIMITED, check_count(total_timesteps, "total_timesteps", 1, MOST_STEPS)

@@ -26,7 +26,7 @@ from spaql.agents.loggers import Logger
 from spaql.atomic_io import check_folder
 from spaql.errors import ParameterError
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
-from spaql.validation import check_count, check_number, check_whole
+from spaql.validation import check_count, check_number, check_whole, show
 
 _FILE_NAME = "steps-{}.spaql"
 _CALLBACKS = "callbacks"  # what the time of all callbacks is filed under
@@ -119,25 +119,28 @@ def _check_callback(callback: Any, total: int) -> Callback:
 
         return SB3Callback(callback, total)
     if not callable(callback):
-        raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {callback!r:.80}")
-    if _takes_two(callback):
+        raise ParameterError(f"callback: expected a function, a Callback or a list of these, got {show(callback)}")
+    if _takes(callback, 2) and not _takes(callback, 1):
         raise ParameterError(
             "callback: expected a function of the agent, got one of two arguments; of (locals, globals) as in "
             "Stable-Baselines3, write a BaseCallback with _on_step"
         )
+    if not _takes(callback, 1):
+        raise ParameterError(f"callback: expected a function of the agent, got {show(callback)}, which cannot take one")
     made = Callback()
     made.call = callback  # type: ignore[method-assign]
     return made
 
 
-def _takes_two(function: Callable[..., Any]) -> bool:
-    """Return whether a function cannot be called with one argument, but with two."""
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function can be called with so many arguments, as far as that is known."""
     try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of one that is not written in Python
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
         return False
-    needed = (each for each in parameters if each.default is each.empty)
-    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed) == 2
+    except ValueError:  # of one that is not written in Python
+        return count == 1
+    return True
 
 
 class _Regular(Callback):
@@ -265,7 +268,7 @@ class Checkpoint(_Regular):
         super().__init__(every)
         self.folder = Path(folder)
         if not isinstance(name, str) or not name or os.path.basename(name) != name:
-            raise ParameterError(f"name: expected that of a file, such as {_FILE_NAME!r}, got {name!r:.80}")
+            raise ParameterError(f"name: expected that of a file, such as {_FILE_NAME!r}, got {show(name)}")
         self.name = name if Path(name).suffix else f"{name}{Path(_FILE_NAME).suffix}"
         self.keep = None if keep is None else check_whole(keep, "keep", 1)
         self.files: list[Path] = []  #: those that it wrote and kept, oldest first
@@ -319,7 +322,7 @@ class Log(Callback):
     def __init__(self, *loggers: Logger, every: int = 1) -> None:
         for logger in loggers:
             if not isinstance(logger, Logger):
-                raise ParameterError(f"loggers: expected loggers of spaql.agents.loggers, got {logger!r:.80}")
+                raise ParameterError(f"loggers: expected loggers of spaql.agents.loggers, got {show(logger)}")
         if not loggers:
             raise ParameterError("loggers: expected at least one")
         self.loggers = loggers

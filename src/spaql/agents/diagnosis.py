@@ -35,6 +35,7 @@ _NOISE_EPISODES = 200
 _TYPICAL = 0.9  # share of episodes, and of the horizon
 _FEWEST_EPISODES = 5  # that are enough to say how long they are, unless all are equally long
 _FURTHER = 3  # horizons, or a probe if that is longer, within which the end of an episode is looked for
+_REPEATED_STEPS = 50  # of episodes that are played twice
 _SEEDS = 2**31  # as in training: some environments take no larger ones
 
 
@@ -243,6 +244,48 @@ def _horizon(case: Case) -> Iterator[Diagnosis]:
         )
 
 
+def _memory(case: Case) -> Iterator[Diagnosis]:
+    """Look, before anything is learned, whether an environment remembers what a file does not hold.
+
+    One copy plays two episodes and then a third; another goes on after the second, as after a resume.
+    """
+    agent: Any = case.agent
+    if agent.iterations or not hasattr(agent.problem, "env"):
+        return
+    seed = int(np.random.default_rng([agent.seed, _REPEATED_STEPS]).integers(_SEEDS))
+    with closing(agent.problem.for_evaluation(seed)) as whole, whole.defer_interrupts():
+        for number in range(2):
+            _play_episode(agent, whole, number)
+        state = whole.progress()
+        expected = _play_episode(agent, whole, 2)
+    with closing(agent.problem.for_evaluation(seed)) as resumed, resumed.defer_interrupts():
+        resumed.go_on(state)
+        if np.array_equal(expected, _play_episode(agent, resumed, 2)):
+            return
+    yield Diagnosis(
+        "environment-remembers",
+        "the environment remembers, from one episode to the next, more than a file holds: the state of its np_random",
+        "a run that is stopped and resumed does not learn exactly what an uninterrupted one learns",
+        "Let reset set everything that step uses, and draw from self.np_random only, if that matters to you",
+    )
+
+
+def _play_episode(agent: Agent, problem: Any, number: int) -> Floats:
+    """Return the rewards and observations of an episode of random actions, `[steps, 1 + states]`."""
+    random, frame, rows = np.random.default_rng([agent.seed, number]), problem.frame(1), []
+    world_random = stream(agent.seed, Purpose.TRAINING_ENVIRONMENT)
+    problem.check(reset_all(problem.world, frame, 0, 1, world_random), "while it was diagnosed")
+    rows.append([0.0, *problem.read_observation(frame)])
+    for step in range(min(_REPEATED_STEPS, problem.horizon)):
+        _choose_action(agent, problem, None, frame, step, random)
+        status = advance_all(problem.world, frame, 1, world_random)
+        problem.check(status, "while it was diagnosed")
+        rows.append([frame.outcomes[0, 0], *problem.read_observation(frame)])
+        if status != RAN:
+            break
+    return np.array(rows)
+
+
 def find_cuts(past: Transitions) -> NDArray[np.int64]:
     """Return the lengths of the episodes that were not terminated; the last one may be under way."""
     last = np.flatnonzero(np.diff(past.times) <= 0)
@@ -338,4 +381,4 @@ def _noise(case: Case) -> Iterator[Diagnosis]:
         )
 
 
-_CHECKS = (_rewards, _clipped, _horizon, _saturated, _budget, _starved, _dropped, _noise)
+_CHECKS = (_rewards, _clipped, _horizon, _memory, _saturated, _budget, _starved, _dropped, _noise)

@@ -32,7 +32,7 @@ from spaql.agents.registry import Entry, algorithms, name_of
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
 from spaql.problems.base import Playable
-from spaql.validation import parse_json, restore_generator
+from spaql.validation import parse_json, restore_generator, show
 
 FORMAT = 2
 SUFFIX = ".spaql"
@@ -185,7 +185,7 @@ def _read(file: IO[bytes], size: int, env: Any, where: str) -> Agent:
 def _check_path(path: Any, what: str) -> Path:
     if isinstance(path, str | os.PathLike) and os.fspath(path) and "\0" not in str(path):
         return Path(path)
-    raise ParameterError(f"{what}: expected the path of a file, got {path!r:.80}")
+    raise ParameterError(f"{what}: expected the path of a file, got {show(path)}")
 
 
 def _check_sizes(archive: zipfile.ZipFile, packed: int) -> None:
@@ -220,7 +220,7 @@ def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise AgentFileError(f"its {_HEAD} is damaged: {wrong[0]}")
     entry = algorithms().get(head["algorithm"])
     if entry is None or entry.foreign:  # agents of foreign classes are never saved
-        raise AgentFileError(f"this spaql does not know its algorithm {head['algorithm']!r:.80}")
+        raise AgentFileError(f"this spaql does not know its algorithm {show(head['algorithm'])}")
     return head
 
 
@@ -270,7 +270,7 @@ def _make_agent(entry: Entry, head: Mapping[str, Any], arrays: Mapping[str, NDAr
     parameters, record = head["parameters"], head.get("evaluation")
     for name in parameters:
         if name != "seed" and name not in entry.parameters:
-            raise ValueError(f"{entry.name} has no parameter {name!r:.80}")
+            raise ValueError(f"{entry.name} has no parameter {show(name)}")
     for name in entry.required:
         if name not in parameters:
             raise ValueError(f"{entry.name} needs the parameter {name!r}")

@@ -17,7 +17,7 @@ import numpy as np
 from spaql.agents.fixed_net import FixedNetAgent, Rules
 from spaql.errors import ParameterError
 from spaql.problems.base import LARGEST_REWARD
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 Range = tuple[float, float]
 _LEAST_RANGE = 1e-100  # of rewards: what it is divided by
@@ -55,7 +55,7 @@ class OptimisticQ(FixedNetAgent):
             low = high = np.nan
         if not (-LARGEST_REWARD <= low < high <= LARGEST_REWARD and high - low >= _LEAST_RANGE):
             raise ParameterError(
-                f"rewards: expected the smallest and the largest reward of a step, low below high, got {rewards!r:.80}"
+                f"rewards: expected the smallest and the largest reward of a step, low below high, got {show(rewards)}"
             )
         declared = self.problem.rewards
         if declared is not None and not low <= declared[0] <= declared[1] <= high:

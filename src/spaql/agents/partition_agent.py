@@ -18,7 +18,7 @@ from spaql.partition.partition import Cells, Partition, check_numbers, fill_arra
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import RAN
-from spaql.validation import MOST_COUNTED
+from spaql.validation import MOST_COUNTED, check_whole
 
 _CHUNK_SECONDS = 0.1
 _LARGEST_CHUNK = 1 << 16
@@ -70,13 +70,14 @@ class PartitionAgent(Agent):
         """Run the kernel; raise where the problem reports a fault."""
         if len(rows):
             self._restored = None
-        self._counts[STATUS] = RAN
-        with self.problem.defer_interrupts():
+        with self._train(), self.problem.defer_interrupts():
+            self._counts[STATUS] = RAN
             self._run(rows, budget)
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + 1}")
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
         """Compile or load the agent's kernels now rather than in the first `learn`."""
+        self._require_rest("prepare")
         with announce_compilation(type(self).__name__, progress_bar):
             self._make_room(0)
             self._iterate(make_records(0, self._row), UNLIMITED)
@@ -170,7 +171,8 @@ class PartitionAgent(Agent):
         """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
         self._require_training()
         points, _ = self.problem.encode(observations)
-        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), step), None))
+        at = check_whole(step, "step", 0, self.problem.horizon - 1 if self.time_variant else None)
+        boxes = self._boxes(points, self._steps(len(points), np.full(len(points), at), None))
         return self.problem.actions.from_unit(boxes[:, 0]), self.problem.actions.from_unit(boxes[:, 1])
 
     def _partitions(self) -> dict[str, Partition]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from spaql.notebook import is_notebook
 from spaql.partition.jit import CACHE, watch_compilation
+from spaql.validation import check_flag
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -42,7 +43,9 @@ KERNELS = {
 
 def is_progress_shown(progress_bar: bool | None) -> bool:
     """Whether to show progress: as requested, or by default on a terminal and in a notebook."""
-    return is_notebook() or sys.stderr.isatty() if progress_bar is None else progress_bar
+    if progress_bar is None:
+        return is_notebook() or sys.stderr.isatty()
+    return check_flag(progress_bar, "progress_bar")
 
 
 def make_bar(**options: Any) -> tqdm[Any]:

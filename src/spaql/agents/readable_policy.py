@@ -17,7 +17,7 @@ from spaql.partition.spaces import Floats
 from spaql.partition.tree import Tree, decision_tree
 from spaql.problems.base import Playable
 from spaql.problems.labels import make_labels
-from spaql.validation import check_whole
+from spaql.validation import check_whole, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -291,7 +291,7 @@ def _find_tree(rules: Any) -> Tree:
     """Return the tree of short rules that can be exported."""
     tree = getattr(rules, "tree", None)
     if not isinstance(tree, Tree):
-        raise ParameterError(f"rules: expected those of rules(at_most=...), got {rules!r:.80}")
+        raise ParameterError(f"rules: expected those of rules(at_most=...), got {show(rules)}")
     if rules.features:
         what = "they compare a combination of two numbers, which exported files cannot"
         raise ParameterError(f"rules: {what}; make them with oblique=False, or use rules.json()")

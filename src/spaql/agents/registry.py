@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from spaql.agents.base import Agent
 from spaql.agents.foreign import ForeignAgent, wrap
 from spaql.errors import ParameterError
-from spaql.validation import import_module
+from spaql.validation import import_module, show
 
 C = TypeVar("C", bound=type[Any])
 
@@ -91,7 +91,7 @@ def register(
 ) -> Callable[[C], C]:
     """Declare the class below as the algorithm of this name; see `Entry` for the arguments."""
     if colour is not None and not (isinstance(colour, str) and re.fullmatch("#[0-9a-fA-F]{6}", colour)):
-        raise ParameterError(f'register: expected a colour such as "#D55E00" for {name!r}, got {colour!r:.80}')
+        raise ParameterError(f'register: expected a colour such as "#D55E00" for {name!r}, got {show(colour)}')
 
     def declare(cls: C) -> C:
         taken = _ENTRIES[name].cls if name in _ENTRIES else cls

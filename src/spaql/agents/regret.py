@@ -26,7 +26,7 @@ from spaql.formatting import Table
 from spaql.notebook import render
 from spaql.partition.spaces import Floats
 from spaql.problems.optimum import optimum as solve
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 _PER_DOUBLING = 4  # points of a stored curve
 
@@ -114,7 +114,7 @@ def regret(agents: Agent | Sequence[Agent], *, optimum: float | None = None) -> 
     """
     some: list[Any] = [agents] if isinstance(agents, Agent) else list(agents)
     if not some or not all(isinstance(agent, Agent) for agent in some):
-        raise ParameterError(f"agents: expected a trained agent or several, got {agents!r:.80}")
+        raise ParameterError(f"agents: expected a trained agent or several, got {show(agents)}")
     others = {(agent.problem.name, str(sorted(agent.problem.arguments.items()))) for agent in some}
     if len(others) > 1:
         raise ParameterError(f"agents: they learned on {len(others)} problems; give those of one problem")

@@ -53,7 +53,7 @@ from spaql.partition.partition import check_numbers, fill_array
 from spaql.partition.rng import normal
 from spaql.partition.spaces import Box
 from spaql.problems.base import LARGEST_REWARD, RAN, SOME_ENDED, Playable, failed
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 _MOST_CELLS = 4_000_000  # below a gigabyte
 _MANY_CELLS = 262_144  # of the net that is taken where none is given
@@ -185,7 +185,7 @@ class RLSVI(StepwiseAgent):
         whole = isinstance(bins, int | np.integer) and not isinstance(bins, bool) and 0 < bins <= 1 << MAX_DEPTH
         if not whole or int(bins).bit_count() != 1:
             most = f"from 1 to {1 << MAX_DEPTH:,}"
-            raise ParameterError(f"bins: expected a power of two such as 8 or 16, {most}, got {bins!r:.80}")
+            raise ParameterError(f"bins: expected a power of two such as 8 or 16, {most}, got {show(bins)}")
         actions = problem.actions.dimensions if isinstance(problem.actions, Box) else 0
         return super().count_first_cells(problem, parameters) * int(bins) ** (problem.states.dimensions + actions)
 

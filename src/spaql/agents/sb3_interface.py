@@ -20,7 +20,7 @@ from spaql.agents.loggers import Logger, TensorBoardLogger
 from spaql.agents.parameters import OUTPUTS
 from spaql.errors import ParameterError
 from spaql.problems.base import Playable
-from spaql.validation import check_count, check_whole
+from spaql.validation import check_count, check_whole, show
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -62,7 +62,7 @@ def _read_arguments(cls: Any, given: Sequence[Any], keywords: dict[str, Any]) ->
         raise ParameterError(f"policy: {name} has no CnnPolicy; it learns from a few observed numbers, not from images")
     if policy not in _POLICIES:
         raise ParameterError(
-            f"policy: expected {' or '.join(map(repr, _POLICIES))}, of which {name} needs neither, got {policy!r:.80}"
+            f"policy: expected {' or '.join(map(repr, _POLICIES))}, of which {name} needs neither, got {show(policy)}"
         )
     if env is None:
         raise ParameterError(f"env: missing; write {name}({policy!r}, env)")
@@ -153,7 +153,7 @@ class SB3Interface(metaclass=AgentType):
     def _set_outputs(self, verbose: Any, tensorboard_log: Any) -> None:
         self.verbose = check_whole(verbose, "verbose", 0, 2)
         if tensorboard_log is not None and not isinstance(tensorboard_log, str | os.PathLike):
-            raise ParameterError(f"tensorboard_log: expected a folder, got {tensorboard_log!r:.80}")
+            raise ParameterError(f"tensorboard_log: expected a folder, got {show(tensorboard_log)}")
         self.tensorboard_log = tensorboard_log
 
     @property
@@ -250,7 +250,7 @@ class SB3Interface(metaclass=AgentType):
 def _find_folder(folder: Path, name: str, new: bool) -> Path:
     """Return the folder of a run, `name_1`, `name_2` and so on: the next one, or the last to go on with it."""
     if not isinstance(name, str) or os.path.basename(name) != name:
-        raise ParameterError(f"tb_log_name: expected the name of a folder, got {name!r:.80}")
+        raise ParameterError(f"tb_log_name: expected the name of a folder, got {show(name)}")
     found = [re.fullmatch(rf"{re.escape(name)}_(\d+)", each.name) for each in folder.glob("*")]
     last = max((int(match[1]) for match in found if match), default=0)
     return folder / f"{name}_{last + 1 if new else max(1, last)}"

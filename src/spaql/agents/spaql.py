@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from spaql.agents.q_learning import QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_number, check_whole, show
 
 
 @register(
@@ -108,7 +108,7 @@ class SPAQLTS(SPAQL):
         states = self.problem.states
         rows, single = states.check_batch(reference, "reference")
         if not single:
-            raise ParameterError(f"reference: expected one state of {states.dimensions} numbers, got {reference!r:.80}")
+            raise ParameterError(f"reference: expected one state of {states.dimensions} numbers, got {show(reference)}")
         self.reference = rows[0].tolist()
         self.radius = check_number(radius, "radius", least=0.0, above=True, most=1e100)
         self._reference = states.to_unit(rows)[0]

@@ -283,6 +283,15 @@ def _resume(options: argparse.Namespace) -> int:
     return _learn(options, agent, run, {} if is_over else {name: total - done}, folder, monitors)
 
 
+def _advise(options: argparse.Namespace, folder: Any, saved: bool) -> str:
+    """Return what is left of a run that was stopped."""
+    if folder is None:
+        return "nothing is kept without --out"
+    if not saved:
+        return f"nothing is kept, as spaql cannot save {folder.run.algorithm}"
+    return f"spaql train --resume {folder.folder} continues, spaql evaluate {folder.folder} evaluates the agent"
+
+
 def _learn(
     options: argparse.Namespace, agent: Any, run: Any, length: dict[str, int], folder: Any, monitors: list[Any]
 ) -> int:
@@ -311,15 +320,15 @@ def _learn(
             if seconds is None and length and not code and agent.iterations:
                 say(f"an error after {agent.iterations:,} iterations; the agent is saved in {saved[0]}")
     if code:
-        say(f"stopped after {agent.iterations:,} iterations; evaluating the agent")
+        say(f"stopped after {agent.iterations:,} iterations; {_advise(options, folder, bool(saved))}")
+        return code
     settings: dict[str, Any] = {"episodes": run.episodes, "progress_bar": not options.quiet}
     result = summary.summarize(run.algorithm, agent, seconds=seconds, **settings)
     written = []
     if folder is not None:
         known = [name for name in summary.FILES if not saved or name != AGENT]
         written = [*atomic_io.write_files(folder.folder, summary.summary_files(result), known), *saved]
-        if not code:
-            folder.finish(agent)
+        folder.finish(agent)
     if folder is not None and not agent.can_save and not options.quiet:
         say(f"{run.algorithm} cannot be saved by spaql; save it by its own means")
     head = f"{agent.problem.name}, H={agent.problem.horizon}, {agent.iterations:,} iterations, seed {agent.seed}"

@@ -10,11 +10,11 @@ import gymnasium
 import numpy as np
 
 from spaql.errors import ParameterError
-from spaql.gym.encoding import Misfit, line
+from spaql.gym.encoding import Misfit
 from spaql.gym.vector import SequentialEnvironment, is_vector
 from spaql.problems import PROBLEMS
 from spaql.problems.base import Playable
-from spaql.validation import import_module
+from spaql.validation import import_module, show
 
 _SEEDS = 2**31  # some environments take no larger seeds
 
@@ -46,13 +46,13 @@ def call_maker(make: Callable[[], Any]) -> Any:
         if not _is_own(error):
             raise
         raise ParameterError(
-            f"environment: {make!r:.80} needs arguments; give a function that needs none, such as lambda: make(...)"
+            f"environment: {show(make)} needs arguments; give a function that needs none, such as lambda: make(...)"
         ) from error
     if isinstance(made, gymnasium.Env | Playable):
         return made
     if is_vector(made):
         return SequentialEnvironment(made)
-    raise ParameterError(f"environment: {make!r:.80} made {made!r:.80}, not a gymnasium.Env")
+    raise ParameterError(f"environment: {show(make)} made {show(made)}, not a gymnasium.Env")
 
 
 def find_problem(problem: Any, env_kwargs: Mapping[str, Any] | None = None) -> Found:
@@ -60,7 +60,7 @@ def find_problem(problem: Any, env_kwargs: Mapping[str, Any] | None = None) -> F
     module, arguments = "", {} if env_kwargs is None else env_kwargs
     if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
         raise ParameterError(
-            f"env_kwargs: expected a mapping from names of arguments to values, got {env_kwargs!r:.80}"
+            f"env_kwargs: expected a mapping from names of arguments to values, got {show(env_kwargs)}"
         )
     if isinstance(problem, Found):
         return problem
@@ -77,7 +77,7 @@ def find_problem(problem: Any, env_kwargs: Mapping[str, Any] | None = None) -> F
     elif isinstance(problem, Playable | gymnasium.Env) or is_vector(problem):
         if arguments:
             left = next(iter(arguments))
-            raise ParameterError(f"env_kwargs: {problem!r:.80} has been made already; leave {left} out")
+            raise ParameterError(f"env_kwargs: {show(problem)} has been made already; leave {left} out")
         if not is_vector(problem):
             return Found(problem)
         makes = isinstance(problem, gymnasium.vector.VectorEnv)  # from its functions, each time
@@ -86,7 +86,7 @@ def find_problem(problem: Any, env_kwargs: Mapping[str, Any] | None = None) -> F
     elif not callable(problem):
         raise ParameterError(
             "problem: expected a spaql Problem or the name of one, a Gymnasium id, a gymnasium.Env or a function that "
-            f"makes one, got {problem!r:.80}"
+            f"makes one, got {show(problem)}"
         )
     make = partial(problem, **arguments) if arguments else problem
     made = call_maker(make)
@@ -114,7 +114,7 @@ def find_environment(environment: Any, env_kwargs: Mapping[str, Any] | None = No
             return found
     raise ParameterError(
         "environment: expected a Gymnasium id, a gymnasium.Env, a function that makes one, or "
-        f'"module:function", got {environment!r:.80}'
+        f'"module:function", got {show(environment)}'
     )
 
 
@@ -177,7 +177,7 @@ def start_episode(reset: Callable[..., Any], seed: int | None) -> Any:
         raise Misfit("takes no seed in reset", "reset must take seed and options by name") from error
     if isinstance(returned, tuple | list) and len(returned) == 2:
         return returned[0]
-    raise Misfit(f"returned {line(returned)} from reset", "reset must return two values, an observation and a dict")
+    raise Misfit(f"returned {show(returned)} from reset", "reset must return two values, an observation and a dict")
 
 
 def _is_own(error: BaseException) -> bool:
@@ -186,8 +186,13 @@ def _is_own(error: BaseException) -> bool:
 
 
 def to_misfit(error: BaseException) -> BaseException:
-    """Return the `Misfit` of an error from unpacking what `step` returned; other errors as they are."""
-    if not isinstance(error, TypeError | ValueError) or "unpack" not in str(error) or not _is_own(error):
+    """Return the `Misfit` of an error from reading what `step` returned; other errors as they are."""
+    if not isinstance(error, TypeError | ValueError) or not _is_own(error):
+        return error
+    if "truth value" in str(error):
+        did, must = "returned an array as terminated or truncated from step", "each must be one bool"
+        return Misfit(did, f"terminated and truncated are about one episode: {must}")
+    if "unpack" not in str(error):
         return error
     counted = re.search(r"got (\d+)", str(error))
     few = "no tuple" if isinstance(error, TypeError) else "more than five values"

@@ -19,7 +19,7 @@ from spaql.partition.spaces import Box, Discrete
 from spaql.problems import PROBLEMS
 from spaql.problems.base import LONGEST, Playable, World
 from spaql.problems.labels import with_names
-from spaql.validation import check_plain, check_whole
+from spaql.validation import check_plain, check_whole, show
 
 #: wrappers of Gymnasium that are made again from their arguments alone: they remember nothing from episode to episode
 _WRAPPERS = {
@@ -91,7 +91,7 @@ def _pack(value: Any, depth: int = 0) -> Any:
         return [_pack(each, depth + 1) for each in value]
     if type(value) is dict and _TUPLE not in value and all(type(name) is str for name in value):
         return {name: _pack(each, depth + 1) for name, each in value.items()}
-    raise TypeError(f"a file cannot hold {value!r:.80}")
+    raise TypeError(f"a file cannot hold {show(value)}")
 
 
 def _unpack(value: Any) -> Any:
@@ -180,17 +180,17 @@ def _check_types(about: Any, seed: Any) -> None:
     if not isinstance(about, Mapping) or type(seed) is not int:
         raise TypeError("no description")
     if about.get("kind") not in tuple(_TYPES_OF_KIND):  # it may be unhashable
-        raise ValueError(f"kind {about.get('kind')!r:.80}")
+        raise ValueError(f"kind {show(about.get('kind'))}")
     for name, kind in (_TYPES | _TYPES_OF_KIND[about["kind"]]).items():
         if not isinstance(about.get(name), kind):
-            raise TypeError(f"{name} is {about.get(name)!r:.80}")
+            raise TypeError(f"{name} is {show(about.get(name))}")
     box, actions, given = about.get("states", about), about["actions"], about.get("given", {})  # older files lack it
     sizes = {"names": len(box["low"]), "action_names": actions.get("count", len(actions.get("low", ())))}
     if not isinstance(given, dict):
-        raise TypeError(f"given is {given!r:.80}")
+        raise TypeError(f"given is {show(given)}")
     for name, words in given.items():
         if type(words) is not list or len(words) != sizes[name] or not all(type(word) is str for word in words):
-            raise ValueError(f"given {name} is {words!r:.80}")
+            raise ValueError(f"given {name} is {show(words)}")
     names, low, high = (about.get(name, ()) for name in ("names", "low", "high"))
     if not len(names) == len(low) == len(high) or not all(type(name) is str for name in names):
         raise ValueError("names and ranges do not match")
@@ -246,8 +246,8 @@ def _take_compiled(about: Mapping[str, Any], problem: Playable, where: str) -> P
     for name in ("name", "kind", "horizon", "actions", "states", "arguments"):
         if about.get(name) is not None and given.get(name) != about[name]:
             raise ParameterError(
-                f"env: {where} learned on {about['name']!r} with {name} {about[name]!r:.80}, and {problem.name!r} "
-                f"has {given.get(name)!r:.80}; give the problem that it learned on"
+                f"env: {where} learned on {about['name']!r} with {name} {show(about[name])}, and {problem.name!r} "
+                f"has {show(given.get(name))}; give the problem that it learned on"
             )
     return problem
 

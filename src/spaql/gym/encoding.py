@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from spaql.errors import ParameterError
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.base import LARGEST_REWARD
+from spaql.validation import show
 
 MOST_NUMBERED = 1024  # combinations of a MultiDiscrete action that are numbered one by one
 MOST_OBSERVED = 15  # numbers of an observation
@@ -51,13 +52,7 @@ def one_number(value: Any) -> float:
             return float(array.item())
     except (TypeError, ValueError, OverflowError):
         pass
-    raise Misfit(f"gave the reward {line(value)}", f"rewards must be finite numbers of at most {LARGEST_REWARD:g}")
-
-
-def line(value: Any) -> str:
-    """Return a representation on one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    raise Misfit(f"gave the reward {show(value)}", f"rewards must be finite numbers of at most {LARGEST_REWARD:g}")
 
 
 def _leaves(space: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -84,7 +79,7 @@ def _check_keys(space: Any, observation: Any, title: str = "") -> None:
         given = range(len(observation))
     else:
         kind = "mapping with the keys" if isinstance(space, spaces.Dict) else "tuple of the parts"
-        raise ParameterError(f"observation: expected a {kind} {keys}{where}, got {line(observation)}")
+        raise ParameterError(f"observation: expected a {kind} {keys}{where}, got {show(observation)}")
     for what, names, others in (("is missing", parts, given), ("is not one of its parts", given, parts)):
         for name in names:
             if name not in others:
@@ -147,7 +142,7 @@ class Part:
                 if fits:
                     place[...] = value
                     return
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 pass
             raise self.misfit(value)
 
@@ -167,7 +162,7 @@ class Part:
                 raise TypeError
             values = values.astype(float)
         except (OverflowError, TypeError, ValueError) as error:
-            raise ParameterError(f"observation: expected numbers{name}, got {line(value)}") from error
+            raise ParameterError(f"observation: expected numbers{name}, got {show(value)}") from error
         if values.shape == self.shape or (values.shape == () and self.shape == (1,)):
             counts: set[int | None] = {None, 1} if self.alone and values.shape else {None}
         elif values.shape[1:] == self.shape or (values.ndim == 1 and self.alone):
@@ -182,7 +177,7 @@ class Part:
             given = np.shape(value)
         except ValueError:  # rows of several lengths
             given = self.shape
-        shown = f"shape {given}" if given != self.shape else line(value)
+        shown = f"shape {given}" if given != self.shape else show(value)
         part = "part " if self.path and not isinstance(self.path[0], str) else ""
         name = f" as {part}{self.title}" if self.path else ""
         return Misfit(f"showed {shown}{name}", f"observations must be numbers of shape {self.shape}{name}")
@@ -211,7 +206,7 @@ class Observations:
                 numbered = [title] if size == 1 else [f"{title}[{i}]" for i in range(size)]
                 self.names += numbered if path else [str(i) for i in range(size)]
         if not self.names:
-            raise ParameterError(f"observations: {line(space)} has no numbers to see")
+            raise ParameterError(f"observations: {show(space)} has no numbers to see")
         if len(self.names) > MOST_OBSERVED:
             raise ParameterError(
                 f"observations: {len(self.names)} numbers are too many for a partition of their space, at most "
@@ -238,8 +233,8 @@ class Observations:
                 try:
                     value = reduce(getitem, part.path, observation)
                 except (KeyError, IndexError, TypeError) as error:
-                    must = f"observations must be members of {line(self.space)}"
-                    raise Misfit(f"showed {line(observation)}, without {part.title!r}", must) from error
+                    must = f"observations must be members of {show(self.space)}"
+                    raise Misfit(f"showed {show(observation)}, without {part.title!r}", must) from error
                 fill(value)
 
         return write_parts
@@ -298,7 +293,7 @@ class Moves:
         low, high, self._whole = _bounds(space, "actions")
         if not (np.isfinite(low) & np.isfinite(high)).all():
             raise ParameterError(
-                f"actions: {line(space)} has no bounds on some side; wrap the environment so that its actions "
+                f"actions: {show(space)} has no bounds on some side; wrap the environment so that its actions "
                 "have (gymnasium.wrappers.RescaleAction or ClipAction)"
             )
         self.actions = Box(low, high, "actions")
@@ -382,7 +377,7 @@ def space_from_json(data: Any, depth: int = 0) -> Any:
     elif kind in _ARRAYS:
         shape, dtype = tuple(data["shape"]), data.get("dtype", "int8")
         if len(shape) > _DEEPEST or math.prod(shape) > MOST_NUMBERS or dtype not in _TYPES:
-            raise ValueError(f"a space of shape {shape!r:.80} and type {dtype!r:.80}")
+            raise ValueError(f"a space of shape {show(shape)} and type {show(dtype)}")
         with np.errstate(all="ignore"):  # what does not fit is found out below
             arrays = {name: np.array(data[name]).astype(dtype).reshape(shape) for name in _ARRAYS[kind]}
         if kind == "MultiBinary":
@@ -390,5 +385,5 @@ def space_from_json(data: Any, depth: int = 0) -> Any:
         else:
             space = getattr(spaces, kind)(**arrays, dtype=np.dtype(dtype))
     if space is None or space_to_json(space) != data:  # such as one whose numbers its type cannot hold
-        raise ValueError(f"a space of the kind {kind!r:.80}")
+        raise ValueError(f"a space of the kind {show(kind)}")
     return space

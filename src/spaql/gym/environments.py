@@ -22,7 +22,7 @@ from spaql.gym.problem import GymnasiumProblem
 from spaql.partition.rng import Purpose, Stream, stream
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import BAD_REWARD, BAD_STATE, LARGEST_REWARD, NO_STATE, RAN, SLACK, Playable, Problem
-from spaql.validation import check_whole
+from spaql.validation import check_whole, show
 
 _SEEDS = 2**63  # seeds to draw from where the user gives none
 
@@ -54,7 +54,7 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
     ) -> None:
         problem = find_problem(problem, arguments).made
         if not isinstance(problem, Problem):
-            raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {problem!r:.80}")
+            raise ParameterError(f"problem: expected a spaql Problem such as spaql.problems.oil(), got {show(problem)}")
         self.problem = problem
         self._purpose = purpose
         self.observation_space, self.action_space = find_spaces(problem)
@@ -133,12 +133,12 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         if isinstance(actions, Discrete):
             last = actions.count - 1
             if not self.action_space.contains(action):
-                raise ParameterError(f"action: expected a whole number from 0 to {last}, got {action!r:.80}")
+                raise ParameterError(f"action: expected a whole number from 0 to {last}, got {show(action)}")
             return np.array([float(action)])
         try:
             played = np.array(action, dtype=float, ndmin=0)
         except (TypeError, ValueError) as error:
-            raise ParameterError(f"action: expected numbers, got {action!r:.80}") from error
+            raise ParameterError(f"action: expected numbers, got {show(action)}") from error
         if played.shape != actions.low.shape:
             raise ParameterError(f"action: expected shape {actions.low.shape}, got {played.shape}")
         if not ((played >= actions.low) & (played <= actions.high)).all():

@@ -40,12 +40,13 @@ from spaql.errors import EnvironmentFault, ParameterError
 from spaql.gym import calls
 from spaql.gym.callback import bridge, pack_constants
 from spaql.gym.encoding import WIDEST, Misfit, Moves, Observations, bounds_to_json, one_number
+from spaql.partition.jit import is_waiting
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Floats
 from spaql.problems import base
 from spaql.problems.base import Playable, World
 from spaql.problems.labels import check_names, find_usual, with_names
-from spaql.validation import check_number, check_whole, restore_generator
+from spaql.validation import check_number, check_whole, restore_generator, show
 
 #: options of Gymnasium environments that agents pass on
 OPTIONS = ("bounds", "periodic", "horizon", "warm_up", "names", "action_names", "env_kwargs")
@@ -186,7 +187,7 @@ class GymnasiumProblem(Playable):
             name = int(name)
         if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
             return int(name)
-        raise ParameterError(f"{what}: {name!r} is no observed number; there are {', '.join(self.names)}")
+        raise ParameterError(f"{what}: {show(name)} is no observed number; there are {', '.join(self.names)}")
 
     def _declare_ranges(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
         """Return ranges from the space and the user, and which of them are known."""
@@ -194,13 +195,13 @@ class GymnasiumProblem(Playable):
         with np.errstate(over="ignore", invalid="ignore"):
             known = high - low < WIDEST
         if bounds is not None and not isinstance(bounds, Mapping):
-            raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {bounds!r:.80}")
+            raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {show(bounds)}")
         for name, ends in (bounds or {}).items():
             at, what = self._place(name, "bounds"), f"bounds of {name!r}"
             try:
                 first, last = ends
             except (TypeError, ValueError) as error:
-                raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {ends!r:.80}") from error
+                raise ParameterError(f"bounds: expected (low, high) for {name!r}, got {show(ends)}") from error
             given = Box(check_number(first, what), check_number(last, what), what)
             low[at], high[at], known[at] = given.low[0], given.high[0], True
         for name in (self.names[at] for at in self.periodic if not known[at]):
@@ -348,7 +349,7 @@ class GymnasiumProblem(Playable):
             return
 
         def hear(number: int, frame: Any) -> None:
-            if self._stop:
+            if self._stop or is_waiting():
                 raise KeyboardInterrupt
             self._stop = True
 

@@ -6,6 +6,13 @@ other version of Numba or Python, is a new folder.  It is `$NUMBA_CACHE_DIR/spaq
 else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compiled anew in every process.
 
 With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
+
+With SPAQL_CHECKED=1 kernels check every index, with a cache folder of their own: an index past the end of an array is
+an IndexError instead of a damaged process.  It is for tests, and several times slower.
+
+*Ctrl-C.*  Numba and LLVM may crash where a signal handler raises inside them.  So the main thread lets another one
+compile and load kernels, and waits for it, which Ctrl-C ends at once; the kernel is finished all the same.  While a
+kernel that the main thread called is running, Ctrl-C is held back until it returns.
 """
 
 import ctypes
@@ -36,6 +43,7 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 _KEPT_DAYS = 30
+CHECKED = os.environ.get("SPAQL_CHECKED") == "1"
 
 
 class _Watch(threading.local):
@@ -45,11 +53,15 @@ class _Watch(threading.local):
 
 
 _WATCH = _Watch()
+_COMPILER = "spaql compiler"  # name of the threads that compile for the main thread
+_LISTEN_SECONDS = 0.1  # between two looks at whether Ctrl-C was held back
+_WAITING = False  # whether the main thread waits for the compiler
+_PRESSED = False  # whether Ctrl-C was pressed while it was held back
 
 
 def _source_hash() -> str:
     """Hash every source file that defines kernels, and the compiler's version."""
-    digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:3]}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version_info[:3]}{' checked' * CHECKED}".encode())
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         source = path.read_bytes()
@@ -78,6 +90,49 @@ def _cache_folder() -> Path | None:
 
 
 CACHE = None if config.DISABLE_JIT else _cache_folder()
+
+
+def apart(make: Callable[[], T]) -> T:
+    """Return what a function compiles; the main thread lets another one call it, so that Ctrl-C can end the wait."""
+    if threading.current_thread() is not threading.main_thread() or global_compiler_lock.is_locked():
+        return make()  # no signals here; or this is part of a compilation
+    global _WAITING
+    results: list[T] = []
+    errors: list[BaseException] = []
+    watch, done, left = _WATCH.compiled, threading.Event(), threading.Event()
+
+    def run() -> None:
+        _WATCH.compiled = None if watch is None else lambda: None if left.is_set() else watch()
+        try:
+            results.append(make())
+        except BaseException as error:  # whatever it is, the main thread raises it
+            errors.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run, name=_COMPILER)  # no daemon: LLVM must not run while the process ends
+    thread.start()
+    try:
+        _WAITING = True
+        while not done.wait(_LISTEN_SECONDS):
+            raise_held()
+    finally:
+        _WAITING = False
+        left.set()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def is_waiting() -> bool:
+    """Whether the main thread waits for a kernel: there a handler of Ctrl-C may raise."""
+    return _WAITING
+
+
+def is_compiling() -> bool:
+    """Whether a kernel is still being compiled that nobody waits for, after Ctrl-C."""
+    return any(thread.name == _COMPILER for thread in threading.enumerate())
 
 
 def _without_literal(kind: types.Type) -> types.Type:
@@ -121,6 +176,9 @@ class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
     hot = True
 
     def compile(self, sig: Any) -> Any:
+        return apart(lambda: self._compile_here(sig))
+
+    def _compile_here(self, sig: Any) -> Any:
         missed = self.stats.cache_misses.total()
         with _brief_compilation(self.hot):
             code = super().compile(self.signature or sig)
@@ -147,6 +205,10 @@ class _Kernel(_Dispatcher):
 
     callee: _Callee
 
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        with hold_interrupts():
+            return super().__call__(*arguments, **keywords)
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
         return self.callee.get_call_template(args, kws)
 
@@ -160,7 +222,7 @@ def kernel(signature: Any = None, *, inline: bool = False, hot: bool = True) -> 
     `inline` forces LLVM to inline it into its callers: the verbs are a few nanoseconds each, a call with all the
     arrays of a forest as arguments costs more than that.
     """
-    options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
+    options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True, "boundscheck": CHECKED}
 
     def decorate(function: Any) -> Any:
         if config.DISABLE_JIT:
@@ -191,8 +253,12 @@ def compile_entry(signature: Any, function: Any) -> Any:
     """Compile a function that kernels call by its address, or load it; with the JIT off it is returned as it is."""
     if config.DISABLE_JIT:
         return function
-    with _brief_compilation(True), _our_cache():
-        return numba.cfunc(signature, cache=CACHE is not None)(function)
+
+    def make() -> Any:
+        with _brief_compilation(True), _our_cache():
+            return numba.cfunc(signature, cache=CACHE is not None, boundscheck=CHECKED)(function)
+
+    return apart(make)
 
 
 class _Reference(types.Type):  # type: ignore[misc]
@@ -287,35 +353,45 @@ def watch_compilation(compiled: Callable[[], object]) -> Iterator[None]:
         _WATCH.compiled = before
 
 
-@contextmanager
-def hold_interrupts() -> Iterator[Callable[[], None]]:
-    """Hold Ctrl-C back while kernels are called; yield a function that raises KeyboardInterrupt if it was pressed.
+def raise_held() -> None:
+    """Raise the KeyboardInterrupt of a Ctrl-C that `hold_interrupts` holds back."""
+    global _PRESSED
+    if _PRESSED and threading.current_thread() is threading.main_thread():
+        _PRESSED = False
+        raise KeyboardInterrupt
+
+
+def _press(number: int, frame: object) -> None:
+    global _PRESSED
+    _PRESSED = True
+
+
+class hold_interrupts:
+    """Hold Ctrl-C back while kernels are called; gives a function that raises KeyboardInterrupt if it was pressed.
 
     Numba runs Python code of its own as a kernel returns, and may crash if a signal handler raises there.  A caller's
     own handler stays, and only the main thread receives signals.
     """
-    pressed = False
 
-    def check() -> None:
-        nonlocal pressed
-        if pressed:
-            pressed = False
-            raise KeyboardInterrupt
+    __slots__ = ("_before",)
 
-    def press(number: int, frame: object) -> None:
-        nonlocal pressed
-        pressed = True
+    def __enter__(self) -> Callable[[], None]:
+        """Replace the usual handler."""
+        global _PRESSED
+        self._before = None
+        if (
+            signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            and threading.current_thread() is threading.main_thread()
+        ):
+            self._before, _PRESSED = signal.default_int_handler, False
+            signal.signal(signal.SIGINT, _press)
+        return raise_held
 
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        yield check
-        return
-    signal.signal(signal.SIGINT, press)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, before)
-    check()
+    def __exit__(self, *error: object) -> None:
+        """Put the usual handler back, and raise what was held back."""
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            raise_held()
 
 
 if config.DISABLE_JIT:

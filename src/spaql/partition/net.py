@@ -26,7 +26,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.kernels import CELL, LINK, NODE, NONE
 from spaql.partition.partition import Partition, check_numbers, fill_array
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
-from spaql.validation import check_whole
+from spaql.validation import check_whole, show
 
 Bins = int | Sequence[int] | None
 _USUAL_BINS, _USUAL_CELLS = 16, 1 << 18  # at most, where bins are left to the net
@@ -138,7 +138,7 @@ def shape_net(states: Box, actions: Actions, bins: Any, steps: int, name: str = 
             parts = f"{states.dimensions} of states" + ("" if finite else f" and {boxed} of actions")
             note = "; discrete actions have one cell each" if finite else ""
             wanted = f"expected one number or {count} ({parts})"
-            raise ParameterError(f"{name}: {wanted}, got {len(bins)}: {bins!r:.80}{note}")
+            raise ParameterError(f"{name}: {wanted}, got {len(bins)}: {show(bins)}{note}")
         given = [check_whole(each, name, 1, _LARGEST) for each in bins]
     else:
         given = [check_whole(bins, name, 1, _LARGEST)] * count

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError
-from spaql.validation import check_whole
+from spaql.validation import check_whole, show
 
 Floats = NDArray[np.float64]
 _MOST_ACTIONS = 100_000
@@ -32,9 +32,11 @@ class Box:
 
     def __init__(self, low: ArrayLike, high: ArrayLike, what: str = "box") -> None:
         try:
+            if np.iscomplexobj(low) or np.iscomplexobj(high):
+                raise TypeError
             lower, upper = np.broadcast_arrays(np.atleast_1d(low).astype(float), np.atleast_1d(high).astype(float))
-        except (TypeError, ValueError):
-            got = f"{low!r} and {high!r}"
+        except (OverflowError, TypeError, ValueError):
+            got = f"{show(low)} and {show(high)}"
             raise ParameterError(f"{what}: bounds must be numbers, one per dimension, got {got}") from None
         if lower.ndim != 1 or lower.size == 0:
             raise ParameterError(f"{what}: bounds must be one number per dimension, got shape {lower.shape}")
@@ -71,9 +73,11 @@ class Box:
     def check_batch(self, values: ArrayLike, what: str, *, clip: bool = False) -> tuple[Floats, bool]:
         """Return one value `[d]` or a batch `[n, d]` as a checked batch, and whether it was one; `clip` clips it."""
         try:
+            if np.iscomplexobj(values):
+                raise TypeError
             batch = np.asarray(values, dtype=float)
-        except (TypeError, ValueError):
-            raise ParameterError(f"{what}: expected numbers, got {values!r:.80}") from None
+        except (OverflowError, TypeError, ValueError):
+            raise ParameterError(f"{what}: expected numbers, got {show(values)}") from None
         single = batch.ndim <= 1
         if batch.ndim == 0:
             batch = batch.reshape(1)

@@ -30,7 +30,7 @@ from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Playable, Problem, built_in
 from spaql.problems.heuristics import DECIDE, Rule, heuristic
 from spaql.problems.optimum import BetaArrivals, Travel
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 ARRIVALS = ("uniform", "beta")
 _MAX_DRAWS = 16
@@ -86,8 +86,8 @@ def travel_model(cost: float, start: float, arrivals: BetaArrivals) -> Travel:
 
 def check_arrivals(arrivals: str, shape: tuple[float, float] | None) -> BetaArrivals:
     """Return the law of calls that the arguments of a problem name."""
-    if arrivals not in ARRIVALS:
-        raise ParameterError(f"arrivals: expected one of {', '.join(ARRIVALS)}, got {arrivals!r}")
+    if not isinstance(arrivals, str) or arrivals not in ARRIVALS:
+        raise ParameterError(f"arrivals: expected one of {', '.join(ARRIVALS)}, got {show(arrivals)}")
     if arrivals == "uniform":
         if shape is not None:
             raise ParameterError("shape: uniform arrivals have none; leave it out")

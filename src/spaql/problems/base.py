@@ -42,11 +42,11 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError, ProblemError
-from spaql.partition.jit import floats_at, kernel, words_at
+from spaql.partition.jit import CHECKED, apart, floats_at, kernel, words_at
 from spaql.partition.rng import Purpose, stream
 from spaql.partition.spaces import Actions, Box, Discrete, Floats
 from spaql.problems.optimum import Model
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_number, check_whole, show
 
 P = ParamSpec("P")
 
@@ -73,6 +73,7 @@ LARGEST_REWARD = 1e100  # sums and squares of larger ones would overflow
 _TRIAL_STEPS = 100
 _MOST_HIDDEN = 10_000
 _FIELDS: tuple[tuple[str, Any, str], ...] = (
+    ("name", str, "a text"),
     ("model", Model | None, "a Model of spaql.problems.optimum or None"),
     ("states", Box, "a Box"),
     ("actions", Box | Discrete, "a Box or Discrete"),
@@ -269,14 +270,15 @@ class Problem(Playable):
     def __post_init__(self) -> None:
         for name, kind, expected in _FIELDS:
             if not isinstance(getattr(self, name), kind):
-                raise self._refusal(f"{name} must be {expected}, got {getattr(self, name)!r:.80}")
+                raise self._refusal(f"{name} must be {expected}, got {show(getattr(self, name))}")
         states = self.states.dimensions
-        if self.observe is None and self.hidden not in (None, states):
+        hidden = check_whole(states if self.hidden is None else self.hidden, "hidden", 1, _MOST_HIDDEN)
+        if self.observe is None and hidden != states:
             raise self._refusal("hidden states need an observe function that shows them")
         self._set(
             horizon=check_whole(self.horizon, "horizon", 1, LONGEST),
             clip=bool(self.clip),
-            hidden=check_whole(states if self.hidden is None else self.hidden, "hidden", 1, _MOST_HIDDEN),
+            hidden=hidden,
             rewards=None if self.rewards is None else self._check_rewards(),
             optimum=None if self.optimum is None else check_number(self.optimum, f"problem {self.name!r}: optimum"),
             parameters=self._check_parameters(),
@@ -299,11 +301,11 @@ class Problem(Playable):
     def _check_rewards(self) -> tuple[float, float]:
         try:
             low, high = (float(end) for end in self.rewards or ())
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             low, high = np.nan, np.nan
         if not -np.inf < low <= high < np.inf:
             raise self._refusal(
-                f"rewards must be the smallest and the largest one, low not above high, got {self.rewards!r:.80}"
+                f"rewards must be the smallest and the largest one, low not above high, got {show(self.rewards)}"
             )
         return low, high
 
@@ -322,9 +324,11 @@ class Problem(Playable):
 
     def _check_parameters(self) -> Floats:
         try:
+            if np.iscomplexobj(self.parameters):
+                raise TypeError
             parameters = np.array(self.parameters, dtype=float).reshape(-1)
-        except (TypeError, ValueError) as error:
-            raise self._refusal(f"parameters must be numbers, got {self.parameters!r:.80}") from error
+        except (OverflowError, TypeError, ValueError) as error:
+            raise self._refusal(f"parameters must be numbers, got {show(self.parameters)}") from error
         if not np.isfinite(parameters).all():
             raise self._refusal(f"parameters must be finite, got {parameters}")
         parameters.flags.writeable = False
@@ -335,7 +339,7 @@ class Problem(Playable):
         function = getattr(self, what)
         plain = getattr(function, "py_func", function)
         if not inspect.isfunction(plain):
-            raise self._refusal(f"{what} must be a plain function (def), got {function!r:.80}")
+            raise self._refusal(f"{what} must be a plain function (def), got {show(function)}")
         expected, given = len(signature.args), plain.__code__.co_argcount
         if given != expected:
             raise self._refusal(f"{what} must take {expected} arguments, it takes {given}; see Problem")
@@ -483,11 +487,12 @@ def built_in(name: str, *, iterations: int | None = None) -> Callable[[Callable[
 
 
 @lru_cache(maxsize=256)
-def _compiled(function: Any, signature: Any, boundscheck: bool | None = None) -> Any:
+def _compiled(function: Any, signature: Any, boundscheck: bool = False) -> Any:
     """The function compiled once, however many problems are made from it; for trials with checked indices."""
     if config.DISABLE_JIT:
         return function
-    return numba.njit(signature, nogil=True, boundscheck=boundscheck)(getattr(function, "py_func", function))
+    plain = getattr(function, "py_func", function)
+    return apart(lambda: numba.njit(signature, nogil=True, boundscheck=boundscheck or CHECKED)(plain))
 
 
 def _shown(state, parameters, observation):
@@ -573,4 +578,4 @@ def _wrap(step: Any, reset: Any, observe: Any, sizes: tuple[int, ...], unit: boo
 
     if config.DISABLE_JIT:
         return advance, begin
-    return numba.cfunc(ADVANCE)(advance), numba.cfunc(BEGIN)(begin)
+    return apart(lambda: (numba.cfunc(ADVANCE)(advance), numba.cfunc(BEGIN)(begin)))

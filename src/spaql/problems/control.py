@@ -20,7 +20,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.rng import normal, uniform
 from spaql.partition.spaces import Box, Discrete
 from spaql.problems.base import OBSERVE, RESET, STEP, Problem, built_in
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 #: the environment of Gymnasium that each of these is
 GYMNASIUM = {
@@ -161,7 +161,7 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), noise: float = 0.0
     try:
         speed, spin = velocities
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"velocities: expected two numbers, got {velocities!r:.80}") from error
+        raise ParameterError(f"velocities: expected two numbers, got {show(velocities)}") from error
     speed, spin = (check_number(v, "velocities", least=0.0, above=True, most=1e6) for v in (speed, spin))
     high = np.array([4.8, speed, np.float32(24 * 2 * math.pi / 360), spin], np.float32)
     physics, spaces = (_cartpole_step, _cartpole_reset, _rounded), (Box(-high, high), Discrete(2))

@@ -24,7 +24,7 @@ from numba import carray, types
 from numba.core import config
 
 from spaql.errors import ParameterError
-from spaql.partition.jit import floats_at
+from spaql.partition.jit import CHECKED, apart, floats_at
 from spaql.partition.spaces import Box, Floats
 from spaql.problems.base import OBSERVE, Playable, Problem
 from spaql.problems.finite import Finite
@@ -141,4 +141,4 @@ def _wrap(decide: Any, sizes: tuple[int, int, int], box: bool) -> Any:
                     action[d] = min(max((action[d] - action_low[d]) / action_width[d], 0.0), 1.0)
         return 1
 
-    return choose if config.DISABLE_JIT else numba.cfunc(_CHOOSE)(choose)
+    return choose if config.DISABLE_JIT else apart(lambda: numba.cfunc(_CHOOSE, boundscheck=CHECKED)(choose))

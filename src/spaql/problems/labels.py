@@ -18,6 +18,7 @@ from spaql.notebook import render
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import Playable
 from spaql.problems.control import GYMNASIUM
+from spaql.validation import show
 
 
 class Labels(NamedTuple):
@@ -94,7 +95,7 @@ def check_names(given: Sequence[str] | None, what: str, usual: Sequence[str]) ->
     words = isinstance(given, Sequence) and not isinstance(given, str)
     words = words and all(isinstance(name, str) and name.strip() for name in given)
     if not words or len(given) != len(usual):
-        raise ParameterError(f"{what}: expected {len(usual)} words, such as {list(usual[:4])}, got {given!r:.80}")
+        raise ParameterError(f"{what}: expected {len(usual)} words, such as {list(usual[:4])}, got {show(given)}")
     if twice := [name for name in given if given.count(name) > 1]:
         raise ParameterError(f"{what}: {twice[0]!r} is given twice; give different words")
     return list(given)

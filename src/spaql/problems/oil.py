@@ -26,7 +26,7 @@ from spaql.partition.jit import kernel
 from spaql.partition.spaces import Box
 from spaql.problems.base import RESET, STEP, Problem, built_in
 from spaql.problems.optimum import Travel
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 DEPOSIT = 0.7 + math.pi / 60
 
@@ -82,8 +82,8 @@ def oil(
     horizon
         H, steps of an episode.
     """
-    if survey not in tuple(SURVEYS):  # it may be unhashable
-        raise ParameterError(f"survey: expected one of {', '.join(SURVEYS)}, got {survey!r}")
+    if not isinstance(survey, str) or survey not in SURVEYS:
+        raise ParameterError(f"survey: expected one of {', '.join(SURVEYS)}, got {show(survey)}")
     step, model = SURVEYS[survey]
     sharpness = check_number(sharpness, "sharpness", least=0.0, above=True)
     deposit = check_number(deposit, "deposit", least=0.0, most=1.0)

@@ -36,7 +36,7 @@ from spaql.problems.base import RESET, STEP, Playable, Problem, built_in
 from spaql.problems.heuristics import Rule, heuristic
 from spaql.problems.oil import DEPOSIT, SURVEYS
 from spaql.problems.optimum import Array, Model, Optimum, Travel
-from spaql.validation import check_number, check_whole
+from spaql.validation import check_number, check_whole, show
 
 MOST_DIMENSIONS = 16
 
@@ -121,8 +121,8 @@ def oil_nd(
         H, steps of an episode.
     """
     dimensions = check_whole(dimensions, "dimensions", 1, MOST_DIMENSIONS)
-    if survey not in tuple(SURVEYS):  # it may be unhashable
-        raise ParameterError(f"survey: expected one of {', '.join(SURVEYS)}, got {survey!r}")
+    if not isinstance(survey, str) or survey not in SURVEYS:
+        raise ParameterError(f"survey: expected one of {', '.join(SURVEYS)}, got {show(survey)}")
     sharpness = check_number(sharpness, "sharpness", least=0.0, above=True)
     deposit = check_number(deposit, "deposit", least=0.0, most=1.0)
     start = check_number(start, "start", least=0.0, most=1.0)

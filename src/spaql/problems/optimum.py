@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spaql.errors import ParameterError, ProblemError
 from spaql.partition.spaces import Box
-from spaql.validation import check_number
+from spaql.validation import check_number, show
 
 Array = NDArray[np.float64]
 EXACT, BOUNDS, STATED = "exact", "bounds", "stated"
@@ -195,7 +195,7 @@ def optimum(problem: Any, *, tolerance: float = 1e-5, **arguments: Any) -> Optim
         return replace(known, kind=BOUNDS if wide else known.kind, _space=getattr(problem, "states", None))
     if stated is None:
         raise ProblemError(
-            f"problem {name or problem!r:.80} has no model, so its optimum cannot be computed; state it where you know "
+            f"problem {show(name or problem)} has no model, so its optimum cannot be computed; state it where you know "
             "it: Problem(..., optimum=4.2), or give it a model (spaql.problems.optimum.Model)"
         )
     return Optimum(float(stated), 0.0, kind=STATED)
@@ -215,7 +215,7 @@ def _find_built_in(problem: Any, arguments: dict[str, Any]) -> Any:
 
     if isinstance(problem, str):
         if problem not in PROBLEMS:
-            raise ProblemError(f"problem: {problem!r:.80} is not one of {', '.join(PROBLEMS)}; give the problem itself")
+            raise ProblemError(f"problem: {show(problem)} is not one of {', '.join(PROBLEMS)}; give the problem itself")
         return PROBLEMS[problem](**arguments)
     if arguments:
         raise ParameterError(

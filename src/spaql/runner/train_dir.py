@@ -18,9 +18,10 @@ from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.agents.callbacks import Checkpoint
 from spaql.agents.files import AGENT, CHECKPOINT, load
-from spaql.atomic_io import check_folder, clean_folder, write_files
+from spaql.atomic_io import check_folder, clean_folder, write_file, write_files
 from spaql.errors import ParameterError
 from spaql.gym.problem import find_function
+from spaql.partition.jit import hold_interrupts
 from spaql.runner.run_spec import Run, from_specification
 from spaql.validation import check_whole, parse_json
 
@@ -136,9 +137,11 @@ class TrainDir:
         return None if every is None else Checkpoint(every, self.folder, name=CHECKPOINT)
 
     def keep(self, agent: Agent) -> Path:
-        """Keep an agent that was stopped under way."""
-        agent.save(self.folder / CHECKPOINT)
-        return agent.save(self.folder / AGENT)
+        """Keep an agent that was stopped under way, quickly; Ctrl-C waits until that is done."""
+        with hold_interrupts():
+            kept = agent._keep(self.folder / CHECKPOINT)
+            write_file(self.folder / AGENT, kept.read_bytes())
+        return self.folder / AGENT
 
     def finish(self, agent: Agent) -> None:
         """Keep the agent at the end, if it has a policy and can be saved."""

@@ -6,7 +6,9 @@ until the next plan (`spaql.agents.tessera.replay`).  The policy that it returns
 is first needed; that changes nothing about later learning.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -62,7 +64,7 @@ from spaql.partition.partition import Partition, check_numbers, fill_array
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.partition.spaces import Box, Discrete, Floats
 from spaql.problems.base import LONGEST
-from spaql.validation import MOST_COUNTED, check_number, check_whole
+from spaql.validation import MOST_COUNTED, check_number, check_whole, show
 
 MOST_TRANSITIONS = 1_000_000_000
 _PHASE = "planning"
@@ -143,6 +145,7 @@ class Tessera(PartitionAgent):
     plays_middle = True
     _filled = ("cells",)
     _phases = (_PHASE,)
+    _hurries = False  # whether it is being saved without a policy that would have to be planned first
     steps_to_split_for = "with which a linear model has a few for each of its coefficients"
 
     def __init__(
@@ -219,13 +222,22 @@ class Tessera(PartitionAgent):
 
     def _iterate(self, rows: NDArray[np.void], budget: int) -> None:
         if len(rows):
-            self._last_plan = self._learned = self._returned = self._partition = self._restored = None
+            self._forget_policy()
+            self._restored = None
             if self._counts[TRAINING] >= self._buffer.counts[DUE]:
                 self._plan_next()
             while self._buffer.counts[USED] + self.problem.horizon > len(self._buffer.points):
                 with hold_interrupts():
                     drop_half(self._buffer)
-        super()._iterate(rows, budget)
+        try:
+            super()._iterate(rows, budget)
+        finally:
+            if len(rows):
+                self._forget_policy()  # an environment may have asked for it under way
+
+    def _forget_policy(self) -> None:
+        """Forget what is computed from the transitions so far."""
+        self._last_plan = self._learned = self._returned = self._partition = None
 
     def _run(self, rows: NDArray[np.void], budget: int) -> None:
         run_episodes(
@@ -413,6 +425,13 @@ class Tessera(PartitionAgent):
 
     # Files ----------------------------------------------------------------------------------------------------
 
+    def _keep(self, path: str | os.PathLike[str]) -> Path:
+        self._hurries = True
+        try:
+            return super()._keep(path)
+        finally:
+            self._hurries = False
+
     def _partitions(self) -> dict[str, Partition]:
         return {}
 
@@ -428,7 +447,8 @@ class Tessera(PartitionAgent):
             arrays[f"replay-{name}"] = array if name == "counts" else array[:used]
         for name, tree in {"policy": self._tree, "novelty": self._novelty}.items():
             arrays |= {f"{name}-{part}": array for part, array in tree._asdict().items()}
-        return arrays | (self._policy_arrays() if self.iterations else {}) | {"elites": self._elites}
+        planned = self.iterations and not (self._hurries and self._returned is None)
+        return arrays | (self._policy_arrays() if planned else {}) | {"elites": self._elites}
 
     def _policy_arrays(self) -> dict[str, NDArray[Any]]:
         tree, q, visits = self._return_policy()
@@ -449,12 +469,13 @@ class Tessera(PartitionAgent):
         self._elites = np.zeros((len(elites), actions.dimensions))
         fill_array(self._elites, elites, "elites")
         check_actions(self._elites, actions)
-        self._last_plan = self._learned = self._returned = self._partition = None
-        if self.iterations:
+        self._forget_policy()
+        if self.iterations and not self._buffer.counts[USED]:
+            raise ValueError("no transitions")
+        if self.iterations and select_prefix(arrays, "returned-"):
             self._returned = self._read_returned(arrays)
-            if not self._buffer.counts[USED]:
-                raise ValueError("no transitions")
-        self._policy()  # refuses cuts outside their box
+        if self._returned is not None or not self.iterations:
+            self._policy()  # refuses cuts outside their box
 
     def _read_returned(self, arrays: Mapping[str, NDArray[Any]]) -> LabelledTree:
         """Return the returned policy of a file."""
@@ -487,7 +508,7 @@ def _check_time_aware(given: Any, horizon: int) -> bool | str:
             raise ParameterError(f"time_aware: a policy with a clock has at most {_LONGEST_TIMED} steps, got {horizon}")
         return bool(given)
     if not isinstance(given, str) or given != "auto":
-        raise ParameterError(f'time_aware: expected True, False or "auto", got {given!r:.80}')
+        raise ParameterError(f'time_aware: expected True, False or "auto", got {show(given)}')
     return "auto"
 
 
@@ -496,5 +517,5 @@ def _check_mechanisms(disable: Sequence[str]) -> tuple[str, ...]:
     names = (disable,) if isinstance(disable, str) or not isinstance(disable, Iterable) else tuple(disable)
     for name in names:
         if not isinstance(name, str) or name not in MECHANISMS:
-            raise ParameterError(f"disable: expected some of {', '.join(MECHANISMS)}, got {name!r:.80}")
+            raise ParameterError(f"disable: expected some of {', '.join(MECHANISMS)}, got {show(name)}")
     return names

@@ -31,7 +31,7 @@ from spaql.formatting import Table
 from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.base import LONGEST, Playable
 from spaql.problems.labels import make_labels
-from spaql.validation import check_whole
+from spaql.validation import check_whole, show
 
 _MOST_TESTED = 20_000  # held-out transitions of each model
 
@@ -200,7 +200,7 @@ def _encode_actions(problem: Playable, action: Any, single: bool) -> Floats:
         known = np.asarray(problem.decode(np.arange(actions.count, dtype=float)[:, None], False))
         same = (given.reshape(len(given), 1, -1) == known.reshape(1, actions.count, -1)).all(axis=2)
         if not same.any(axis=1).all():
-            raise ParameterError(f"action: {action!r:.80} is not an action of {problem.name!r}")
+            raise ParameterError(f"action: {show(action)} is not an action of {problem.name!r}")
         return same.argmax(axis=1).astype(float)[:, None]
     rows, _ = actions.check_batch(given.reshape(len(given), -1).astype(float), "action")
     return actions.to_unit(rows)
