@@ -10,7 +10,7 @@ what they find are events of the engine.  Whatever happens to the cluster, each 
 - The scheduler dies, or the connection is cut: all runs under way are lost; the scheduler is looked for at the same
   address for a minute.
 - A task fails although the connection stands: its runs are lost for that reason, which is counted.
-- There are no workers: chunks wait for them.
+- There are no workers: chunks wait for them; those of this machine, which Dask starts again, for a minute.
 - This process ends: the scheduler forgets its chunks, and workers stop them within a fraction of a second.
 
 Dask's own configuration holds, such as certificates for `tls://` addresses; see `docs/how-to/cluster.md`.
@@ -50,6 +50,7 @@ _GOODBYE = 0.8  # seconds to leave a cluster politely
 _TERM = 0.1  # seconds in which a worker of our own may end by itself
 _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/how-to/cluster.md
 _IDLE_SECONDS = 60.0  # in which a child process may wait for its next chunk
+_MOST_ROUNDS = 3  # of a chunk whose process dies before it begins; then the client counts its runs as lost
 _POLL = 0.1  # seconds between two looks at whether a task is still wanted
 _KEPT = "finished runs are kept, and the same command goes on with the others"
 
@@ -117,7 +118,7 @@ def _perform_isolated(orders: dict[str, Any], runs: Sequence[Run], stopped: Call
         _thread.engine, _thread.orders = engine, orders
     results: dict[str, Result] = {}
     try:
-        while all(isinstance(result, Lost) for result in results.values()):  # no run has begun: the process died first
+        for _ in range(_MOST_ROUNDS):
             results.clear()
             engine.submit(runs)
             while len(results) < len(runs):
@@ -125,6 +126,8 @@ def _perform_isolated(orders: dict[str, Any], runs: Sequence[Run], stopped: Call
                     raise Stopped
                 for outcome in engine.collect(_POLL):
                     results.setdefault(outcome.run.id, outcome.result)  # the first report counts
+            if not all(isinstance(result, Lost) for result in results.values()):
+                break  # else no run has begun: the process died first
     except BaseException:
         engine.close()
         _thread.engine = None
@@ -151,7 +154,7 @@ class Dask(Engine):
         isolated: bool,
     ) -> None:
         super().__init__()
-        self._address = address
+        self._address, self._own = address, address is None
         self._most = workers
         self.orders: dict[str, Any] = {"code": code_version(), "paths": [os.getcwd()], "algorithms": list(algorithms)}
         self.orders |= {"timeout": timeout, "isolated": isolated}
@@ -232,7 +235,9 @@ class Dask(Engine):
             self._set_workers(event)
             if event:
                 self._seen = time.monotonic()
-            elif self._seen is not None and time.monotonic() - self._seen > _ALONE:
+            elif self._seen is not None and time.monotonic() - self._seen > (PATIENCE if self._own else _ALONE):
+                if self._own:
+                    raise EngineError(f"dask: its workers on this machine ended and did not come back; {_KEPT}")
                 self.report(f"waits for workers at {self._address}")
                 self._seen = None
         else:

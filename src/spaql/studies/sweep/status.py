@@ -16,7 +16,8 @@ from typing import Any
 
 from spaql.errors import NothingYetError
 from spaql.formatting import duration, with_values
-from spaql.runner.store import STORE, Store
+from spaql.runner.folder_lock import is_locked
+from spaql.runner.store import STORE, Store, lock_of
 
 FAILURES = 5  # shown by default
 _ACTIVE = ("starting", "running")  # states of a process that has not ended
@@ -87,7 +88,7 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
     """Read the progress of the study in a folder, with its last failures; a NothingYetError where it has not begun."""
     now = time.time()
     # Tested before reading: a process that ends in between has stored its progress.
-    locked = is_locked(Path(folder) / STORE)
+    locked = is_locked(lock_of(Path(folder) / STORE))
     with Store.open_readonly(Path(folder) / STORE) as store, store.snapshot():
         progress, kinds, last = store.progress, store.count_failures(), []
         for run_id, (specification, failure) in store.failures(failures).items():
@@ -103,7 +104,8 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
     running = is_running(progress, locked, now)
     if running and progress["state"] not in _ACTIVE:  # just started: the progress is that of the process before
         return Status(**counts, running=0, state="running", kinds=kinds, failures=last)
-    seconds, left = progress["updated"] - progress["began"], progress["seconds_left"] if running else None
+    seconds = progress.get("seconds", progress["updated"] - progress["began"])
+    left = progress["seconds_left"] if running else None
     missing = counts["total"] > counts["done"] + counts["failed"]
     return Status(
         **counts,
@@ -125,27 +127,3 @@ def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> 
         return False
     # On this computer nobody held the lock, but a process may have taken it since.
     return locked is None or progress["host"] != socket.gethostname() or bool(progress["updated"] >= now)
-
-
-def is_locked(store: Path) -> bool | None:
-    """Return whether a process writes to a store; None where that cannot be tested.
-
-    The test takes a shared lock for an instant; a process that opens the store waits for that long.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not on this operating system
-        return None
-    try:
-        descriptor = os.open(f"{store}.lock", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # the latter on some file systems
-        return True
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return False
