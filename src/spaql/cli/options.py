@@ -5,6 +5,7 @@ import inspect
 import json
 import math
 import re
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -232,3 +233,9 @@ def _shorten(sentence: str) -> str:
 def print_result(options: argparse.Namespace, data: Any, text: str) -> None:
     """Print one JSON object with `--json`, else the text."""
     print(json.dumps(data, indent=2, allow_nan=False) if options.json else text)
+
+
+def say_stopped(error: KeyboardInterrupt, folder: str) -> int:
+    """Say that a signal stopped a study, and return the exit code."""
+    say(f"stopped; finished runs are kept in {folder}, and the same command resumes")
+    return 128 + int(error.args[0] if error.args else signal.SIGINT)

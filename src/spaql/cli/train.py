@@ -9,7 +9,6 @@ import inspect
 import json
 import math
 import signal
-from pathlib import Path
 from typing import Any
 
 from spaql.cli.options import (

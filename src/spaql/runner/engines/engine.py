@@ -168,7 +168,7 @@ def _check(record: Record) -> Record | Failure:
     """Return a record that can be stored, or a failure: agents of one's own may report anything."""
     scalars: dict[str, float | int | None] = {}
     for name, value in record.scalars.items():
-        number = value.item() if isinstance(value, np.generic) else value
+        number: Any = value.item() if isinstance(value, np.generic) else value
         if not isinstance(number, int | float | None):
             return Failure(ERROR, f"its {name!r} is {_shorten(repr(number))}, which is no number")
         if isinstance(number, float) and not isfinite(number):
@@ -214,7 +214,7 @@ def _shorten(text: str) -> str:
 
 
 def _format_traceback(error: BaseException) -> str:
-    """The traceback of an exception from the call of `execute` on, which is the same on every engine; at most its end."""
+    """The end of a traceback, from the call of `execute` on, which is the same on every engine."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code is attempt.__code__:
         trace = trace.tb_next

@@ -67,14 +67,17 @@ class Status:
             parts.append("not running; run the same command again to resume")
         return "; ".join(parts)
 
-    def lines(self) -> list[str]:
-        """Return the status and its failures, line by line."""
+    def lines(self, tracebacks: bool = False) -> list[str]:
+        """Return the status and its failures, line by line, with their tracebacks if wanted."""
         if not self.kinds:
             return [self.sentence]
         more = sum(self.kinds.values()) - len(self.failures)
         form = "  {algorithm} on {problem}, seed {seed}: {kind}: {message}".format_map
-        failures = [*map(form, self.failures), *([f"  and {more:,} earlier ones"] if more else [])]
-        return [self.sentence, f"failures: {self.failure_counts}", *failures]
+        lines = [self.sentence, f"failures: {self.failure_counts}"]
+        for failure in self.failures:
+            lines.append(form(failure))
+            lines += [f"    {line}" for line in failure["traceback"].splitlines()] if tracebacks else []
+        return [*lines, *([f"  and {more:,} earlier ones"] if more else [])]
 
     def bar(self) -> str:
         """Return a progress bar: finished, failed and missing runs."""

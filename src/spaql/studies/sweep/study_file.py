@@ -295,7 +295,7 @@ def validate(data: Mapping[str, Any]) -> StudyFile:
 
 
 def _check_sizes(data: Mapping[str, Any]) -> None:
-    """Raise a StudyError where values are nested so deeply, or integers so large, that JSON or NumPy cannot hold them."""
+    """Raise a StudyError where values are nested too deeply, or integers too large, for JSON and NumPy."""
     waiting: list[tuple[tuple[int | str, ...], Any]] = [((), data)]
     while waiting:
         place, value = waiting.pop()
@@ -306,7 +306,9 @@ def _check_sizes(data: Mapping[str, Any]) -> None:
         elif isinstance(value, list | tuple):
             waiting += [((*place, at), item) for at, item in enumerate(value)]
         elif isinstance(value, int) and value.bit_length() > 64:
-            raise StudyError(f"{_format_place(place)}: an integer of {value.bit_length():,} bits; at most 64 are allowed")
+            raise StudyError(
+                f"{_format_place(place)}: an integer of {value.bit_length():,} bits; at most 64 are allowed"
+            )
 
 
 _TABLES: dict[Any, type[_Table]] = dict(problems=ProblemTable, algorithms=AlgorithmTable, random=Range, tune=TuneTable)
