@@ -236,4 +236,5 @@ def test_two_processes_on_one_folder(tmp_path):
         process.communicate(timeout=60)
     assert second.returncode == 2
     (line,) = second.stderr.splitlines()
-    assert "is in use by another process; wait for it, or choose another folder" in line
+    assert f"is in use by process {process.pid} on " in line
+    assert line.endswith("; wait for it, or choose another folder")
