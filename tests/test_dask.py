@@ -28,6 +28,7 @@ from spaql.runner.store import Store
 from test_run_many import foreign, run
 
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
+KILLS = int(os.environ.get("SPAQL_KILLS", "100")) if SOAK else 1  # on each engine
 RUNS = [run(seed, iterations=25_000, points=4) for seed in range(40)]  # of about 60 ms
 
 
@@ -205,7 +206,11 @@ with Store(path, code="test") as store:
     tally = run_many(runs, store, make_engine(name, runs, workers=2, address=address or None), retry_failed=True)
 sys.exit(0 if tally.complete else 3)
 """
-VICTIMS = {"dask": ["worker"] * 6 + ["client"] * 3 + ["scheduler"], "processes": ["worker"] * 2 + ["client"]}
+VICTIMS = {
+    "dask": ["worker"] * 6 + ["client"] * 3 + ["scheduler"],
+    "processes": ["worker"] * 2 + ["client"],
+    "threads": ["client"],
+}
 
 
 def studied():
@@ -270,13 +275,13 @@ class Disturbed:
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("engine", list(VICTIMS) if SOAK else ["dask"])
+@pytest.mark.parametrize("engine", list(VICTIMS))
 def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tmp_path, engine):
     dask.start(None if SOAK else 1)
     with Store(tmp_path / "threads.sqlite", code="test") as store:
         run_many(studied(), store, Threads(2))
     dice = random.Random(0)
-    victims = [dice.choice(VICTIMS[engine]) for _ in range(100)] if SOAK else ["client"]
+    victims = [dice.choice(VICTIMS[engine]) for _ in range(KILLS)] if SOAK else ["client"]
     number, ends, many = 0, 0, len(victims)
     while victims:
         number += 1
@@ -287,6 +292,7 @@ def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tm
             study.client.kill()
             study.client.wait()
         ends += study.ends
+        assert "Traceback" not in study.path.with_suffix(".log").read_text()
         assert dump(study.path) == dump(tmp_path / "threads.sqlite")
     print(
         f"{many} kills in {number} studies on {engine}; {ends} times the client ended by itself and was started again"

@@ -77,9 +77,9 @@ def test_a_lock_is_taken_by_one_and_then_by_another(tmp_path):
     with FolderLock(path, "it"):
         assert is_locked(path) is True
         assert json.loads(path.read_bytes())["process"] == os.getpid()
-        with pytest.raises(OutputError, match=f"^it {HOLDER}.*; wait for it, or choose another folder$"):
+        with pytest.raises(OutputError, match=rf"^it {HOLDER}.*; wait for it, or choose another folder$"):
             FolderLock(path, "it")
-        with pytest.raises(OutputError, match=f"^it {HOLDER}"):
+        with pytest.raises(OutputError, match=rf"^it {HOLDER}"):
             check_unlocked(path, "it")
     assert is_locked(path) is False
     with FolderLock(path, "it", remove=True):
@@ -92,7 +92,7 @@ def test_whatever_the_file_of_a_lock_says_it_is_held(tmp_path, content):
     path = tmp_path / "lock"
     with FolderLock(path, "it"):
         path.write_bytes(content)
-        with pytest.raises(OutputError, match="^it is in use by another process; wait for it"):
+        with pytest.raises(OutputError, match=r"^it is in use by another process; wait for it"):
             FolderLock(path, "it")
 
 
@@ -116,14 +116,14 @@ def test_a_lock_whose_file_is_removed_or_replaced_meanwhile_is_not_taken_twice(t
 
 def test_a_lock_that_cannot_be_made(tmp_path):
     (tmp_path / "lock").mkdir()
-    with pytest.raises(OutputError, match="^it cannot be locked: Is a directory; choose another folder"):
+    with pytest.raises(OutputError, match=r"^it cannot be locked: Is a directory; choose another folder"):
         FolderLock(tmp_path / "lock", "it")
 
 
 def test_without_flock_another_lock_takes_its_place(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_lock, "_import_fcntl", lambda: None)
     path = tmp_path / "lock"
-    with FolderLock(path, "it"), pytest.raises(OutputError, match="^it is in use by another process"):
+    with FolderLock(path, "it"), pytest.raises(OutputError, match=r"^it is in use by another process"):
         FolderLock(path, "it")
     with FolderLock(path, "it"):
         assert is_locked(path) is None

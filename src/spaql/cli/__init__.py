@@ -91,8 +91,8 @@ def _check_words(words: Sequence[str]) -> None:
 
 def _names_word(error: OSError, words: Sequence[str]) -> bool:
     """Return whether an error is about a path that begins with a word of the command line, such as a name too long."""
-    path = str(error.filename or "")
-    return any(len(word) > 0 and path.startswith(word) for word in words)
+    path, names = str(error.filename or ""), [os.path.normpath(word) for word in words if word.strip("./")]
+    return path.startswith(tuple(names))
 
 
 def _is_of_printing(error: OSError) -> bool:
