@@ -195,15 +195,19 @@ def test_an_agent_from_outside_the_package_gives_the_same_records_on_every_engin
 CLIENT = """
 import sys
 from test_dask import studied
+from spaql.errors import SpaqlError
 from spaql.runner.engines import make_engine
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 
 name, address, path = sys.argv[1:]
-with Store(path, code="test") as store:
-    runs = studied()
-    tally = run_many(runs, store, make_engine(name, runs, workers=2, address=address or None), retry_failed=True)
+try:
+    with Store(path, code="test") as store:
+        runs = studied()
+        tally = run_many(runs, store, make_engine(name, runs, workers=2, address=address or None), retry_failed=True)
+except SpaqlError as error:
+    sys.exit(str(error))
 sys.exit(0 if tally.complete else 3)
 """
 VICTIMS = {
