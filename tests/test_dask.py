@@ -28,7 +28,7 @@ from spaql.runner.store import Store
 from test_run_many import foreign, run
 
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
-KILLS = int(os.environ.get("SPAQL_KILLS", "100")) if SOAK else 1  # on each engine
+KILLS = int(os.environ.get("SPAQL_KILLS", "100" if SOAK else "1"))  # on each engine
 RUNS = [run(seed, iterations=25_000, points=4) for seed in range(40)]  # of about 60 ms
 
 
@@ -281,11 +281,11 @@ class Disturbed:
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("engine", list(VICTIMS))
 def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tmp_path, engine):
-    dask.start(None if SOAK else 1)
+    dask.start(None if KILLS > 1 else 1)
     with Store(tmp_path / "threads.sqlite", code="test") as store:
         run_many(studied(), store, Threads(2))
     dice = random.Random(0)
-    victims = [dice.choice(VICTIMS[engine]) for _ in range(KILLS)] if SOAK else ["client"]
+    victims = [dice.choice(VICTIMS[engine]) for _ in range(KILLS)] if KILLS > 1 else ["client"]
     number, ends, many = 0, 0, len(victims)
     while victims:
         number += 1
