@@ -28,6 +28,7 @@ from spaql.runner.store import Store
 from test_run_many import foreign, run
 
 SOAK = bool(os.environ.get("SPAQL_SOAK"))  # make soak
+KILLS = int(os.environ.get("SPAQL_KILLS", "100" if SOAK else "1"))  # on each engine
 RUNS = [run(seed, iterations=25_000, points=4) for seed in range(40)]  # of about 60 ms
 
 
@@ -194,18 +195,26 @@ def test_an_agent_from_outside_the_package_gives_the_same_records_on_every_engin
 CLIENT = """
 import sys
 from test_dask import studied
+from spaql.errors import SpaqlError
 from spaql.runner.engines import make_engine
 from spaql.runner.run_many import run_many
 from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 
 name, address, path = sys.argv[1:]
-with Store(path, code="test") as store:
-    runs = studied()
-    tally = run_many(runs, store, make_engine(name, runs, workers=2, address=address or None), retry_failed=True)
+try:
+    with Store(path, code="test") as store:
+        runs = studied()
+        tally = run_many(runs, store, make_engine(name, runs, workers=2, address=address or None), retry_failed=True)
+except SpaqlError as error:
+    sys.exit(str(error))
 sys.exit(0 if tally.complete else 3)
 """
-VICTIMS = {"dask": ["worker"] * 6 + ["client"] * 3 + ["scheduler"], "processes": ["worker"] * 2 + ["client"]}
+VICTIMS = {
+    "dask": ["worker"] * 6 + ["client"] * 3 + ["scheduler"],
+    "processes": ["worker"] * 2 + ["client"],
+    "threads": ["client"],
+}
 
 
 def studied():
@@ -270,13 +279,13 @@ class Disturbed:
 
 
 @pytest.mark.compiled_only
-@pytest.mark.parametrize("engine", list(VICTIMS) if SOAK else ["dask"])
+@pytest.mark.parametrize("engine", list(VICTIMS))
 def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tmp_path, engine):
-    dask.start(None if SOAK else 1)
+    dask.start(None if KILLS > 1 else 1)
     with Store(tmp_path / "threads.sqlite", code="test") as store:
         run_many(studied(), store, Threads(2))
     dice = random.Random(0)
-    victims = [dice.choice(VICTIMS[engine]) for _ in range(100)] if SOAK else ["client"]
+    victims = [dice.choice(VICTIMS[engine]) for _ in range(KILLS)] if KILLS > 1 else ["client"]
     number, ends, many = 0, 0, len(victims)
     while victims:
         number += 1
@@ -287,6 +296,7 @@ def test_killed_at_random_and_gone_on_with_the_store_is_that_of_threads(dask, tm
             study.client.kill()
             study.client.wait()
         ends += study.ends
+        assert "Traceback" not in study.path.with_suffix(".log").read_text()
         assert dump(study.path) == dump(tmp_path / "threads.sqlite")
     print(
         f"{many} kills in {number} studies on {engine}; {ends} times the client ended by itself and was started again"

@@ -244,4 +244,5 @@ def test_two_processes_on_one_folder(tmp_path, capsys):
         process.kill()
     assert code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is in use by another process; wait for it, or choose another folder" in line
+    assert f"is in use by process {process.pid} on " in line
+    assert line.endswith("; wait for it, or choose another folder")

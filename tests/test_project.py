@@ -51,6 +51,6 @@ def test_there_are_twelve_recipes():
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([a-z_/0-9]+\.(?:py|js|md))`", RECIPES))))
 def test_files_of_the_recipes_exist(name):
-    folders = {"explanation", "how-to", "reference"}
-    inside = "tests" if name.startswith(("test", "textbook")) else "docs" if name.split("/")[0] in folders else "src/spaql"
+    folders = dict.fromkeys(("explanation", "how-to", "reference"), "docs")
+    inside = "tests" if name.startswith(("test", "textbook")) else folders.get(name.split("/")[0], "src/spaql")
     assert (ROOT / inside / name).exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from spaql.errors import StoreError
 from spaql.runner.record import Record
-from spaql.runner.store import Store
+from spaql.runner.store import Store, lock_of
 
 CODE = "spaql 1, abc"
 
@@ -73,7 +74,7 @@ def test_a_store_that_is_deleted_is_missed(tmp_path):
 def test_two_processes(tmp_path):
     path = tmp_path / "runs.sqlite"
     script = f"""
-        from spaql.runner.store import Store
+        from spaql.runner.store import Store, lock_of
         store = Store({str(path)!r}, code={CODE!r})
         print("open", flush=True)
         input()
@@ -83,7 +84,11 @@ def test_two_processes(tmp_path):
     )
     with holder:
         assert holder.stdout.readline() == "open\n"
-        with pytest.raises(StoreError, match="in use by another process; wait for it, or choose another folder"):
+        held = rf"is in use by process {holder.pid} on {socket.gethostname()} since \d{{4}}-.*; wait for it, or choose"
+        with pytest.raises(StoreError, match=held):
+            Store(path, code=CODE)
+        lock_of(path).write_bytes(b"{")  # whatever it says
+        with pytest.raises(StoreError, match="is in use by another process; wait for it, or choose another folder"):
             Store(path, code=CODE)
         holder.kill()
     fill(path)  # the lock of a killed process is gone with it

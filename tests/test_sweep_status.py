@@ -10,10 +10,11 @@ import pytest
 
 from spaql.cli import main
 from spaql.errors import NothingYetError
-from spaql.runner.store import STORE, Store
+from spaql.runner.folder_lock import is_locked
+from spaql.runner.store import STORE, Store, lock_of
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
-from spaql.studies.sweep.status import is_locked, read_status
+from spaql.studies.sweep.status import read_status
 from spaql.studies.sweep.sweep_report import watch
 from spaql.studies.sweep.sweep_study import Sweep
 from sweeps_for_tests import NASTY, STUDY_DATA, fill, fill_with, make_progress, make_record, write_study
@@ -85,23 +86,24 @@ def test_who_begins_anew_is_at_work(tmp_path):
 
 def test_asking_for_the_lock_does_not_keep_it(tmp_path):
     path = tmp_path / STORE
-    assert is_locked(path) is None
+    lock = lock_of(path)
+    assert is_locked(lock) is None
     with Store(path, code="test"):
-        assert is_locked(path) is True
-        assert is_locked(path) is True
-    assert is_locked(path) is False
-    with open(f"{path}.lock") as other:  # who asks at the same moment is nobody at work
+        assert is_locked(lock) is True
+        assert is_locked(lock) is True
+    assert is_locked(lock) is False
+    with open(lock) as other:  # who asks at the same moment is nobody at work
         fcntl = pytest.importorskip("fcntl")
         fcntl.flock(other, fcntl.LOCK_SH)
-        assert is_locked(path) is False
+        assert is_locked(lock) is False
     with Store(path, code="test"):
-        assert is_locked(path) is True
+        assert is_locked(lock) is True
 
 
 def test_without_locks_the_lock_cannot_be_asked(tmp_path, monkeypatch):
     with Store(tmp_path / STORE, code="test"):
         monkeypatch.setitem(sys.modules, "fcntl", None)
-        assert is_locked(tmp_path / STORE) is None
+        assert is_locked(lock_of(tmp_path / STORE)) is None
 
 
 def test_a_store_of_which_nothing_was_said_is_not_over(tmp_path):

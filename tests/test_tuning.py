@@ -601,7 +601,7 @@ def test_stopped_by_hand(tmp_path, file, fake, monkeypatch, capsys):
     monkeypatch.setattr(ENGINE, "execute", interrupted)
     for _ in range(2):
         assert main(["tune", str(file), "--out", str(folder), "--quiet", "--workers", "1"]) == 130
-        assert f"kept in {folder}; run the same command again to resume" in capsys.readouterr().err
+        assert f"kept in {folder}, and the same command resumes" in capsys.readouterr().err
     assert len(json.loads(said(folder))["trials"]) == 5  # the defaults and the first batch
     monkeypatch.setattr(ENGINE, "execute", fake)
     for out in (folder, tmp_path / "whole"):

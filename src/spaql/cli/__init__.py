@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from spaql._version import __version__
 from spaql.cli import agents, studies, sweeps, train
 from spaql.cli.options import Parser, say
-from spaql.errors import SpaqlError
+from spaql.errors import ParameterError, SpaqlError
 
 _EXAMPLES = """\
 examples:
@@ -35,13 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # so that modules in the current folder are found, as with `python -m`
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        options = _parse(sys.argv[1:] if arguments is None else list(arguments))
+        _check_words(words)
+        options = _parse(words)
         code = int(options.run(options) or 0)
         sys.stdout.flush()
         return code
     except SpaqlError as error:
-        say(str(error))
+        for sentence in (str(error), *getattr(error, "__notes__", ())):
+            say(sentence)
         return 2
     except MemoryError:
         say("not enough memory; use fewer rollouts, a shorter horizon or fewer dimensions")
@@ -50,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("stopped")
         return 130
     except OSError as error:
+        if _names_word(error, words):
+            say(f"{error.filename!r}: {error.strerror}; check the name")
+            return 2
         if not _is_of_printing(error):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,6 +80,19 @@ def _parse(words: list[str]) -> argparse.Namespace:
     for group in (agents, sweeps):
         words = group.reword(words)
     return parser.parse_args(words)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise a ParameterError where a word is no name of a file or text on this system."""
+    for word in words:
+        if "\0" in word:
+            raise ParameterError(f"the argument {word!r:.80} holds a null character; leave it out")
+
+
+def _names_word(error: OSError, words: Sequence[str]) -> bool:
+    """Return whether an error is about a path that begins with a word of the command line, such as a name too long."""
+    path, names = str(error.filename or ""), [os.path.normpath(word) for word in words if word.strip("./")]
+    return path.startswith(tuple(names))
 
 
 def _is_of_printing(error: OSError) -> bool:

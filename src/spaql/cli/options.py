@@ -5,12 +5,15 @@ import inspect
 import json
 import math
 import re
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+_LONGEST = 1000  # characters of a message
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         """Exit with 2."""
         for kind, expected in (("int", "a whole number"), ("float", "a number"), ("_read_float", "a number")):
             message = message.replace(f"invalid {kind} value:", f"expected {expected}, got")
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {_shorten(message)} (see {self.prog} --help)\n")
 
 
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str) -> Parser:
@@ -217,10 +220,22 @@ def read_keyword(text: str) -> tuple[str, Any]:
 
 
 def say(sentence: str) -> None:
-    """Print a sentence on stderr."""
-    print(f"spaql: {sentence}", file=sys.stderr)
+    """Print a sentence on stderr, in one line."""
+    print(f"spaql: {_shorten(sentence)}", file=sys.stderr)
+
+
+def _shorten(sentence: str) -> str:
+    """Return a sentence as one printable line, cut where what it quotes is very long."""
+    line = "".join(letter if letter.isprintable() else " " for letter in " ".join(sentence.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
 
 
 def print_result(options: argparse.Namespace, data: Any, text: str) -> None:
     """Print one JSON object with `--json`, else the text."""
     print(json.dumps(data, indent=2, allow_nan=False) if options.json else text)
+
+
+def say_stopped(error: KeyboardInterrupt, folder: str) -> int:
+    """Say that a signal stopped a study, and return the exit code."""
+    say(f"stopped; finished runs are kept in {folder}, and the same command resumes")
+    return 128 + int(error.args[0] if error.args else signal.SIGINT)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spaql.cli.options import add_command, add_common, add_engine, add_output, engine_of, print_result, say
+from spaql.cli.options import add_command, add_common, add_engine, add_output, engine_of, print_result, say_stopped
 from spaql.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -130,9 +130,8 @@ def _perform(options: argparse.Namespace, name: str, make: Callable[[], Study], 
     engine = partial(make_engine, given.pop("engine"), timeout=given.pop("run_timeout"), **given)
     try:
         outcome = run_study(make(), options.out, engine=engine, progress_bar=not options.quiet)
-    except KeyboardInterrupt:
-        say(f"stopped; finished runs are kept in {options.out}, and the same command resumes")
-        return 130
+    except KeyboardInterrupt as error:
+        return say_stopped(error, options.out)
     report = outcome.report
     assert report is not None
     texts = filter(None, (report.text(), textwrap.fill(report.note, 120), str(outcome.cost)))

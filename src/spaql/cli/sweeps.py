@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import Parser, add_engine, add_output, describe, engine_of, say
+from spaql.cli.options import Parser, add_engine, add_output, describe, engine_of, say, say_stopped
 
 _READERS = {
     "status": "progress: finished, failed and running runs, time left",
@@ -60,6 +60,7 @@ def _add_readers(subcommands: Any) -> None:
         parser.set_defaults(run=_read)
     status, table, plot, export, watch, report = readers.values()
     status.add_argument("--failures", type=int, metavar="N", help="number of last failures to print (5)")
+    status.add_argument("--tracebacks", action="store_true", help="print the tracebacks of these failures too")
     status.add_argument("--json", action="store_true", help="print JSON instead of text")
     status.set_defaults(run=_status)
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex", "json"), help="of the table (text)")
@@ -91,13 +92,12 @@ def reword(arguments: list[str]) -> list[str]:
 
 
 def _perform(function: Any, options: argparse.Namespace, **more: Any) -> Any:
-    """Call `spaql.sweep` or `spaql.tune`; None after Ctrl-C, which keeps finished runs."""
+    """Call `spaql.sweep` or `spaql.tune`; after Ctrl-C or SIGTERM, which keep finished runs, return the exit code."""
     settings = {"retry_failed": options.retry_failed, "progress_bar": not options.quiet, **engine_of(options), **more}
     try:
         return function(options.study, options.out, **settings)
-    except KeyboardInterrupt:
-        say(f"stopped; finished runs are kept in {options.out}; run the same command again to resume")
-        return None
+    except KeyboardInterrupt as error:
+        return say_stopped(error, options.out)
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -106,8 +106,8 @@ def _sweep(options: argparse.Namespace) -> int:
     from spaql.studies.sweep.sweep_study import sweep
 
     tally = _perform(sweep, options)
-    if tally is None:
-        return 130
+    if isinstance(tally, int):
+        return tally
     if options.json:
         print(json.dumps({**asdict(tally), "folder": options.out}))
     else:
@@ -125,8 +125,8 @@ def _tune(options: argparse.Namespace) -> int:
     from spaql.studies.tune.tuning_result import FAILED
 
     result = _perform(tune, options, trials=options.trials)
-    if result is None:
-        return 130
+    if isinstance(result, int):
+        return result
     if options.json:
         print(json.dumps({**result.to_dict(), "folder": options.out}))
     else:
@@ -151,7 +151,7 @@ def _status(options: argparse.Namespace) -> None:
 
     number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
     status = read_status(options.folder, number)
-    print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines()))
+    print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines(options.tracebacks)))
 
 
 def _read(options: argparse.Namespace) -> None:

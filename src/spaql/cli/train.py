@@ -8,7 +8,6 @@ import argparse
 import inspect
 import math
 import signal
-from pathlib import Path
 from typing import Any
 
 from spaql.cli.options import (
@@ -141,9 +140,11 @@ def _read_parameters(path: str | None, algorithm: str | None) -> tuple[str, dict
     if path is None:
         return algorithm or "tessera", {}
     try:
-        if Path(path).stat().st_size > _LARGEST:
+        with open(path, "rb") as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
             raise ValueError("it is too large")
-        content = parse_json(Path(path).read_text("utf-8"))
+        content = parse_json(text)
         name, parameters = content["algorithm"], content["parameters"]
         if not isinstance(name, str) or not isinstance(parameters, dict):
             raise ValueError("its algorithm is not a text, or its parameters are not named")
@@ -224,9 +225,11 @@ def _find_length(run: Any) -> dict[str, int]:
 def _train(options: argparse.Namespace) -> int:
     from spaql.cli.monitors import make_monitors
     from spaql.runner.execute import make_agent
-    from spaql.runner.train_dir import TrainDir, can_keep
+    from spaql.runner.train_dir import TrainDir, check_idle, lock_folder
     from spaql.validation import check_whole
 
+    if options.out:
+        check_idle(options.out)
     if options.out and not options.overwrite:
         TrainDir.check_free(options.out)
     if options.overwrite and options.out is None:
@@ -239,7 +242,19 @@ def _train(options: argparse.Namespace) -> int:
     agent = make_agent(run)
     if options.checkpoint_every is not None:
         agent._require_saving("--checkpoint-every")
-    folder = None if options.out is None else TrainDir.begin(options.out, run, options.checkpoint_every)
+    if options.out is None:
+        return _begin(options, agent, run, None, monitors)
+    with lock_folder(options.out):
+        if not options.overwrite:  # another process may have trained there since
+            TrainDir.check_free(options.out)
+        folder = TrainDir.begin(options.out, run, options.checkpoint_every)
+        return _begin(options, agent, run, folder, monitors)
+
+
+def _begin(options: argparse.Namespace, agent: Any, run: Any, folder: Any, monitors: list[Any]) -> int:
+    """Train from the beginning, in a folder or without one."""
+    from spaql.runner.train_dir import can_keep
+
     try:
         if not options.quiet:
             for diagnosis in agent.diagnose(**_find_length(run)):
@@ -252,14 +267,22 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
+    from spaql.runner.train_dir import TrainDir, lock_folder
+
+    TrainDir.check_begun(options.resume)
+    with lock_folder(options.resume):
+        return _continue(options, TrainDir.read(options.resume))
+
+
+def _continue(options: argparse.Namespace, folder: Any) -> int:
+    """Train on in a folder."""
     from dataclasses import replace
 
     from spaql.cli.monitors import make_monitors
     from spaql.runner.execute import make_agent
-    from spaql.runner.train_dir import TrainDir
     from spaql.validation import check_whole
 
-    folder, monitors = TrainDir.read(options.resume), make_monitors(options)
+    monitors = make_monitors(options)
     run, started = folder.run, _find_length(folder.run)
     if options.timesteps is not None:
         run = replace(run, iterations=0, budgets=(check_whole(options.timesteps, "--timesteps", 1),))

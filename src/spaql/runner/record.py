@@ -32,6 +32,7 @@ class Failure:
     kind: str  # one of the five above
     message: str  # what happened, in one line
     attempts: int = 1  # how often it was tried in the last call that asked for it
+    traceback: str = ""  # of an exception that is not one of spaql's own, from the run on
 
 
 def encode_result(result: Record | Failure) -> bytes:

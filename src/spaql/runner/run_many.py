@@ -1,7 +1,8 @@
 """Perform many runs, each once: submit them to an engine in chunks, store what comes back, and lose nothing.
 
 Whatever finishes is in the store within a moment; a run that fails is recorded with its message, and the others go on.
-A run under which a worker died is tried again, alone, and is a failure after the third time.  Chunks are sized by the
+A run under which a worker died is tried again, alone, and is a failure after the third time; one that is lost without
+being suspected, as with the machine of its worker, is a failure after the thirtieth.  Chunks are sized by the
 time that similar runs have taken so far.  Progress is stored too, so that other processes can read it meanwhile.
 """
 
@@ -11,7 +12,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spaql.errors import SpaqlError
@@ -21,6 +22,7 @@ from spaql.runner.run_spec import Run
 from spaql.runner.store import Store
 
 STRIKES = 3
+LOSSES = 30
 _COMMIT_SECONDS = 0.25
 _MOST_PER_COMMIT = 500
 _SMOOTHING = 0.2  # weight of the last run in the estimate of its kind's speed
@@ -120,12 +122,13 @@ class _Work:
     def __init__(self, store: Store, engine: Engine, before: Tally) -> None:
         self.store, self.engine = store, engine
         self.total, self.done, self.failed = before.total, before.done, before.failed
-        self.began, self.saved = time.time(), 0.0
+        self.began, self.started, self.saved = time.time(), time.monotonic(), 0.0
         self.waiting: deque[Run] = deque()
         self.submitted: dict[str, list[int]] = {}  # by id, how many of its chunk are left
         self.arrived: deque[Outcome] = deque()  # collected, not taken yet
         self.alone: set[str] = set()  # suspected of ending their worker
         self.strikes: Counter[str] = Counter()
+        self.losses: Counter[str] = Counter()
         self.speed: dict[tuple[str, str], float] = {}  # seconds per unit of cost, by problem and algorithm
         self.results: list[tuple[str, str, Record]] = []
         self.failures: list[tuple[str, str, Failure]] = []
@@ -195,7 +198,7 @@ class _Work:
         finished(run)
 
     def _judge(self, run: Run, result: Result, scored: bool) -> Result:
-        """Whether a result counts: losses that may be the run's fault are tried again, up to `STRIKES` times."""
+        """Whether a result counts: what may be the run's fault is tried `STRIKES` times, what is not `LOSSES` times."""
         if isinstance(result, Record):
             if scored and run.budgets and result.scalars.get("evaluation") is None:
                 steps = f"steps: {run.budgets[-1]:,} are too few for one iteration of {run.algorithm}; give it more"
@@ -203,7 +206,10 @@ class _Work:
             return result
         if isinstance(result, Lost):
             if not result.reason:
-                return result
+                self.losses[run.id] += 1
+                if self.losses[run.id] < LOSSES:
+                    return result
+                return Failure(KILLED, f"it was lost with its worker {LOSSES} times, each time before its end", LOSSES)
             result = Failure(ERROR, result.reason)
         elif result.kind != KILLED:
             return result
@@ -211,7 +217,7 @@ class _Work:
         tried = self.strikes[run.id]
         if tried < STRIKES:
             return Lost(alone=True)
-        return Failure(result.kind, f"{result.message}; it was tried {tried} times", tried)
+        return replace(result, message=f"{result.message}; it was tried {tried} times", attempts=tried)
 
     def save(self, state: str) -> None:
         """Store what has come, and the progress."""
@@ -220,7 +226,7 @@ class _Work:
 
     def progress(self, state: str) -> dict[str, Any]:
         """Progress, for whoever reads the store."""
-        seconds = time.time() - self.began
+        seconds = time.monotonic() - self.started  # the time of day may jump
         left = self.cost_left * seconds / self.cost_now if self.cost_now else None
         return {
             "state": state,
@@ -230,6 +236,7 @@ class _Work:
             "host": socket.gethostname(),
             "began": self.began,
             "updated": time.time(),
+            "seconds": seconds,
             "total": self.total,
             "done": self.done,
             "failed": self.failed,

@@ -19,23 +19,34 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import astuple
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from spaql.errors import NothingYetError, StoreError
+from spaql.runner.folder_lock import FolderLock, check_unlocked
 from spaql.runner.record import Failure, Record, encode_array
 from spaql.validation import parse_json
 
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
 _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
+#: made where it is missing: stores of earlier versions have none
+_TRACEBACKS = "CREATE TABLE IF NOT EXISTS tracebacks (id TEXT PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL)"
 _SCHEMA = Path(__file__).with_name("schema.sql")
-_PATIENCE = 0.5  # seconds to wait for the lock: a process that only checks whether it is held has it for a moment
+
+
+def lock_of(store: str | os.PathLike[str]) -> Path:
+    """Return the file of the lock of a store."""
+    return Path(f"{os.fspath(store)}.lock")
+
+
+def check_unused(store: Path) -> None:
+    """Raise a StoreError where another process writes to a store, before anything else is done."""
+    check_unlocked(lock_of(store), f"the store {str(store)!r}", StoreError)
 
 
 class Row(NamedTuple):
@@ -67,11 +78,11 @@ class Store(AbstractContextManager["Store"]):
     def __init__(self, path: str | os.PathLike[str], *, code: str | None) -> None:
         self.path = Path(path)
         self._name = f"the store {str(self.path)!r}"
-        if code is None and not self.path.is_file():
+        if code is None and not os.path.isfile(self.path):
             raise NothingYetError(f"{self._name} is not there; name the folder of a study")
         with ExitStack() as opened, self._translate_errors():
             if code is not None:
-                opened.enter_context(self._acquire_lock())
+                opened.enter_context(FolderLock(lock_of(self.path), self._name, error=StoreError))
             address = f"{self.path.resolve().as_uri()}?mode={'ro' if code is None else 'rwc'}"
             self._connection = opened.enter_context(closing(sqlite3.connect(address, uri=True, isolation_level=None)))
             empty = self._is_empty()
@@ -85,15 +96,6 @@ class Store(AbstractContextManager["Store"]):
     def open_readonly(cls, path: str | os.PathLike[str]) -> Self:
         """Open a store to read only."""
         return cls(path, code=None)
-
-    def _acquire_lock(self) -> AbstractContextManager[object]:
-        try:
-            return FileLock(f"{self.path}.lock").acquire(timeout=_PATIENCE)
-        except Timeout:
-            reason = "is in use by another process; wait for it, or choose another folder"
-            raise StoreError(f"{self._name} {reason}") from None
-        except OSError as error:
-            raise StoreError(f"{self._name} cannot be locked: {error.strerror}; choose another folder") from error
 
     def _is_empty(self) -> bool:
         """Whether the file is empty; raises where it is not a store of this format."""
@@ -127,6 +129,7 @@ class Store(AbstractContextManager["Store"]):
                 f"{self._name} was filled by other code ({self.code}, this is {code}), and its runs must not be mixed "
                 "with new ones; choose another folder, or move it away to start anew"
             )
+        ask(_TRACEBACKS)
 
     def _damaged(self, how: str) -> StoreError:
         return StoreError(
@@ -182,8 +185,11 @@ class Store(AbstractContextManager["Store"]):
             for name, array in record.arrays.items():
                 data = key, name, zlib.compress(encode_array(array), 6)
                 arrays.append((*data, _digest(*data)))
-        abouts = [(key, specification, *astuple(failure)) for key, specification, failure in failed]
-        failures = [(*about, _digest(*map(str, about))) for about in abouts]
+        failures, tracebacks = [], []
+        for key, specification, failure in failed:
+            about = key, specification, failure.kind, failure.message, failure.attempts
+            failures.append((*about, _digest(*map(str, about))))
+            tracebacks.append((key, failure.traceback, _digest(key, failure.traceback)))
         if not self.path.exists():
             raise StoreError(f"{self._name} is gone: somebody moved or deleted it; its runs are not here any more")
         with self._translate_errors(), self._connection:  # which commits at the end, and rolls back after an error
@@ -192,7 +198,9 @@ class Store(AbstractContextManager["Store"]):
             many("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", runs)
             many("INSERT OR IGNORE INTO arrays VALUES (?, ?, ?, ?)", arrays)
             many("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)", failures)
-            many("DELETE FROM failures WHERE id = ?", [run[:1] for run in runs])
+            many("INSERT OR REPLACE INTO tracebacks VALUES (?, ?, ?)", tracebacks)
+            for table in ("failures", "tracebacks"):
+                many(f"DELETE FROM {table} WHERE id = ?", [run[:1] for run in runs])
             if progress is not None:
                 many("INSERT OR REPLACE INTO progress VALUES (1, ?)", [(json.dumps(progress, allow_nan=False),)])
 
@@ -230,7 +238,15 @@ class Store(AbstractContextManager["Store"]):
         for *about, digest in self._select(f"SELECT * FROM failures {last} ORDER BY rowid"):
             self._check(digest, f"failure of run {about[0]}", *map(str, about))
             failures[about[0]] = about[1], Failure(*about[2:])
+        for key, (specification, failure) in failures.items() if self._has_tracebacks() else ():
+            for text, digest in self._select("SELECT text, digest FROM tracebacks WHERE id = ?", [key]):
+                self._check(digest, f"traceback of run {key}", key, text)
+                failures[key] = specification, replace(failure, traceback=text)
         return failures
+
+    def _has_tracebacks(self) -> bool:
+        """Whether the store was filled by a version that stores tracebacks."""
+        return bool(list(self._select("SELECT 1 FROM sqlite_master WHERE name = 'tracebacks'")))
 
     def count_failures(self) -> dict[str, int]:
         """Return how many runs failed, by kind; the most frequent first."""

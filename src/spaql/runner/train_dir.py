@@ -3,7 +3,7 @@
 `train.json` holds the specification of the run, written before anything is learned; `checkpoint.spaql` is the agent
 under way, until the run is finished; `agent.spaql` is the agent at the end, or where it was stopped.  A run that was
 killed and resumed ends with the same bytes as one that was not.  Where a run replaces another, the agent of that one
-stays until the new one has its own.
+stays until the new one has its own.  A process that trains holds the lock of the folder.
 """
 
 import json
@@ -22,11 +22,13 @@ from spaql.atomic_io import check_folder, clean_folder, write_file, write_files
 from spaql.errors import ParameterError
 from spaql.gym.problem import find_function
 from spaql.partition.jit import hold_interrupts
+from spaql.runner.folder_lock import FolderLock, check_unlocked
 from spaql.runner.run_spec import Run, from_specification
 from spaql.validation import check_whole, parse_json
 
 FORMAT = 2
 SPECIFICATION = "train.json"
+LOCK = "train.lock"
 _LARGEST = 1 << 20
 _TYPES = {"problem": str, "algorithm": str, "seed": int, "iterations": int, "episodes": int, "budgets": list}
 _TYPES |= {"arguments": dict, "parameters": dict, "environment": dict}
@@ -35,6 +37,25 @@ _TYPES |= {"arguments": dict, "parameters": dict, "environment": dict}
 def can_keep(agent: Agent) -> bool:
     """Whether an agent can be saved, and has a policy: a learned one, or one that needs no learning."""
     return agent.can_save and (agent.iterations > 0 or not agent.learns)
+
+
+def lock_folder(folder: str | os.PathLike[str]) -> FolderLock:
+    """Lock a folder, which is made where it is missing; an OutputError where another process trains there."""
+    return FolderLock(check_folder(folder) / LOCK, f"the folder {str(folder)!r}", remove=True)
+
+
+def check_idle(folder: str | os.PathLike[str]) -> None:
+    """Raise an OutputError where another process trains in a folder; nothing is changed."""
+    check_unlocked(Path(folder) / LOCK, f"the folder {str(folder)!r}")
+
+
+def _read_specification(path: Path) -> Any:
+    """Return the content of a specification; an OSError or a ValueError where that is impossible."""
+    with open(path, "rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError("it is too large")
+    return parse_json(content)
 
 
 @dataclass(frozen=True)
@@ -48,10 +69,15 @@ class TrainDir:
     replaced: str | None = None  # specification of the finished run that this one replaces
 
     @classmethod
+    def check_begun(cls, folder: str | os.PathLike[str]) -> None:
+        """Raise a ParameterError where no run was begun in a folder, or it cannot be read; nothing is changed."""
+        cls._parse(folder)
+
+    @classmethod
     def check_free(cls, folder: str | os.PathLike[str]) -> None:
         """Raise a ParameterError where a folder holds a run or an agent; nothing is changed."""
         path = Path(folder)
-        begun, trained = (path / SPECIFICATION).exists(), (path / AGENT).exists()
+        begun, trained = os.path.exists(path / SPECIFICATION), os.path.exists(path / AGENT)
         if not begun and not trained:
             return
         try:
@@ -103,9 +129,7 @@ class TrainDir:
         """Return the run that was begun in a folder, and leave the folder as it is."""
         path = Path(folder) / SPECIFICATION
         try:
-            if path.stat().st_size > _LARGEST:
-                raise ValueError("it is too large")
-            content = parse_json(path.read_text("utf-8"))
+            content = _read_specification(path)
             version, every = content["format"], content.get("checkpoint_every")
             if version != FORMAT:
                 raise ValueError(f"it has format {version!r:.20} of spaql {content.get('spaql')!r:.20}")
@@ -115,6 +139,7 @@ class TrainDir:
             run = from_specification(json.dumps(content["run"]))
             if every is not None:
                 check_whole(every, "checkpoint_every", 1)
+            run.id  # noqa: B018  (raises where a value cannot be part of a run)
             finished = bool(content["finished"])
         except OSError as error:
             reason = f"no run was begun there ({SPECIFICATION}: {error.strerror or error})"
@@ -168,9 +193,7 @@ def find_maker(agent: str | os.PathLike[str], env: str | None = None) -> Callabl
     """
     path = Path(agent) / SPECIFICATION if Path(agent).is_dir() else Path(agent).with_name(SPECIFICATION)
     try:
-        if path.stat().st_size > _LARGEST:
-            return None
-        run = from_specification(json.dumps(parse_json(path.read_text("utf-8"))["run"]))
+        run = from_specification(json.dumps(_read_specification(path)["run"]))
         return find_function(run.problem, run.arguments) if env in (None, run.problem) else None
     except (OSError, LookupError, TypeError, ValueError):  # also a ParameterError: the module may be gone
         return None

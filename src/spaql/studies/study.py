@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from spaql.agents.progress import is_progress_shown, make_bar
 from spaql.agents.registry import resolve
 from spaql.agents.rollouts import simulate
 from spaql.atomic_io import FIGURES, Content, check_folder, clean_folder, write_file, write_files
-from spaql.errors import StudyError
+from spaql.errors import SpaqlError, StudyError
 from spaql.formatting import Table, with_values
 from spaql.notebook import render
 from spaql.partition.rng import Purpose, stream
@@ -365,12 +365,12 @@ def run_study(
     algorithm is not built in.  With `retry_failed`, runs that failed in an earlier call are performed again.
 
     Raises a StudyError where a run fails and the study does not keep failures, a StoreError or OutputError where the
-    store or the folder cannot be used, and KeyboardInterrupt on Ctrl-C; finished runs are kept.
+    store or the folder cannot be used, and KeyboardInterrupt on Ctrl-C or SIGTERM; finished runs are kept.
     """
     begun = time.perf_counter()
     path = Path(folder)
-    taken = (path / STUDY).exists() and not (path / STORE).exists()
-    if taken and not ((path / STUDY).is_file() and b'"groups"' in (path / STUDY).read_bytes()):
+    taken = os.path.exists(path / STUDY) and not os.path.exists(path / STORE)
+    if taken and not _is_study(path / STUDY):
         raise StudyError(f"{str(path / STUDY)!r} belongs to something else; choose another folder")
     check_folder(path)
     check_folder(path / FIGURES)
@@ -388,10 +388,22 @@ def run_study(
             report = study.report(results)
             files = [] if report is None else execution.write(report.contents())
             stopped = False
+        except SpaqlError as error:
+            error.add_note(execution.summarize())
+            raise
         finally:
             execution.close()
-            conclude(store, stopped=stopped)
+            with nullcontext() if not stopped else suppress(SpaqlError):  # must not replace the error under way
+                conclude(store, stopped=stopped)
     return Outcome(report, files, execution.tally, execution.cost, time.perf_counter() - begun)
+
+
+def _is_study(file: Path) -> bool:
+    """Return whether a file says what a study runs, without reading more of it than needed."""
+    try:
+        return file.is_file() and b'"groups"' in file.read_bytes()
+    except OSError as error:
+        raise StudyError(f"{str(file)!r} cannot be read: {error.strerror}; choose another folder") from error
 
 
 @dataclass(eq=False)
@@ -468,7 +480,8 @@ class _Execution:
 
     def _fail(self, run: Run, failure: Failure) -> None:
         if not self.study.keep_failures:
-            raise StudyError(f"{run}: {failure.message}")
+            hint = f"; spaql sweep status {self.store.path.parent} --tracebacks" if failure.traceback else ""
+            raise StudyError(f"{run}: {failure.message}{hint}")
         if self.visible:
             self.bar.write(f"spaql: failed: {run}: {failure.message}", file=sys.stderr)
         self._advance(run)
@@ -488,6 +501,16 @@ class _Execution:
                 self.check()
 
             return write_files(self.store.path.parent, files, self.study.known_files, advance)
+
+    def summarize(self) -> str:
+        """Return a sentence about a study that an error ended."""
+        with suppress(SpaqlError):
+            progress = self.store.progress
+            if progress is not None:
+                failed = f", {progress['failed']:,} failed" if progress["failed"] else ""
+                counts = f"{progress['done']:,} of {progress['total']:,} runs finished{failed}"
+                return f"{counts}; they are kept, and the same command resumes"
+        return "finished runs are kept, and the same command resumes"
 
     def close(self) -> None:
         """Close the engine and the bar, and stop the clock."""
@@ -518,30 +541,33 @@ def missing_runs(groups: Sequence[Group], known: Iterable[str]) -> list[Run]:
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed.
+    """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed, or SIGTERM was received.
 
-    Python drops the exception inside a callback of the compiler; it cannot drop a flag.  A caller's own handler stays,
-    and an ignored SIGINT stays ignored, as in a background job.
+    Python drops the exception inside a callback of the compiler; it cannot drop a flag.  A caller's own handlers stay,
+    and an ignored SIGINT stays ignored, as in a background job.  The exception has the number of the signal.
     """
-    pressed = threading.Event()
+    received: list[int] = []
 
     def check() -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
+        if received:
+            raise KeyboardInterrupt(received[0])
 
-    def press(number: int, frame: object) -> None:
-        pressed.set()
-        raise KeyboardInterrupt
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt(number)
 
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    ours = {number: before for number, before in usual.items() if signal.getsignal(number) is before}
+    if threading.current_thread() is not threading.main_thread() or not ours:
         yield check  # only the main thread receives signals
         return
-    signal.signal(signal.SIGINT, press)
+    for number in ours:
+        signal.signal(number, receive)
     try:
         yield check
     except Exception:
         check()  # an interrupted compiler raises errors of its own, which would hide the interrupt
         raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, before in ours.items():
+            signal.signal(number, before)

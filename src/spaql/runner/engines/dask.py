@@ -10,7 +10,7 @@ what they find are events of the engine.  Whatever happens to the cluster, each 
 - The scheduler dies, or the connection is cut: all runs under way are lost; the scheduler is looked for at the same
   address for a minute.
 - A task fails although the connection stands: its runs are lost for that reason, which is counted.
-- There are no workers: chunks wait for them.
+- There are no workers: chunks wait for them; those of this machine, which Dask starts again, for a minute.
 - This process ends: the scheduler forgets its chunks, and workers stop them within a fraction of a second.
 
 Dask's own configuration holds, such as certificates for `tls://` addresses; see `docs/how-to/cluster.md`.
@@ -26,6 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -45,11 +46,13 @@ FIRST_PATIENCE = 10.0  # seconds to look for a scheduler that was not seen befor
 PATIENCE = 60.0  # seconds to look for one that is gone
 _TRY = 2.0  # seconds that one look may take
 _COUNTING = 1.0  # seconds between two counts of workers
+_STARTING = 10.0  # seconds in which a cluster of this machine must start after an interrupt, to be closed
 _ALONE = 3.0  # seconds without workers before the user is told
 _GOODBYE = 0.8  # seconds to leave a cluster politely
 _TERM = 0.1  # seconds in which a worker of our own may end by itself
 _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see docs/how-to/cluster.md
 _IDLE_SECONDS = 60.0  # in which a child process may wait for its next chunk
+_MOST_ROUNDS = 3  # of a chunk whose process dies before it begins; then the client counts its runs as lost
 _POLL = 0.1  # seconds between two looks at whether a task is still wanted
 _KEPT = "finished runs are kept, and the same command goes on with the others"
 
@@ -117,7 +120,7 @@ def _perform_isolated(orders: dict[str, Any], runs: Sequence[Run], stopped: Call
         _thread.engine, _thread.orders = engine, orders
     results: dict[str, Result] = {}
     try:
-        while all(isinstance(result, Lost) for result in results.values()):  # no run has begun: the process died first
+        for _ in range(_MOST_ROUNDS):
             results.clear()
             engine.submit(runs)
             while len(results) < len(runs):
@@ -125,6 +128,8 @@ def _perform_isolated(orders: dict[str, Any], runs: Sequence[Run], stopped: Call
                     raise Stopped
                 for outcome in engine.collect(_POLL):
                     results.setdefault(outcome.run.id, outcome.result)  # the first report counts
+            if not all(isinstance(result, Lost) for result in results.values()):
+                break  # else no run has begun: the process died first
     except BaseException:
         engine.close()
         _thread.engine = None
@@ -151,7 +156,7 @@ class Dask(Engine):
         isolated: bool,
     ) -> None:
         super().__init__()
-        self._address = address
+        self._address, self._own = address, address is None
         self._most = workers
         self.orders: dict[str, Any] = {"code": code_version(), "paths": [os.getcwd()], "algorithms": list(algorithms)}
         self.orders |= {"timeout": timeout, "isolated": isolated}
@@ -168,27 +173,13 @@ class Dask(Engine):
     def start(self) -> None:
         """Connect, or start a cluster."""
         try:
-            from distributed import LocalCluster
             from distributed.utils import silence_logging_cmgr
         except ImportError:
             raise EngineError("dask: it is not installed; add it with: pip install 'spaql[dask]'") from None
         self._exit.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what it logs about connections
         try:
             if self._address is None:
-                cluster = LocalCluster(
-                    n_workers=self._most or count_processors(),
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address=None,
-                    scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any free port
-                    memory_limit=None,
-                    config={"distributed.worker.profile.enabled": False},  # which takes turns from the runs
-                    silence_logs=logging.CRITICAL,
-                )
-                cluster.shutdown_on_close = False  # at the end of the process, too, it is closed by us
-                self._exit.callback(cluster.close)
-                self._exit.callback(cluster.sync, _kill_workers, cluster)  # ours alone: nobody else's runs are there
-                self._address = str(cluster.scheduler_address)
+                self._address = self._start_cluster()
             until = time.monotonic() + FIRST_PATIENCE
             while (problem := self._connect()) is not None:
                 if time.monotonic() > until or not isinstance(problem, OSError):
@@ -202,6 +193,36 @@ class Dask(Engine):
             if isinstance(error, EngineError) or not isinstance(error, Exception):
                 raise
             raise EngineError(f"dask: {_describe(error)}; {_KEPT}") from error  # no traceback is for the user
+
+    def _start_cluster(self) -> str:
+        """Start a cluster on this machine and return its address.
+
+        That is done in another thread: an interrupt would leave half of one behind, which nobody can close.
+        """
+        made: list[LocalCluster | Exception] = []
+
+        def make() -> None:
+            try:
+                made.append(_make_cluster(self._most or count_processors()))
+            except Exception as error:
+                made.append(error)
+
+        thread = _call_in_thread(make)
+        try:
+            thread.join()
+        except BaseException:
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it logs every step of what follows
+            thread.join(_STARTING)
+            raise
+        finally:
+            for cluster in made:
+                if not isinstance(cluster, Exception):
+                    self._exit.callback(cluster.close)
+                    self._exit.callback(cluster.sync, _kill_workers, cluster)  # ours alone: nobody else's runs
+        [result] = made
+        if isinstance(result, Exception):
+            raise result
+        return str(result.scheduler_address)
 
     def _connect(self) -> Exception | None:
         """Look for the scheduler once; returns what is wrong where it does not answer."""
@@ -232,7 +253,9 @@ class Dask(Engine):
             self._set_workers(event)
             if event:
                 self._seen = time.monotonic()
-            elif self._seen is not None and time.monotonic() - self._seen > _ALONE:
+            elif self._seen is not None and time.monotonic() - self._seen > (PATIENCE if self._own else _ALONE):
+                if self._own:
+                    raise EngineError(f"dask: its workers on this machine ended and did not come back; {_KEPT}")
                 self.report(f"waits for workers at {self._address}")
                 self._seen = None
         else:
@@ -332,6 +355,38 @@ class Dask(Engine):
             if isinstance(answer, Lost) and client.status != "running":  # the connection broke: not the fault of a run
                 answer = Lost()
             self._events.put((chunk, answer))
+
+
+def _make_cluster(workers: int) -> LocalCluster:
+    from distributed import LocalCluster
+
+    _start_resource_tracker()
+    cluster = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any free port
+        memory_limit=None,
+        config={"distributed.worker.profile.enabled": False},  # which takes turns from the runs
+        silence_logs=logging.CRITICAL,
+    )
+    cluster.shutdown_on_close = False  # at the end of the process, too, it is closed by us
+    return cluster
+
+
+def _start_resource_tracker() -> None:
+    """Start Python's process that removes semaphores: it warns of them where this process or a worker is killed."""
+    name = "PYTHONWARNINGS"
+    before = os.environ.get(name)
+    os.environ[name] = ",".join([*([before] if before else []), "ignore:resource_tracker:UserWarning"])
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 async def _kill_workers(cluster: LocalCluster) -> None:

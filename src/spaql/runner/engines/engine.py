@@ -17,12 +17,16 @@ from math import isfinite
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from spaql.errors import EngineError, SpaqlError
 from spaql.runner.execute import execute
 from spaql.runner.record import ERROR, MEMORY, NAN, TIME, Failure, Record
 from spaql.runner.run_spec import Run
 
 _LONGEST_MESSAGE = 500
+_LONGEST_TRACEBACK = 8000
+_MOST_FRAMES = 30
 
 
 class Stopped(BaseException):
@@ -157,10 +161,23 @@ def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] 
         raise
     except BaseException as error:  # a KeyboardInterrupt too: Ctrl-C is for another thread, or another process
         return _failure(error)
+    return _check(replace(record, seconds=time.perf_counter() - start))
+
+
+def _check(record: Record) -> Record | Failure:
+    """Return a record that can be stored, or a failure: agents of one's own may report anything."""
+    scalars: dict[str, float | int | None] = {}
     for name, value in record.scalars.items():
-        if value is not None and not isfinite(value):
-            return Failure(NAN, f"its {name!r} is {value}, which is no finite number")
-    return replace(record, seconds=time.perf_counter() - start)
+        number: Any = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(number, int | float | None):
+            return Failure(ERROR, f"its {name!r} is {_shorten(repr(number))}, which is no number")
+        if isinstance(number, float) and not isfinite(number):
+            return Failure(NAN, f"its {name!r} is {number}, which is no finite number")
+        scalars[name] = number
+    for name, array in record.arrays.items():
+        if array.dtype.hasobject:
+            return Failure(ERROR, f"its array {name!r} holds objects; only numbers can be stored")
+    return replace(record, scalars=scalars)
 
 
 def overdue(seconds: float) -> Failure:
@@ -176,7 +193,7 @@ def describe(error: BaseException) -> str:
 
 def _failure(error: BaseException) -> Failure:
     """The failure of a run that raised an error, with a message of one line."""
-    kind, text = ERROR, str(error)
+    kind, text, trace = ERROR, str(error), ""
     if isinstance(error, MemoryError):
         kind, text = MEMORY, "not enough memory"
     elif isinstance(error, SystemExit):
@@ -186,7 +203,25 @@ def _failure(error: BaseException) -> Failure:
     elif not isinstance(error, SpaqlError):
         frames = traceback.extract_tb(error.__traceback__)
         place = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
-        text = f"{describe(error)}{place}"
-    # File names may hold undecodable bytes, which cannot be stored.
-    line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
-    return Failure(kind, line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}...")
+        text, trace = f"{describe(error)}{place}", _format_traceback(error)
+    return Failure(kind, _shorten(text), 1, trace)
+
+
+def _shorten(text: str) -> str:
+    """Return a text in one line, cut where it is very long."""
+    line = _to_text(" ".join(text.split()))
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}..."
+
+
+def _format_traceback(error: BaseException) -> str:
+    """The end of a traceback, from the call of `execute` on, which is the same on every engine."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is attempt.__code__:
+        trace = trace.tb_next
+    text = _to_text("".join(traceback.format_exception(type(error), error, trace, limit=-_MOST_FRAMES)))
+    return text if len(text) <= _LONGEST_TRACEBACK else f"...{text[3 - _LONGEST_TRACEBACK :]}"
+
+
+def _to_text(text: str) -> str:
+    """Replace what cannot be stored: file names may hold undecodable bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -28,6 +28,7 @@ from spaql.runner.record import KILLED, Failure, decode_result, encode_result
 from spaql.runner.run_spec import Run, from_specification
 
 _MOST_STILLBORN = 3
+_READY = 600.0  # seconds in which a process must be ready: it may have to compile
 _FIRST = 5.0  # seconds that the first run of a process may take beyond its time, because it compiles
 _LENGTH = 8
 
@@ -55,6 +56,7 @@ class Child:
         self._since = 0.0  # when its first run began; 0 between two runs
         self._overdue = False
         self._allowance = _FIRST
+        self._begun = time.monotonic()
         self.ready = False
         same = [path or os.getcwd() for path in sys.path]
         script = f"import sys; sys.path[:] = {same!r}; from {__name__} import serve; serve()"
@@ -111,7 +113,8 @@ class Child:
         """Kill the process if its run is overdue; `take(None)` then returns the outcomes."""
         if self._timeout is not None and self._since:
             self._overdue = time.monotonic() - self._since > self._timeout + self._allowance
-        if self._overdue or self.process.poll() is not None:  # what it started may keep the pipe open
+        late = not self.ready and time.monotonic() - self._begun > _READY  # it hangs, as an import of a module may
+        if late or self._overdue or self.process.poll() is not None:  # what it started may keep the pipe open
             self._kill()
 
     def _kill(self) -> None:

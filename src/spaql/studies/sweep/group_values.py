@@ -133,7 +133,7 @@ def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:
         raise NothingYetError(f"{str(path)!r} is not there; run the study again, which repeats no run") from None
     except OSError as error:
         raise StudyError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise StudyError(f"{str(path)!r} is not a study of this version ({error!r}); run the study again") from error
 
 

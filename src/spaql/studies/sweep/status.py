@@ -15,7 +15,8 @@ from typing import Any
 
 from spaql.errors import NothingYetError, StoreError
 from spaql.formatting import duration, with_values
-from spaql.runner.store import STORE, Store
+from spaql.runner.folder_lock import is_locked
+from spaql.runner.store import STORE, Store, lock_of
 from spaql.validation import parse_json
 
 FAILURES = 5  # shown by default
@@ -68,14 +69,17 @@ class Status:
             parts.append("not running; run the same command again to resume")
         return "; ".join(parts)
 
-    def lines(self) -> list[str]:
-        """Return the status and its failures, line by line."""
+    def lines(self, tracebacks: bool = False) -> list[str]:
+        """Return the status and its failures, line by line, with their tracebacks if wanted."""
         if not self.kinds:
             return [self.sentence]
         more = sum(self.kinds.values()) - len(self.failures)
         form = "  {algorithm} on {problem}, seed {seed}: {kind}: {message}".format_map
-        failures = [*map(form, self.failures), *([f"  and {more:,} earlier ones"] if more else [])]
-        return [self.sentence, f"failures: {self.failure_counts}", *failures]
+        lines = [self.sentence, f"failures: {self.failure_counts}"]
+        for failure in self.failures:
+            lines.append(form(failure))
+            lines += [f"    {line}" for line in failure["traceback"].splitlines()] if tracebacks else []
+        return [*lines, *([f"  and {more:,} earlier ones"] if more else [])]
 
     def bar(self) -> str:
         """Return a progress bar: finished, failed and missing runs."""
@@ -100,7 +104,7 @@ def read_status(folder: str | os.PathLike[str], failures: int = FAILURES) -> Sta
 def _read_status(folder: Path, failures: int) -> Status:
     now = time.time()
     # Tested before reading: a process that ends in between has stored its progress.
-    locked = is_locked(folder / STORE)
+    locked = is_locked(lock_of(folder / STORE))
     with Store.open_readonly(folder / STORE) as store, store.snapshot():
         progress, kinds, last = store.progress, store.count_failures(), []
         for run_id, (specification, failure) in store.failures(failures).items():
@@ -119,7 +123,8 @@ def _read_status(folder: Path, failures: int) -> Status:
     running = is_running(progress, locked, now)
     if running and progress["state"] not in _ACTIVE:  # just started: the progress is that of the process before
         return Status(**counts, running=0, state="running", kinds=kinds, failures=last)
-    seconds, left = progress["updated"] - progress["began"], progress["seconds_left"] if running else None
+    seconds = progress.get("seconds", progress["updated"] - progress["began"])
+    left = progress["seconds_left"] if running else None
     missing = counts["total"] > counts["done"] + counts["failed"]
     return Status(
         **counts,
@@ -141,27 +146,3 @@ def is_running(progress: Mapping[str, Any], locked: bool | None, now: float) -> 
         return False
     # On this computer nobody held the lock, but a process may have taken it since.
     return locked is None or progress["host"] != socket.gethostname() or bool(progress["updated"] >= now)
-
-
-def is_locked(store: Path) -> bool | None:
-    """Return whether a process writes to a store; None where that cannot be tested.
-
-    The test takes a shared lock for an instant; a process that opens the store waits for that long.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not on this operating system
-        return None
-    try:
-        descriptor = os.open(f"{store}.lock", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # the latter on some file systems
-        return True
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return False

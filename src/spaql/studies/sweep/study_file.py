@@ -25,6 +25,9 @@ from spaql.runner.run_spec import Run, problem_of
 
 MAX_RUNS = 10_000_000
 MAX_GROUPS = 200_000
+_LARGEST = 1 << 24  # bytes of a study file
+_DEEPEST = 32  # levels of lists and tables
+_EXACT = 2**53  # up to which floats are exact
 
 
 def _check_value(value: Any) -> Any:
@@ -149,8 +152,8 @@ class Range(_Table):
             raise ValueError("expected { low = ..., high = ... } with low below high, or { choices = [...] }")
         elif self.log and self.low <= 0:
             raise ValueError("log needs a low above 0")
-        elif self.whole and not (self.low.is_integer() and self.high.is_integer()):
-            raise ValueError("whole needs integers as low and high")
+        elif self.whole and not all(end.is_integer() and abs(end) <= _EXACT for end in (self.low, self.high)):
+            raise ValueError("whole needs integers as low and high, of at most 2^53")
         return self
 
     @property
@@ -268,21 +271,44 @@ def combine(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a StudyError says what is wrong with it."""
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST:,} bytes")
+        return tomllib.loads(content.decode())
     except RecursionError:
         raise StudyError(f"study file {str(path)!r}: its lists or tables are nested too deeply") from None
-    except ValueError as error:
-        raise StudyError(f"study file {str(path)!r} is not valid TOML in UTF-8: {error}") from error
     except OSError as error:
-        raise StudyError(f"study file {str(path)!r} cannot be read: {error.strerror}; check its name") from error
+        reason = error.strerror or error
+        raise StudyError(f"study file {str(path)!r} cannot be read: {reason}; check its name") from error
+    except ValueError as error:  # also of a name with a null character
+        raise StudyError(f"study file {str(path)!r} is not valid TOML in UTF-8: {error}") from error
 
 
 def validate(data: Mapping[str, Any]) -> StudyFile:
     """Check the data of a study file; a StudyError names the first mistake and its place."""
+    _check_sizes(data)
     try:
         return StudyFile.model_validate(dict(data))
     except ValidationError as error:
         raise StudyError(_describe(error)) from None  # pydantic's own text has a page for every mistake
+
+
+def _check_sizes(data: Mapping[str, Any]) -> None:
+    """Raise a StudyError where values are nested too deeply, or integers too large, for JSON and NumPy."""
+    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), data)]
+    while waiting:
+        place, value = waiting.pop()
+        if len(place) > _DEEPEST:
+            raise StudyError(f"{_format_place(place[:2])}: more than {_DEEPEST} levels of lists and tables")
+        if isinstance(value, Mapping):
+            waiting += [((*place, str(name)[:80]), item) for name, item in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [((*place, at), item) for at, item in enumerate(value)]
+        elif isinstance(value, int) and value.bit_length() > 64:
+            raise StudyError(
+                f"{_format_place(place)}: an integer of {value.bit_length():,} bits; at most 64 are allowed"
+            )
 
 
 _TABLES: dict[Any, type[_Table]] = dict(problems=ProblemTable, algorithms=AlgorithmTable, random=Range, tune=TuneTable)

@@ -24,7 +24,7 @@ from spaql.runner.execute import make_agent
 from spaql.runner.record import ERROR, Failure
 from spaql.runner.run_many import Tally
 from spaql.runner.run_spec import Run, canonical, problem_of, seed_at, seeds_at
-from spaql.runner.store import STORE, Store
+from spaql.runner.store import STORE, Store, check_unused
 from spaql.studies.study import EngineFor, Group, Outcome, Results, Stage, Study, missing_runs, run_study
 from spaql.studies.sweep.study_file import (
     MAX_GROUPS,
@@ -149,6 +149,7 @@ def perform(
     """Run a study on the engine of `sweep`; raise what is wrong with engine or problems before anything is run."""
     make: EngineFor = partial(make_engine, engine, timeout=run_timeout, **options)
     name = make([group.run for group in study.groups]).name
+    check_unused(Path(folder) / STORE)
     if name != "dask":  # its workers may have modules that are missing here
         _check_environments(study.groups, Path(folder) / STORE, Threads(1) if name == "threads" else Processes(1))
     return run_study(study, folder, engine=make, retry_failed=retry_failed, progress_bar=progress_bar)
@@ -295,10 +296,13 @@ def _try(run: Run, place: str) -> None:
 def _check_seeding(file: StudyFile) -> None:
     seeding = file.seeding or ""
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(seeding) if name is not None]
+        parts = [part for part in string.Formatter().parse(seeding) if part[1] is not None]
+        if any(form or conversion for _, _, form, conversion in parts):
+            raise ValueError("write {name}, without a format")
+        names = [str(name) for _, name, _, _ in parts]
         seeding.format(**dict.fromkeys(names, ""))
     except (ValueError, KeyError, IndexError, AttributeError) as error:
-        raise StudyError(f"seeding: {seeding!r} is not a valid template: {error}") from error
+        raise StudyError(f"seeding: {seeding!r:.80} is not a valid template: {error}") from error
     parameters = {name for table in file.algorithms for name in resolve(table.algorithm).parameters}
     check_known(names, sorted({"problem", "algorithm", *parameters}), "seeding")
 
