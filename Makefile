@@ -63,11 +63,12 @@ soak: .venv/.stamp ## Kill runs, workers and schedulers, corrupt agent files: th
 test-sb3: .venv-sb3/.stamp ## Run the tests with Stable-Baselines3, in an environment of its own (torch is heavy)
 	$(SB3_BIN)/python -m pytest -m sb3 tests/test_sb3.py
 
-lint: .venv/.stamp ## Check style, types and import layers
+lint: .venv/.stamp ## Check style, types, import layers and the docstrings of public names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/check_docstrings.py
 
 bench: .venv/.stamp ## Measure speed
 	$(BIN)/spaql bench

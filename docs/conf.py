@@ -1,6 +1,8 @@
 """Sphinx configuration of the documentation site: `make docs` builds it into docs/_build/html, without the network."""
 
 import logging
+import sys
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -9,12 +11,15 @@ from sphinx.application import Sphinx
 
 import spaql
 
+sys.path.insert(0, str(Path(__file__).parent))  # for api_pages
+
 project = "spaql"
 author = "The spaql authors"
 project_copyright = author
 version = release = spaql.__version__
 
 extensions = [
+    "api_pages",
     "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -41,8 +46,15 @@ nb_ipywidgets_js = {}  # would be loaded from the network
 
 # The API
 autosummary_generate = True
-autodoc_typehints = "none"  # they are in the signatures
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+default_role = "py:obj"  # names in docstrings
+maximum_signature_line_length = 72
+modindex_common_prefix = ["spaql."]
 numpydoc_show_class_members = False
+suppress_warnings = ["config.cache"]  # functions in autosummary_context: pages are written anew in every build
+templates_path = ["_templates"]
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "spaql"

@@ -75,6 +75,9 @@ class Bold(str):
 class Table:
     """A table, written for a terminal, as Markdown, CSV and LaTeX, or shown on a page.
 
+    Examples
+    --------
+    >>> from spaql.formatting import Bold, Table
     >>> table = Table(["agent", "score"], [["AQL", Bold("4.21")], ["Random", "1.95"]])
     >>> print(table.text())
     agent   score
@@ -83,13 +86,13 @@ class Table:
     Random  1.95
     """
 
-    header: Sequence[str]
-    rows: Sequence[Sequence[Any]]  # [rows][columns]: text, `Bold` text, or numbers for CSV, where None is an empty cell
-    caption: str = ""
-    note: str = ""  # how to read the table
-    left: int = 1  # leading columns that are aligned to the left
-    sections: bool = False  # whether the first column names a section, to which all rows with the same name belong
-    marks: Mapping[int, str] = field(default_factory=dict)  # words that a page puts beside the head of a row
+    header: Sequence[str]  #: names of the columns
+    rows: Sequence[Sequence[Any]]  #: `[rows][columns]`: text, `Bold` text, or numbers and None for CSV
+    caption: str = ""  #: above the table
+    note: str = ""  #: how to read the table
+    left: int = 1  #: leading columns that are aligned to the left
+    sections: bool = False  #: whether the first column names a section, to which all rows with the same name belong
+    marks: Mapping[int, str] = field(default_factory=dict)  #: words that a page puts beside the head of a row
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -98,16 +101,44 @@ class Table:
 
     @classmethod
     def of_records(cls, records: Sequence[Mapping[str, Any]]) -> Table:
-        """Make a table of records with the same fields, for CSV."""
+        """Make a table of records with the same fields, for CSV.
+
+        Parameters
+        ----------
+        records
+            Rows as mappings from columns to values.
+
+        Returns
+        -------
+        Table
+            With the fields of the first record as columns.
+        """
         return cls(list(records[0]), [list(record.values()) for record in records])
 
     def select(self, *names: str) -> Table:
-        """Return the table with these columns only."""
+        """Return the table with these columns only.
+
+        Parameters
+        ----------
+        *names
+            Of the columns, in the order wanted.
+
+        Returns
+        -------
+        Table
+            A new one.
+        """
         places = [self.header.index(name) for name in names]
         return replace(self, header=names, rows=[[row[place] for place in places] for row in self.rows])
 
     def text(self) -> str:
-        """Format as aligned columns for a terminal; a star marks bold cells."""
+        """Format as aligned columns for a terminal; a star marks bold cells.
+
+        Returns
+        -------
+        str
+            Lines of equal width.
+        """
         starred = {at for row in self.rows for at, cell in enumerate(row) if isinstance(cell, Bold)}
         rows = [
             [f"{cell}{'*' if isinstance(cell, Bold) else ' '}" if at in starred else str(cell) for at, cell in line]
@@ -125,20 +156,38 @@ class Table:
         return "\n".join(line.rstrip() for line in [padded[0], "-" * len(padded[0]), *padded[1:]])
 
     def markdown(self) -> str:
-        """Format as Markdown, as GitHub reads it."""
+        """Format as Markdown, as GitHub reads it.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         rules = [":---" if at < self.left else "---:" for at in range(len(self.header))]
         body = [[f"**{cell}**" if isinstance(cell, Bold) else str(cell) for cell in row] for row in self.rows]
         lines = [[cell.strip().replace("|", "\\|") for cell in row] for row in [list(self.header), *body]]
         return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rules, *lines[1:]])
 
     def csv(self) -> str:
-        """Format as comma-separated values, with all digits of numbers; None is an empty cell."""
+        """Format as comma-separated values, with all digits of numbers; None is an empty cell.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
         return text.getvalue()
 
     def tex(self) -> str:
-        """Format as a LaTeX table, which needs the package booktabs."""
+        """Format as a LaTeX table, which needs the package booktabs.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         lines = [
             "\\begin{table}",
             "\\centering\\scriptsize\\setlength{\\tabcolsep}{3pt}",
@@ -170,7 +219,13 @@ class Table:
         return {"caption": self.caption, "note": self.note, "columns": columns, "rows": rows, "text": text}
 
     def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` of the cells; columns aligned to the right that hold numbers only are numbers."""
+        """Return a `pandas.DataFrame` of the cells; columns aligned to the right that hold numbers only are numbers.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per row.
+        """
         pandas = import_pandas("table.to_pandas")
         frame = pandas.DataFrame([[str(x) if isinstance(x, str) else x for x in row] for row in self.rows])
         for at in range(self.left, frame.shape[1]):

@@ -53,6 +53,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from spaql.formatting import decimals
 
+__all__ = [
+    "Estimate",
+    "Test",
+    "combination",
+    "holm",
+    "interquartile_mean",
+    "log_log_slope",
+    "mean_interval",
+    "probability_of_improvement",
+    "welch",
+]
+
 Floats = NDArray[np.float64]
 Numbers = Any  # a number, or an array `[columns]`
 
@@ -64,13 +76,23 @@ LARGE = 2000  # values; beyond, bootstrap intervals are replaced by their limits
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Point estimates with their confidence intervals, which are infinite for a single value."""
+    """Point estimates with their confidence intervals, which are infinite for a single value.
 
-    mean: Numbers
-    low: Numbers
-    high: Numbers
-    deviation: Numbers  # sample standard deviation of the values (``ddof=1``); NaN for one value
-    count: int  # of the values
+    Examples
+    --------
+    >>> from spaql.stats import mean_interval
+    >>> estimate = mean_interval([4.1, 4.3, 4.2, 4.4])
+    >>> print(estimate)
+    4.25 [4.04, 4.46]
+    >>> estimate.count, round(estimate.half_width, 3)
+    (4, 0.205)
+    """
+
+    mean: Numbers  #: point estimate, a number or an array `[columns]`
+    low: Numbers  #: low end of the confidence interval
+    high: Numbers  #: its high end
+    deviation: Numbers  #: sample standard deviation of the values (``ddof=1``); NaN for one value
+    count: int  #: number of values
 
     @property
     def interval(self) -> tuple[Numbers, Numbers]:
@@ -92,12 +114,19 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Results of two-sided tests that two means are equal."""
+    """Results of two-sided tests that two means are equal.
 
-    statistic: Numbers  # Welch's T; positive when the first mean is the larger
-    p_value: Numbers  # chance of a T at least this far from zero if the means were equal
-    degrees_of_freedom: Numbers  # Welch's nu
-    difference: Numbers  # first mean minus second mean
+    Examples
+    --------
+    >>> from spaql.stats import welch
+    >>> welch([3.1, 3.2, 3.0, 3.3], [2.9, 2.7, 2.8, 3.0]).p_value < 0.05
+    True
+    """
+
+    statistic: Numbers  #: Welch's T; positive when the first mean is the larger
+    p_value: Numbers  #: chance of a T at least this far from zero if the means were equal
+    degrees_of_freedom: Numbers  #: Welch's nu
+    difference: Numbers  #: first mean minus second mean
 
 
 def mean_interval(values: ArrayLike, confidence: float = _CONFIDENCE) -> Estimate:
@@ -105,8 +134,26 @@ def mean_interval(values: ArrayLike, confidence: float = _CONFIDENCE) -> Estimat
 
     One value gives the interval ``(-inf, inf)``; constant values give an interval of zero width.
 
+    Parameters
+    ----------
+    values
+        One sample `[n]`, or one per column `[n, columns]`.
+    confidence
+        Level of the interval.
+
+    Returns
+    -------
+    Estimate
+        Numbers, or arrays `[columns]`.
+
+    Raises
+    ------
+    ValueError
+        Where there are no values, or some are not finite.
+
     Examples
     --------
+    >>> from spaql.stats import mean_interval
     >>> print(mean_interval([4.1, 4.3, 4.2, 4.4]))
     4.25 [4.04, 4.46]
     """
@@ -155,13 +202,31 @@ def _is_constant(samples: Floats) -> NDArray[np.bool_]:
 
 
 def welch(samples: ArrayLike, baseline: ArrayLike) -> Test:
-    """Test by Welch, two-sided, whether independent samples have the same mean as a baseline, a single sample.
+    """Test whether independent samples have the same mean as a baseline, by Welch, two-sided.
 
     All have two values or more.  Without any spread in either the statistic is 0 and p = 1 when the means are equal,
     and infinite and p = 0 when they differ; nu is then not defined and given as its upper bound ``n_a + n_b - 2``.
 
+    Parameters
+    ----------
+    samples
+        One `[n]`, or one per column `[n, columns]`.
+    baseline
+        A single sample, `[m]`.
+
+    Returns
+    -------
+    Test
+        Numbers, or arrays `[columns]`.
+
+    Raises
+    ------
+    ValueError
+        Where a sample has fewer than two values.
+
     Examples
     --------
+    >>> from spaql.stats import welch
     >>> result = welch([3.1, 3.2, 3.0, 3.3], [2.9, 2.7, 2.8, 3.0])
     >>> round(result.difference, 3), round(result.p_value, 3)
     (0.3, 0.017)
@@ -200,8 +265,23 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
     There are m samples `[n_i]` and m weights.  The `deviation` is NaN, as the values have no common one, and `count` is
     the number of all values.  A sample of one value gives the interval ``(-inf, inf)``.
 
+    Parameters
+    ----------
+    samples
+        m of them, each `[n_i]`.
+    weights
+        `[m]`.
+    confidence
+        Level of the interval.
+
+    Returns
+    -------
+    Estimate
+        Numbers, or arrays `[columns]`.
+
     Examples
     --------
+    >>> from spaql.stats import combination
     >>> print(combination([[3.1, 3.2, 3.0, 3.3], [2.9, 2.7, 2.8, 3.0]], [1, -1]))
     0.30 [0.08, 0.52]
     """
@@ -223,10 +303,26 @@ def combination(samples: Sequence[ArrayLike], weights: ArrayLike, confidence: fl
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Return p-values `[m]`, each in [0, 1], adjusted for their number by Holm's step-down rule, in the order given.
+    """Adjust p-values for their number by Holm's step-down rule.
+
+    Parameters
+    ----------
+    p_values
+        `[m]`, each in [0, 1].
+
+    Returns
+    -------
+    ndarray
+        `[m]`, in the order given.
+
+    Raises
+    ------
+    ValueError
+        Where one is not in [0, 1].
 
     Examples
     --------
+    >>> from spaql.stats import holm
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
     """
@@ -243,10 +339,23 @@ def interquartile_mean(values: ArrayLike, *, seed: int, resamples: int = 2000) -
     """Return the mean of the middle half of the values, with its percentile bootstrap interval.
 
     One value gives the interval ``(-inf, inf)``; more than `LARGE` are not resampled.  Samples of several columns share
-    their resamples, of which `seed` and `resamples` are seed and number.
+    their resamples.
+
+    Parameters
+    ----------
+    values
+        One sample `[n]`, or one per column `[n, columns]`.
+    seed, resamples
+        Seed and number of the resamples.
+
+    Returns
+    -------
+    Estimate
+        Numbers, or arrays `[columns]`.
 
     Examples
     --------
+    >>> from spaql.stats import interquartile_mean
     >>> interquartile_mean([1, 2, 3, 1000], seed=0).mean
     2.5
     """
@@ -278,12 +387,27 @@ def probability_of_improvement(
 ) -> Estimate:
     """Return the chance that a value like those of a sample is larger than one of the baseline, ties counting half.
 
-    The baseline is a single sample; the keywords are as in `interquartile_mean`.  In the result `mean` is the
-    probability, `deviation` NaN, and `count` the number of all values; a sample of one value gives the interval
-    ``(0, 1)``.  More than `LARGE` values in the mean of both samples, and a tenth of that in each, are not resampled.
+    In the result `mean` is the probability, `deviation` NaN, and `count` the number of all values; a sample of one
+    value gives the interval ``(0, 1)``.  More than `LARGE` values in the mean of both samples, and a tenth of that in
+    each, are not resampled.
+
+    Parameters
+    ----------
+    samples
+        One `[n]`, or one per column `[n, columns]`.
+    baseline
+        A single sample, `[m]`.
+    seed, resamples
+        Seed and number of the resamples.
+
+    Returns
+    -------
+    Estimate
+        Numbers, or arrays `[columns]`.
 
     Examples
     --------
+    >>> from spaql.stats import probability_of_improvement
     >>> print(probability_of_improvement([3, 4, 5, 6], [1, 2, 3, 4], seed=0))
     0.88 [0.56, 1.00]
     """
@@ -401,8 +525,19 @@ def log_log_slope(x: ArrayLike, curves: ArrayLike) -> Estimate:
     curves
         One per row, `[n, m]`.
 
+    Returns
+    -------
+    Estimate
+        Of the slope; `count` is the number of curves.
+
+    Raises
+    ------
+    ValueError
+        Where x is not increasing or not above 0, or curves have another length.
+
     Examples
     --------
+    >>> from spaql.stats import log_log_slope
     >>> x = [1, 10, 20, 40, 80, 100]
     >>> round(log_log_slope(x, [[3 * v**0.5 for v in x], [5 * v**0.5 for v in x]]).mean, 3)
     0.5

@@ -338,9 +338,9 @@ def update_all_values(f, m, lipschitz):
     reference="Sinclair, Wang, Jain, Banerjee, Yu: Adaptive discretization for model-based RL (2020)",
 )
 class AdaMB(StepwiseAgent):
-    """Adaptive model-based partition learning; see the module's docstring for the equations.
+    """Adaptive model-based partition learning.
 
-    It is made for rewards from 0 to 1.
+    It is made for rewards from 0 to 1.  The module `spaql.agents.adamb` has the equations.
 
     Parameters
     ----------
@@ -358,7 +358,14 @@ class AdaMB(StepwiseAgent):
         N, greedy rollouts after every episode that draw the learning curve and change nothing; with 0 the curve
         is the training episodes' own returns.
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.AdaMB("oil", rollouts=0, seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.25])
     """
 
     needs_unit_rewards = True

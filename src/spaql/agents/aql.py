@@ -32,7 +32,14 @@ class AQL(QLearner):
         N, greedy rollouts after every episode that draw the learning curve and change nothing; with 0 the curve
         is the training episodes' own returns.
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.25])
     """
 
     time_variant = True

@@ -6,20 +6,21 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import ref
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from spaql.agents.callbacks import Callbacks, Watch
 from spaql.agents.diagnosis import Diagnosis, run_checks
-from spaql.agents.evaluation import Evaluation, describe_record
+from spaql.agents.evaluation import describe_record
 from spaql.agents.history import History
 from spaql.agents.parameters import Parameterised
-from spaql.agents.progress import announce_compilation, announce_phase, is_progress_shown, make_bar
+from spaql.agents.playable_policy import PlayablePolicy
+from spaql.agents.progress import announce_phase, is_progress_shown, make_bar
 from spaql.agents.readable_policy import ReadablePolicy
 from spaql.agents.rollouts import (
     FINISHED,
@@ -28,21 +29,17 @@ from spaql.agents.rollouts import (
     SELECTION,
     SPLIT_ITERATIONS,
     TRAINING,
-    Baseline,
-    play_episodes,
 )
 from spaql.agents.sb3_interface import SB3Interface
-from spaql.errors import NotTrainedError, ParameterError
+from spaql.errors import ParameterError
 from spaql.formatting import with_values
 from spaql.notebook import render
 from spaql.partition.jit import make_records
-from spaql.partition.kernels import Forest
 from spaql.partition.partition import fill_array
-from spaql.partition.rng import LARGEST_SEED, Purpose, generator, stream
-from spaql.partition.spaces import Box, Floats
+from spaql.partition.rng import LARGEST_SEED, Purpose, generator
+from spaql.partition.spaces import Box
 from spaql.problems.base import Playable
-from spaql.stats import mean_interval
-from spaql.validation import check_count, check_flag, check_whole, show
+from spaql.validation import check_count, check_whole
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -52,11 +49,9 @@ if TYPE_CHECKING:
 Names = Sequence[str] | None
 UNLIMITED = np.iinfo(np.int64).max
 MOST_STEPS = 2**62  # of one call of `learn`, so that all calls together can be counted
-MOST_EPISODES = 100_000_000
-_BATCH = 1000  # episodes played side by side in an evaluation; part of what makes its numbers reproducible
 
 
-class Agent(ReadablePolicy, Parameterised, SB3Interface):
+class Agent(PlayablePolicy, ReadablePolicy, Parameterised, SB3Interface):
     """Base of all agents.
 
     Different agents may learn in different threads at once; one agent belongs to one thread at a time.  A class called
@@ -76,11 +71,20 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
     **environment
         For a Gymnasium environment: `bounds`, `periodic`, `horizon`, `warm_up`, `env_kwargs`; for any problem: `names`
         and `action_names`; see `spaql.GymnasiumProblem`.
+
+    Examples
+    --------
+    Every algorithm is used alike:
+
+    >>> import spaql
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0)
+    >>> agent.learn(iterations=50).num_timesteps
+    250
+    >>> action, state = agent.predict([0.0])
+    >>> action.shape
+    (1,)
     """
 
-    learns: ClassVar[bool] = True  #: whether there is anything to learn
-    time_variant: bool = False  #: whether the policy changes with the time step
-    plays_middle: bool = False  #: whether the policy plays the centre of the chosen cell; else a uniform draw inside it
     needs_unit_rewards: bool = False  #: whether it is made for rewards from 0 to 1 per step
     caps_value: ClassVar[bool] = False  #: whether it caps the value of a state, at H
     inherits_visits: bool = False  #: whether cells split at 4^depth visits, and their parts start with all of them
@@ -136,10 +140,26 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of an agent that has not learned yet; it is made anew, on the problem it was given.
 
+        Parameters
+        ----------
+        **parameters
+            New values of constructor keywords.
+
+        Returns
+        -------
+        Agent
+            This agent.
+
         Raises
         ------
         ParameterError
             On a parameter that the agent does not have, or after learning.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> spaql.AQL("oil").set_params(scaling=0.2, seed=3)
+        AQL('oil laplace 10', scaling=0.2, rollouts=20, seed=3)
         """
         known = self.get_params()
         for name in parameters:
@@ -187,6 +207,30 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
             last.  The agent goes on learning and `num_timesteps` goes on counting either way.
         progress_bar
             None shows it on a terminal and in a notebook.
+
+        Returns
+        -------
+        Agent
+            This agent.
+
+        Raises
+        ------
+        ParameterError
+            Where the budget does not suffice for one iteration, or a parameter is not allowed.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(1_000)
+        >>> agent.num_timesteps, agent.iterations
+        (1000, 200)
+        >>> agent.learn(iterations=100).iterations
+        300
+
+        A function stops it:
+
+        >>> agent.learn(iterations=100, callback=lambda agent: agent.iterations < 301).iterations < 400
+        True
         """
         if not self.learns and iterations is total_timesteps is None:
             return self
@@ -247,7 +291,18 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
             self._seconds[name] += time.perf_counter() - start
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
-        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        """Compile or load the agent's kernels now rather than in the first `learn`.
+
+        Parameters
+        ----------
+        progress_bar
+            Whether to say that a kernel is being compiled; None does so on a terminal and in a notebook.
+
+        Returns
+        -------
+        Agent
+            This agent.
+        """
         return self
 
     @property
@@ -262,7 +317,18 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         return rows
 
     def progress(self, start: int = 0) -> dict[str, NDArray[Any]]:
-        """Return what logs write of the iterations after the first `start`; see `History.progress`."""
+        """Return what logs write of the iterations after the first `start`; see `History.progress`.
+
+        Parameters
+        ----------
+        start
+            Iterations to leave out.
+
+        Returns
+        -------
+        dict of ndarray
+            Columns by name.
+        """
         return self.history.progress(start)
 
     def _next_rows(self, count: int) -> NDArray[np.void]:
@@ -347,6 +413,25 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
 
         Call it before training, with the planned length, and after it.  It plays a few episodes that count towards no
         budget and change nothing; see `spaql.agents.diagnosis`.
+
+        Parameters
+        ----------
+        total_timesteps, iterations
+            The planned length, one of the two; None where nothing more is planned.
+
+        Returns
+        -------
+        list of Diagnosis
+            Possible mistakes; empty where there are none.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.AQL("oil", rollouts=0, seed=0)
+        >>> [finding.id for finding in agent.diagnose(total_timesteps=20)]
+        ['budget-too-small']
+        >>> agent.diagnose(total_timesteps=1_000)
+        []
         """
         if iterations is None and total_timesteps is None:
             return run_checks(self, None)
@@ -387,10 +472,31 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         Parameters
         ----------
         path
-            The file; without a suffix it gets `.spaql`.
+            The file; the suffix .spaql is added where there is none.
         policy_only
             Leave out what only learning needs.  The file is small, and the agent in it can predict, explain, list its
             rules, be exported, drawn and evaluated, but not learn.
+
+        Returns
+        -------
+        pathlib.Path
+            The file that was written.
+
+        Raises
+        ------
+        ParameterError
+            Where the algorithm is not registered; see `can_save`.
+        OutputError
+            Where the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile, spaql
+        >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=20)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = agent.save(f"{folder}/oil")
+        ...     path.name, spaql.load(path).iterations
+        ('oil.spaql', 20)
         """
         from spaql.agents.files import save  # here: it imports all agents
 
@@ -402,7 +508,33 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """Read an agent of this class from a file; `spaql.load` has the parameters, and reads those of any class."""
+        """Read an agent of this class from a file; `spaql.load` has the parameters, and reads those of any class.
+
+        Parameters
+        ----------
+        path, env
+            As for `spaql.load`.
+
+        Returns
+        -------
+        Agent
+            An agent of this class.
+
+        Raises
+        ------
+        ParameterError
+            Where the file holds an agent of another class.
+        AgentFileError
+            Where it is not an agent file, or a damaged or newer one.
+
+        Examples
+        --------
+        >>> import tempfile, spaql
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=20).save(f"{folder}/oil")
+        ...     spaql.AQL.load(path)
+        AQL('oil laplace 10', scaling=0.5, rollouts=0, seed=0)
+        """
         from spaql.agents.files import load  # here: it imports all agents
 
         agent = load(path, env)
@@ -433,146 +565,6 @@ class Agent(ReadablePolicy, Parameterised, SB3Interface):
         if self.policy_only:
             missing = "this agent was saved with policy_only=True, without what it learned from"
             raise ParameterError(f"{what}: {missing}; load the file of the whole agent, or train a new one")
-
-    # Evaluation and prediction --------------------------------------------------------------------------------
-
-    def evaluate(
-        self,
-        episodes: int = 1000,
-        *,
-        seed: int | None = None,
-        deterministic: bool | None = None,
-        progress_bar: bool | None = None,
-    ) -> Evaluation:
-        """Play episodes with new random numbers and return what they earned; the agent stays as it is.
-
-        Parameters
-        ----------
-        episodes
-            How many, at least 2.
-        seed
-            Of the evaluation's own random streams; None takes the agent's.  The same call returns the same numbers.
-        deterministic
-            Play the centre of each chosen cell, or a uniform draw inside it; None does as the algorithm does: the
-            centre for Tessera, the draw for the published agents.
-        progress_bar
-            Whether to report that a kernel is being compiled, or the policy planned; None does so on a terminal
-            and in a notebook.
-        """
-        episodes = check_count(episodes, "episodes", 2, MOST_EPISODES)
-        key = self.seed if seed is None else check_whole(seed, "seed", 0, LARGEST_SEED)
-        middle = self.plays_middle if deterministic is None else check_flag(deterministic, "deterministic")
-        self._require_training()
-        with closing(self.problem.for_evaluation(key)) as problem:
-            returns, steps = self._returns(problem, episodes, key, middle, progress_bar)
-        return Evaluation(mean_interval(returns), returns, steps, key, middle, self.iterations)
-
-    def _returns(
-        self, problem: Playable, episodes: int, seed: int, middle: bool, progress_bar: bool | None
-    ) -> tuple[Floats, int]:
-        """Play episodes; return what each earned `[episodes]`, and the environment steps they took."""
-        agent, world = stream(seed, Purpose.EVALUATION), stream(seed, Purpose.EVALUATION_ENVIRONMENT)
-        returns, steps = np.empty(episodes), 0
-        self._extract_policy(progress_bar)
-        policy, frame, horizon = self._played(), problem.frame(min(episodes, _BATCH)), problem.horizon
-        kernel = "evaluation" if self.learns else "evaluation of baselines"
-        for first in range(0, episodes, _BATCH):
-            count = min(_BATCH, episodes - first)
-            with announce_compilation(kernel, progress_bar), problem.defer_interrupts():
-                status, played = play_episodes(*policy, problem.world, frame, horizon, count, middle, agent, world)
-            problem.check(status, "while it was evaluated")
-            returns[first : first + count] = frame.returns[:count]
-            steps += played
-        return returns, steps
-
-    def record_evaluation(self, evaluation: Evaluation) -> Self:
-        """Keep an evaluation with the agent, also in its file.
-
-        Record one that nothing was chosen by: the best of several evaluations is biased up.
-        """
-        if not isinstance(evaluation, Evaluation):
-            raise ParameterError(f"record_evaluation: expected what evaluate returned, got {show(evaluation)}")
-        self._evaluation = evaluation.to_dict()
-        return self
-
-    @property
-    def recorded_evaluation(self) -> dict[str, Any] | None:
-        """The evaluation given to `record_evaluation`, as `Evaluation.to_dict` returns it; None where there is none."""
-        return None if self._evaluation is None else dict(self._evaluation)
-
-    def _extract_policy(self, progress_bar: bool | None) -> None:
-        """Compute the policy to play, where that takes long; `progress_bar` is that of `evaluate`."""
-
-    def _played(self) -> tuple[Forest | None, Baseline | None]:
-        """Return the forest or the baseline that evaluations play; see `spaql.agents.rollouts.play_episodes`."""
-        raise NotImplementedError
-
-    def _act(self, points: Floats, steps: NDArray[np.int64], deterministic: bool) -> Floats:
-        """Return actions `[n, actions]` in the problem's units at points of the unit cube `[n, states]`."""
-        raise NotImplementedError
-
-    def _require_training(self) -> None:
-        if self.learns and not self.iterations:
-            raise NotTrainedError(f"{type(self).__name__} has not learned yet; call learn(total_timesteps) first")
-
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
-    ) -> tuple[Any, Any]:
-        """Return the action for one observation or a batch of them, as Stable-Baselines3 does.
-
-        Parameters
-        ----------
-        observation
-            As the environment gives it, or many stacked along a first axis (each part of a Dict or Tuple); `[states]`
-            or `[n, states]` in the problem's units for a compiled problem, where outside its space is an error.
-        state
-            For time-variant agents the time step of each row, as returned by the last call; None is step 0.
-        episode_start
-            Rows that begin an episode anew, `[n]` of bool.
-        deterministic
-            Play the centre of the chosen cell; else a uniform draw inside it.
-
-        Returns
-        -------
-        action
-            `[actions]` or `[n, actions]`; for discrete actions an int or `[n]` of int.
-        state
-            To hand to the next call; None for time-invariant agents.
-        """
-        self._require_training()
-        points, single = self.problem.encode(observation)
-        steps = self._steps(len(points), state, episode_start)
-        actions = self._act(points, steps, check_flag(deterministic, "deterministic"))
-        following = np.minimum(steps + 1, self.problem.horizon - 1) if self.time_variant else None
-        return self.problem.decode(actions, single), following
-
-    def _steps(self, count: int, state: Any, episode_start: ArrayLike | None) -> NDArray[np.int64]:
-        """Return the time step of each row."""
-        steps = np.zeros(count, np.int64)
-        if not self.time_variant:
-            return steps
-        if state is not None:
-            given, last = _to_array(state), self.problem.horizon - 1
-            if given.dtype.kind not in "iu" or given.shape != (count,):
-                raise ParameterError(f"state: expected the time step of each of {count} rows, got {show(state)}")
-            if (given < 0).any() or (given > last).any():
-                raise ParameterError(f"state: time steps must be from 0 to {last}, got {show(state)}")
-            steps[:] = given
-        if episode_start is not None:
-            starts = _to_array(episode_start)
-            if starts.shape != (count,) or starts.dtype.kind not in "bif":
-                expected = f"episode_start: expected true or false for each of {count} rows"
-                raise ParameterError(f"{expected}, got {show(episode_start)}")
-            steps[starts.astype(bool)] = 0
-        return steps
-
-
-def _to_array(values: Any) -> NDArray[Any]:
-    """Return values as a row; of what is none, an array of objects."""
-    try:
-        return np.asarray(values).reshape(-1)
-    except ValueError:  # rows of several lengths
-        return np.empty(0, object)
 
 
 def _check_length(iterations: float | None, total_timesteps: float | None) -> tuple[int, int]:

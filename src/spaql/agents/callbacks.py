@@ -28,6 +28,8 @@ from spaql.errors import ParameterError
 from spaql.partition.rng import LARGEST_SEED, Purpose, generator
 from spaql.validation import check_count, check_number, check_whole, show
 
+__all__ = ["Callback", "Checkpoint", "Evaluate", "Log", "Result", "StopAfter"]
+
 _FILE_NAME = "steps-{}.spaql"
 _CALLBACKS = "callbacks"  # what the time of all callbacks is filed under
 
@@ -36,25 +38,74 @@ class Callback:
     """Base of all callbacks; one belongs to one agent.
 
     `begin`, `call` and `end` may read, evaluate and save the agent; they must not let it learn.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> class Counter(spaql.callbacks.Callback):
+    ...     calls = 0
+    ...
+    ...     def due(self, agent):
+    ...         return agent.num_timesteps + 100
+    ...
+    ...     def call(self, agent):
+    ...         self.calls += 1
+    >>> counter = Counter()
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(500, callback=counter)
+    >>> counter.calls
+    5
     """
 
     def begin(self, agent: Any) -> None:
-        """Run once before learning."""
+        """Run once before learning.
+
+        Parameters
+        ----------
+        agent
+            That learns.
+        """
 
     def due(self, agent: Any) -> int | None:
         """Return the `num_timesteps` at which to be called next; None for every chunk.
 
         Called after `begin` and after every `call`.  The call comes after the iteration that reaches the step; or at
         the end, where `total_timesteps` goes so far but leaves no room for that iteration.
+
+        Parameters
+        ----------
+        agent
+            That learns.
+
+        Returns
+        -------
+        int or None
+            Environment steps since the agent was made, not since this call of `learn`.
         """
         return None
 
     def call(self, agent: Any) -> bool | None:
-        """Run when due; False stops learning."""
+        """Run when due; False stops learning.
+
+        Parameters
+        ----------
+        agent
+            That learns.
+
+        Returns
+        -------
+        bool or None
+            False stops learning; anything else goes on.
+        """
         raise NotImplementedError
 
     def end(self, agent: Any) -> None:
-        """Run once after learning, also after an exception or Ctrl-C."""
+        """Run once after learning, also after an exception or Ctrl-C.
+
+        Parameters
+        ----------
+        agent
+            That learns.
+        """
 
 
 #: what `learn` takes
@@ -155,13 +206,22 @@ class _Regular(Callback):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One evaluation while learning."""
+    """One evaluation while learning.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> evaluate = spaql.callbacks.Evaluate(every=500, episodes=20)
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(1_000, callback=evaluate)
+    >>> [result.steps for result in evaluate.results]
+    [500, 1000]
+    """
 
     steps: int  #: training and selection steps so far
-    iterations: int
+    iterations: int  #: iterations learned so far
     mean: float  #: mean return
-    low: float  #: 95% confidence interval of the mean
-    high: float
+    low: float  #: low end of the 95% confidence interval of the mean
+    high: float  #: its high end
 
 
 class Evaluate(_Regular):
@@ -190,6 +250,14 @@ class Evaluate(_Regular):
         `save` and `export` use it until more is learned, and learning goes on as if nothing was restored.  The last
         policy counts only if it was evaluated, so let `every` divide the steps of `learn`.  The best of several noisy
         means is biased up: call `agent.evaluate` for a number to report.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> evaluate = spaql.callbacks.Evaluate(every=500, episodes=20, restore_best=True)
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(2_000, callback=evaluate)
+    >>> len(evaluate.results), agent.restored_from == evaluate.best.steps
+    (4, True)
     """
 
     def __init__(
@@ -260,6 +328,15 @@ class Checkpoint(_Regular):
         How many of the files that this callback wrote to keep, the last ones; None keeps all.
     name
         Of the files; {} stands for the steps so far.  Without it there is one file, replaced each time.
+
+    Examples
+    --------
+    >>> import tempfile, spaql
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = spaql.callbacks.Checkpoint(every=500, folder=folder, keep=1)
+    ...     agent = spaql.AQL("oil", rollouts=0, seed=0).learn(1_000, callback=checkpoint)
+    ...     [path.name for path in checkpoint.files]
+    ['steps-1000.spaql']
     """
 
     def __init__(
@@ -288,7 +365,20 @@ class Checkpoint(_Regular):
 
 
 class StopAfter(Callback):
-    """Stop learning after a number of `seconds` of one call of `learn`, at the end of the current chunk."""
+    """Stop learning after some seconds of one call of `learn`, at the end of the current chunk.
+
+    Parameters
+    ----------
+    seconds
+        On the clock, above 0.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> stop = spaql.callbacks.StopAfter(seconds=1e-9)
+    >>> spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=100_000, callback=stop).iterations < 100_000
+    True
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = check_number(seconds, "seconds", least=0.0, above=True)
@@ -313,10 +403,20 @@ class Log(Callback):
 
     Parameters
     ----------
-    loggers
+    *loggers
         Where the rows go, such as `spaql.loggers.CSVLogger("run.csv")`.
     every
         Write every n-th iteration, and those that were evaluated.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, spaql
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = spaql.callbacks.Log(spaql.loggers.CSVLogger(f"{folder}/run.csv"), every=10)
+    ...     agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=50, callback=log)
+    ...     lines = pathlib.Path(folder, "run.csv").read_text().splitlines()
+    >>> len(lines), lines[0].split(",")[:3]
+    (6, ['iteration', 'timesteps', 'training_return'])
     """
 
     def __init__(self, *loggers: Logger, every: int = 1) -> None:

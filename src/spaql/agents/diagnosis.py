@@ -41,7 +41,15 @@ _SEEDS = 2**31  # as in training: some environments take no larger ones
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A possible mistake in an agent or its problem."""
+    """A possible mistake in an agent or its problem.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> [finding] = spaql.AQL("oil", rollouts=0, seed=0).diagnose(total_timesteps=20)
+    >>> finding.id
+    'budget-too-small'
+    """
 
     id: str  #: name of the check, for programs
     what: str  #: the observation
@@ -52,7 +60,13 @@ class Diagnosis:
         return f"{self.what}: {self.effect}. {self.advice}."
 
     def to_dict(self) -> dict[str, str]:
-        """Return the fields for JSON."""
+        """Return the fields for JSON.
+
+        Returns
+        -------
+        dict
+            The fields by name.
+        """
         return asdict(self)
 
 

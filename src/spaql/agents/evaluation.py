@@ -15,7 +15,18 @@ _BARS = 40  # of the histogram that a notebook shows
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Returns of a policy on random numbers that neither training nor selection has seen."""
+    """Returns of a policy on random numbers that neither training nor selection has seen.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> evaluation = spaql.Random("oil", seed=0).evaluate(episodes=100)
+    >>> evaluation.returns.shape, evaluation.steps
+    ((100,), 500)
+    >>> low, high = evaluation.interval
+    >>> low < evaluation.mean < high
+    True
+    """
 
     estimate: Estimate  #: mean return, its 95% interval and the deviation of one episode
     returns: Floats  #: of each episode, `[episodes]`
@@ -48,7 +59,13 @@ class Evaluation:
         return render(f"Evaluation over {self.returns.size:,} new episodes", facts=facts, bars=bars)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the single returns, ready for JSON."""
+        """Return everything but the single returns, ready for JSON.
+
+        Returns
+        -------
+        dict
+            Mean, interval, deviation, and the arguments of `evaluate`.
+        """
         numbers = {name: float(getattr(self.estimate, name)) for name in ("mean", "low", "high", "deviation")}
         counts = {"episodes": int(self.returns.size), "seed": self.seed, "iterations": self.iterations}
         return numbers | counts | {"deterministic": self.deterministic}

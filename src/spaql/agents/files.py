@@ -135,10 +135,24 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         What it learned on: a problem or environment as agents take it.  Needed where the file cannot name it: a
         compiled problem of your own, or an environment without an id or with wrappers that only your code can make.
 
+    Returns
+    -------
+    Agent
+        An agent of the class that was saved.
+
     Raises
     ------
     AgentFileError
         Where it is not an agent file, or a damaged or newer one.
+
+    Examples
+    --------
+    >>> import tempfile, spaql
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = spaql.load(agent.save(f"{folder}/oil"))
+    >>> agent.learn(iterations=20).evaluate(10).mean == again.learn(iterations=20).evaluate(10).mean
+    True
     """
     source = _check_path(path, "load")
     if not source.suffix and source.name and os.path.isfile(named := source.with_suffix(SUFFIX)):

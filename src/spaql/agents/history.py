@@ -38,6 +38,23 @@ class History(np.ndarray[Any, np.dtype[np.void]]):
         `iteration` counts from 1 and `timesteps` as `num_timesteps` does.  `training_return` is the return of the
         training episode, in which the agent explores; `score` is the mean return of the agent's own rollouts, where it
         plays any.  The others are columns of the history.
+
+        Parameters
+        ----------
+        start
+            Iterations to leave out.
+
+        Returns
+        -------
+        dict of ndarray
+            Columns by name.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> history = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=20).history
+        >>> list(history.progress())
+        ['iteration', 'timesteps', 'training_return', 'value_low', 'value_high', 'cells', 'splits']
         """
         rows, names = self[start:], self.dtype.names or ()
         columns = {"iteration": np.arange(start + 1, start + len(rows) + 1)}
@@ -50,7 +67,13 @@ class History(np.ndarray[Any, np.dtype[np.void]]):
         return columns | {name: rows[name] for name in self.filled}
 
     def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` of `progress`, indexed by the iteration."""
+        """Return a `pandas.DataFrame` of `progress`, indexed by the iteration.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per iteration.
+        """
         return import_pandas("history.to_pandas").DataFrame(self.progress()).set_index("iteration")
 
     def _repr_html_(self) -> str | None:

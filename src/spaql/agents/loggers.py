@@ -17,19 +17,48 @@ from typing import Any
 
 from spaql.errors import OutputError, ParameterError
 
+__all__ = ["CSVLogger", "JSONLinesLogger", "Logger", "TensorBoardLogger", "make_logger"]
+
 _LONGEST_HEADER = 100_000
 _EVALUATION = re.compile(r"(evaluation(?:_\d+)?)(?:_(low|high))?")
 _CLOCK = ("seconds", "_per_second")  # how columns of the clock end
 
 
 class Logger:
-    """Base of all loggers: `open`, any number of `write`, `close`, for each call of `learn`."""
+    """Base of all loggers: `open`, any number of `write`, `close`, for each call of `learn`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> class Memory(spaql.loggers.Logger):
+    ...     def open(self, columns):
+    ...         self.rows = []
+    ...
+    ...     def write(self, rows):
+    ...         self.rows += rows
+    >>> memory = Memory()
+    >>> agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=5, callback=spaql.callbacks.Log(memory))
+    >>> [row["timesteps"] for row in memory.rows]
+    [5, 10, 15, 20, 25]
+    """
 
     def open(self, columns: Sequence[str]) -> None:
-        """Prepare for rows with these columns; raise where that is impossible."""
+        """Prepare for rows with these columns; raise where that is impossible.
+
+        Parameters
+        ----------
+        columns
+            Names, in the order in which files have them.
+        """
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write rows, oldest first."""
+        """Write rows, oldest first.
+
+        Parameters
+        ----------
+        rows
+            Mappings from all columns to values.
+        """
         raise NotImplementedError
 
     def close(self) -> None:
@@ -108,7 +137,22 @@ class _FileLogger(Logger):
 
 
 class CSVLogger(_FileLogger):
-    """A file `path` of comma-separated values with a header, empty for None; missing folders are made."""
+    """Write comma-separated values with a header, empty for None; missing folders are made.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, spaql
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = spaql.callbacks.Log(spaql.loggers.CSVLogger(f"{folder}/run.csv"))
+    ...     agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=5, callback=log)
+    ...     pathlib.Path(folder, "run.csv").read_text()[:22]
+    'iteration,timesteps,tr'
+    """
 
     def _header(self) -> str:
         return self._line(self._columns)
@@ -123,7 +167,22 @@ class CSVLogger(_FileLogger):
 
 
 class JSONLinesLogger(_FileLogger):
-    """A file `path` of one JSON object per line, null for numbers that are not finite; missing folders are made."""
+    """Write one JSON object per line, null for numbers that are not finite; missing folders are made.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, spaql
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = spaql.callbacks.Log(spaql.loggers.JSONLinesLogger(f"{folder}/run.jsonl"))
+    ...     agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=5, callback=log)
+    ...     pathlib.Path(folder, "run.jsonl").read_text()[:22]
+    '{"iteration": 1, "time'
+    """
 
     def _read_columns(self, first: str) -> list[str]:
         try:
@@ -138,7 +197,7 @@ class JSONLinesLogger(_FileLogger):
 
 
 class TensorBoardLogger(_FileLogger):
-    """Curves for TensorBoard over timesteps; needs `pip install 'spaql[tensorboard]'`.
+    """Draw curves for TensorBoard over timesteps; needs `pip install 'spaql[tensorboard]'`.
 
     The groups of curves are `learning`, `evaluation` and `time`.
 
@@ -146,6 +205,15 @@ class TensorBoardLogger(_FileLogger):
     ----------
     folder
         Where the event files go, one for each call of `learn`; `tensorboard --logdir folder` shows them.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, spaql
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = spaql.callbacks.Log(spaql.loggers.TensorBoardLogger(folder))
+    ...     agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=5, callback=log)
+    ...     len(list(pathlib.Path(folder).iterdir()))
+    1
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -176,7 +244,29 @@ class TensorBoardLogger(_FileLogger):
 
 
 def make_logger(path: str | os.PathLike[str]) -> Logger:
-    """Return the logger for a path: a .csv or .jsonl file; a name without a suffix is a folder for TensorBoard."""
+    """Return the logger for a path: a .csv or .jsonl file; a name without a suffix is a folder for TensorBoard.
+
+    Parameters
+    ----------
+    path
+        The file or folder; it need not exist.
+
+    Returns
+    -------
+    Logger
+        By the suffix.
+
+    Raises
+    ------
+    ParameterError
+        On another suffix.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> type(spaql.loggers.make_logger("run.csv")).__name__
+    'CSVLogger'
+    """
     suffix = Path(path).suffix.lower()
     if Path(path).is_dir() or (str(path) and not suffix):
         return TensorBoardLogger(path)

@@ -11,7 +11,13 @@ class Parameterised:
 
     @classmethod
     def keywords(cls) -> dict[str, inspect.Parameter]:
-        """Return the keywords of the constructor, with those that it passes on to its base classes."""
+        """Return the keywords of the constructor, with those that it passes on to its base classes.
+
+        Returns
+        -------
+        dict of inspect.Parameter
+            By name.
+        """
         keywords: dict[str, inspect.Parameter] = {}
         for base in cls.__mro__:
             given = inspect.signature(base.__init__).parameters  # type: ignore[misc]
@@ -23,9 +29,37 @@ class Parameterised:
 
     @classmethod
     def accepts(cls, name: str) -> bool:
-        """Return whether the constructor takes a keyword."""
+        """Return whether the constructor takes a keyword.
+
+        Parameters
+        ----------
+        name
+            Of the keyword.
+
+        Returns
+        -------
+        bool
+            False too for keywords that describe the environment.
+        """
         return name in cls.keywords()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference."""
+        """Return the constructor's keywords and their values, as scikit-learn does; `deep` makes no difference.
+
+        Parameters
+        ----------
+        deep
+            Ignored.
+
+        Returns
+        -------
+        dict
+            Values by name.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> spaql.AQL("oil").get_params()
+        {'scaling': 0.5, 'rollouts': 20, 'seed': 0}
+        """
         return {name: getattr(self, name) for name in self.keywords()}

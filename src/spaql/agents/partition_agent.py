@@ -32,11 +32,23 @@ class KeptPolicy(NamedTuple):
 
 
 class PartitionAgent(Agent):
-    """An agent that learns a partition, and must learn before it can predict.
+    """Base of agents that learn a partition, and must learn before they can predict.
 
     A subclass has its own kernel, which `_run` calls, and the partition `_work` that the kernel trains.  The kernel
     counts in `_counts` (see `spaql.agents.rollouts`) and draws from `_streams`: [agent and environment in training,
     agent and environment in rollouts].
+
+    Parameters
+    ----------
+    problem, seed, **environment
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> from spaql.agents import PartitionAgent
+    >>> isinstance(spaql.Tessera("oil"), PartitionAgent), isinstance(spaql.Random("oil"), PartitionAgent)
+    (True, False)
     """
 
     _work: Partition
@@ -76,7 +88,18 @@ class PartitionAgent(Agent):
         self.problem.check(int(self._counts[STATUS]), f"in iteration {self.iterations + 1}")
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
-        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        """Compile or load the agent's kernels now rather than in the first `learn`.
+
+        Parameters
+        ----------
+        progress_bar
+            Whether to say that a kernel is being compiled; None does so on a terminal and in a notebook.
+
+        Returns
+        -------
+        Agent
+            This agent.
+        """
         self._require_rest("prepare")
         with announce_compilation(type(self).__name__, progress_bar):
             self._make_room(0)
@@ -146,11 +169,23 @@ class PartitionAgent(Agent):
         return self._policy() if self._restored is None else self._restored.policy
 
     def cells(self) -> Cells:
-        """Return the policy's cells in the problem's units, read-only; see `Agent.cells`."""
+        """Return the policy's cells in the problem's units, read-only; see `Agent.cells`.
+
+        Returns
+        -------
+        Cells
+            Arrays with a row for each cell.
+        """
         return self._read_policy().view()
 
     def count_cells(self) -> int:
-        """Return the number of cells of the policy."""
+        """Return the number of cells of the policy.
+
+        Returns
+        -------
+        int
+            Over all time steps.
+        """
         return len(self.cells())
 
     def _played(self) -> tuple[Forest, None]:
@@ -168,7 +203,22 @@ class PartitionAgent(Agent):
         return self.problem.actions.from_unit(boxes[:, 0] + draws * (boxes[:, 1] - boxes[:, 0]))
 
     def greedy_boxes(self, observations: Any, step: int = 0) -> tuple[Floats, Floats]:
-        """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`."""
+        """Return the action box of the greedy cell of each observation: low and high, each `[n, actions]`.
+
+        Parameters
+        ----------
+        observations
+            One, or many, as `predict` takes them.
+        step
+            Time step of a policy that changes with it.
+
+        Returns
+        -------
+        low : ndarray
+            Lower ends of the boxes, `[n, actions]`.
+        high : ndarray
+            Upper ends.
+        """
         self._require_training()
         points, _ = self.problem.encode(observations)
         at = check_whole(step, "step", 0, self.problem.horizon - 1 if self.time_variant else None)

@@ -242,7 +242,7 @@ class QLearner(PartitionAgent):
 
     @property
     def bonus_scale(self) -> float | None:
-        """xi, as the bonus is xi / sqrt(v)."""
+        """The weight xi of the bonus xi / sqrt(v)."""
         return self.scaling
 
     @property

@@ -33,10 +33,10 @@ Names = Sequence[str] | None
 
 
 class ReadablePolicy:
-    """Base of `spaql.agents.base.Agent`: the methods that read its policy, which is a partition."""
+    """Base of `spaql.agents.Agent`: the methods that read its policy, which is a partition."""
 
-    problem: Playable
-    seed: int
+    problem: Playable  #: what it learns on
+    seed: int  #: of everything random about it
     time_variant: bool
     inherits_visits: bool
 
@@ -77,13 +77,46 @@ class ReadablePolicy:
 
         `len` counts them; the paper calls them arms or balls.  Agents that extract their policy from what they have
         learned do so at the first call after learning.
+
+        Returns
+        -------
+        Cells
+            Arrays with a row for each cell.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+        >>> agent.cells()
+        Cells(22, depth 2 to 3, Q 5.141 to 5.64)
         """
         states, actions = self.problem.states.dimensions, self.problem.actions.dimensions
         arrays: list[NDArray[Any]] = [np.empty((0, size)) for size in (states, states, actions, actions)]
         return Cells(*arrays, *(np.empty(0, kind) for kind in (np.float64, np.int32, np.int16, np.int16)))
 
     def tree(self) -> Tree:
-        """Return the policy as a decision tree, which decides as `predict` does; see `spaql.partition.tree`."""
+        """Return the policy as a decision tree, which decides as `predict` does; see `spaql.partition.tree`.
+
+        Returns
+        -------
+        Tree
+            One root for each time step of a policy that changes with it.
+
+        Raises
+        ------
+        NotTrainedError
+            Before learning.
+        ParameterError
+            Where the agent has no partition.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+        >>> tree = agent.tree()
+        >>> tree.depth, len(tree.actions)
+        (2, 4)
+        """
         self._require_training()
         return decision_tree(self._read_policy(), self.problem.decode, getattr(self.problem, "periodic", ()))
 
@@ -127,6 +160,14 @@ class ReadablePolicy:
         -------
         matplotlib.figure.Figure
             Which a notebook shows as a picture; with `ax`, these axes.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+        >>> figure = agent.plot()
+        >>> [axes.get_xlabel() for axes in figure.axes]
+        ['position', '']
         """
         from spaql.agents.inspection import view_policy  # here: it imports all of matplotlib
 
@@ -148,6 +189,21 @@ class ReadablePolicy:
             How many other actions to list, at most.
         names, actions
             Names of the observed numbers, and of the discrete actions or the numbers of an action.
+
+        Returns
+        -------
+        Explanation
+            The cell that decides, what else could be done, and where the action changes; `print` shows it.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+        >>> explanation = agent.explain([0.5])
+        >>> explanation.label
+        'next position 0.6875'
+        >>> explanation.to_dict() == agent.explain({"position": 0.5}).to_dict()
+        True
         """
         from spaql.explain.explanation import explain
 
@@ -219,6 +275,18 @@ class ReadablePolicy:
         -------
         Rules
             With `at_most` a `spaql.explain.short_rules.ShortRules`.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+        >>> print(agent.rules())
+        if position < 0.25: next position 0.625      28%
+        if position >= 0.75: next position 0.8125    25%
+        if position < 0.5: next position 0.875       13%
+        otherwise: next position 0.6875              34%
+        >>> len(agent.rules(at_most=1, episodes=20))
+        1
         """
         from spaql.explain.rules import Rules
 
@@ -260,13 +328,45 @@ class ReadablePolicy:
             Names of the observed numbers and the actions, one for each, for readers of the file.
         rules
             Short rules of this agent, made with `oblique=False`, to write instead of its whole policy.
+
+        Returns
+        -------
+        pathlib.Path
+            The file that was written.
+
+        Raises
+        ------
+        ParameterError
+            On another suffix, or where the agent has no partition.
+        OutputError
+            Where the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile, spaql
+        >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = agent.export(f"{folder}/policy.py")
+        ...     "def act(" in path.read_text()
+        True
         """
         from spaql.export import export
 
         return export(self.to_policy(names=names, actions=actions, rules=rules), path, name=name)
 
     def to_policy(self, *, names: Names = None, actions: Names = None, rules: ShortRules | None = None) -> Policy:
-        """Return what `export` writes: the decision tree, its labels and where it comes from."""
+        """Return what `export` writes: the decision tree, its labels and where it comes from.
+
+        Parameters
+        ----------
+        names, actions, rules
+            As in `export`.
+
+        Returns
+        -------
+        Policy
+            The policy, independent of the agent.
+        """
         from spaql.agents.registry import name_of
         from spaql.export.policy import Policy
 

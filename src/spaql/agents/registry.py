@@ -24,11 +24,21 @@ C = TypeVar("C", bound=type[Any])
 
 @dataclass(frozen=True)
 class Entry:
-    """One algorithm."""
+    """An algorithm and what is known of it; `algorithms` and `resolve` return it.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> entry = spaql.algorithms()["aql"]
+    >>> entry.label, list(entry.parameters)
+    ('AQL', ['scaling', 'rollouts'])
+    >>> entry.make("oil", seed=1, scaling=0.2)
+    AQL('oil laplace 10', scaling=0.2, rollouts=20, seed=1)
+    """
 
     name: str  #: as the command line, files and studies write it
     label: str  #: as tables and captions write it
-    cls: type[Any]
+    cls: type[Any]  #: its class
     colour: str | None = None  #: of its lines in charts, "#rrggbb"; None leaves the choice to the chart
     reference: str = ""  #: the paper it comes from
     example: Mapping[str, Any] = field(default_factory=dict)  #: parameters without a default, for its `home`
@@ -59,7 +69,18 @@ class Entry:
         return {name: each for name, each in self._agent_class.keywords().items() if name != "seed"}
 
     def accepts(self, parameter: str) -> bool:
-        """Return whether the algorithm has a parameter of this name."""
+        """Return whether the algorithm has a parameter of this name.
+
+        Parameters
+        ----------
+        parameter
+            Its name.
+
+        Returns
+        -------
+        bool
+            False too for keywords that describe the environment.
+        """
         return parameter != "seed" and self._agent_class.accepts(parameter)
 
     @property
@@ -73,7 +94,18 @@ class Entry:
         return self._agent_class.learns
 
     def make(self, problem: Any, *, seed: int = 0, **parameters: Any) -> Agent:
-        """Make an untrained agent; keywords that are not parameters describe the environment, see `Agent`."""
+        """Make an untrained agent; keywords that are not parameters describe the environment, see `Agent`.
+
+        Parameters
+        ----------
+        problem, seed, **parameters
+            As for the class.
+
+        Returns
+        -------
+        Agent
+            A new one.
+        """
         return self._agent_class(problem, seed=seed, **parameters)
 
 
@@ -89,7 +121,43 @@ def register(
     example: Mapping[str, Any] | None = None,
     home: str = "ambulance",
 ) -> Callable[[C], C]:
-    """Declare the class below as the algorithm of this name; see `Entry` for the arguments."""
+    """Declare the class below as the algorithm of this name.
+
+    Parameters
+    ----------
+    name
+        As the command line, files and studies write it.
+    label
+        As tables and captions write it.
+    colour
+        Of its lines in charts, "#rrggbb".
+    reference
+        The paper it comes from.
+    example
+        Parameters without a default, for its `home`.
+    home
+        A built-in problem that it can play.
+
+    Returns
+    -------
+    callable
+        A decorator that returns the class as it is.
+
+    Raises
+    ------
+    ParameterError
+        Where the name belongs to another class already.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> @spaql.register("careful", label="Careful")
+    ... class Careful(spaql.AQL):
+    ...     def __init__(self, problem, *, scaling=0.01, **keywords):
+    ...         super().__init__(problem, scaling=scaling, **keywords)
+    >>> spaql.algorithms()["careful"].make("oil").scaling
+    0.01
+    """
     if colour is not None and not (isinstance(colour, str) and re.fullmatch("#[0-9a-fA-F]{6}", colour)):
         raise ParameterError(f'register: expected a colour such as "#D55E00" for {name!r}, got {show(colour)}')
 
@@ -104,7 +172,19 @@ def register(
 
 
 def algorithms() -> dict[str, Entry]:
-    """Return the registered algorithms by name."""
+    """Return the registered algorithms by name.
+
+    Returns
+    -------
+    dict of Entry
+        Those of this package and those that `register` declared.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> spaql.algorithms()["tessera"].cls
+    <class 'spaql.agents.tessera.agent.Tessera'>
+    """
     return dict(_ENTRIES)
 
 
@@ -117,10 +197,21 @@ def resolve(name: str) -> Entry:
         A registered name, or "module:Class" for a class of yours: an `Agent`, or any class with
         `learn(total_timesteps=)` and `predict(observation)`.
 
+    Returns
+    -------
+    Entry
+        The algorithm.
+
     Raises
     ------
     ParameterError
         Where nothing has that name, or the class lacks one of the two methods.
+
+    Examples
+    --------
+    >>> from spaql.agents import resolve
+    >>> resolve("spaql").reference
+    'Araujo, Figueiredo, Ayala Botto: Single-partition adaptive Q-learning (2020)'
     """
     if name in _ENTRIES:
         return _ENTRIES[name]

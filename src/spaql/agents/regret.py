@@ -53,7 +53,17 @@ def episode_grid(count: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The regret of agents of one algorithm on one problem, over the training episodes that all of them have."""
+    """The regret of agents of one algorithm on one problem, over the training episodes that all of them have.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> result = spaql.regret(spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=100))
+    >>> result.returns.shape
+    (1, 100)
+    >>> round(result.reference, 4)
+    4.2476
+    """
 
     reference: float  #: V*
     returns: Floats  #: of training episodes, `[agents, K]`
@@ -103,6 +113,20 @@ def regret(agents: Agent | Sequence[Agent], *, optimum: float | None = None) -> 
         One, or several on the same problem.
     optimum
         V*; None takes that of `spaql.optimum`, computed or stated by the problem.
+
+    Returns
+    -------
+    Regret
+        Of each episode, cumulative, and its growth.
+
+    Raises
+    ------
+    ProblemError
+        Where the optimum is not known.
+    NotTrainedError
+        Where an agent has not learned yet.
+    ParameterError
+        On agents of several problems.
 
     Examples
     --------

@@ -155,7 +155,9 @@ def iterate(f, data, t, world, frame, hyper, counts, streams, rows, budget):
     reference="Osband, Van Roy, Wen: Generalization and exploration via randomized value functions (2016)",
 )
 class RLSVI(StepwiseAgent):
-    """Randomised least-squares value iteration on a net; see the module's docstring for the equations.
+    """Randomised least-squares value iteration on a net.
+
+    The module `spaql.agents.rlsvi` has the equations.
 
     Parameters
     ----------
@@ -170,7 +172,14 @@ class RLSVI(StepwiseAgent):
         N, greedy rollouts after every episode that draw the learning curve and change nothing; with 0 the curve
         is the training episodes' own returns.
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.RLSVI("oil", rollouts=0, seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.1875])
     """
 
     _fineness = "bins"

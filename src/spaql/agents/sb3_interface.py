@@ -80,6 +80,14 @@ class Recorder:
     """What a model's `logger` is in Stable-Baselines3: values by name, written out by `dump`.
 
     `dump` prints them with `verbose=1`, and adds them to TensorBoard with `tensorboard_log`, while the agent learns.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> logger = spaql.Random("oil", verbose=1).logger
+    >>> logger.record("my/value", 0.5)
+    >>> logger.name_to_value
+    {'my/value': 0.5}
     """
 
     def __init__(self) -> None:
@@ -93,12 +101,26 @@ class Recorder:
         return Recorder()
 
     def record(self, key: str, value: Any, exclude: str | Sequence[str] | None = None) -> None:
-        """Keep a value until the next `dump`; `exclude` names outputs that leave it out: stdout, tensorboard."""
+        """Keep a value until the next `dump`; `exclude` names outputs that leave it out: stdout, tensorboard.
+
+        Parameters
+        ----------
+        key, value
+            Name and value; a second value of the same name replaces the first.
+        exclude
+            Outputs that leave it out.
+        """
         self.name_to_value[key] = value
         self._hidden[key] = (exclude,) if isinstance(exclude, str) else tuple(exclude or ())
 
     def dump(self, step: int = 0) -> None:
-        """Write out what was recorded since the last time."""
+        """Write out what was recorded since the last time.
+
+        Parameters
+        ----------
+        step
+            Environment steps so far, for TensorBoard.
+        """
         values, hidden = self.name_to_value, self._hidden
         self.name_to_value, self._hidden = {}, {}
         shown = {name: value for name, value in values.items() if "stdout" not in hidden[name]}
@@ -143,9 +165,9 @@ class _Progress(Logger):
 
 
 class SB3Interface(metaclass=AgentType):
-    """Base of `spaql.agents.base.Agent`: attributes and methods that models of Stable-Baselines3 have."""
+    """Base of `spaql.agents.Agent`: attributes and methods that models of Stable-Baselines3 have."""
 
-    problem: Playable
+    problem: Playable  #: what it learns on
     verbose: int = 0  #: whether `learn` prints its progress
     tensorboard_log: str | os.PathLike[str] | None = None  #: folder of the logs for TensorBoard, or None
     _recorder: Recorder | None = None
@@ -195,6 +217,11 @@ class SB3Interface(metaclass=AgentType):
 
         It is a `DummyVecEnv` where Stable-Baselines3 was imported, and else has the same methods.  It holds the
         environment that the agent learns on, which is `agent.problem.env`; of a compiled problem, a new one.
+
+        Returns
+        -------
+        VecEnv
+            Or an object with the methods of one.
         """
         from spaql.gym.environments import ProblemEnvironment
         from spaql.gym.problem import GymnasiumProblem
@@ -204,12 +231,29 @@ class SB3Interface(metaclass=AgentType):
         return to_vector(problem.env if isinstance(problem, GymnasiumProblem) else ProblemEnvironment(problem))
 
     def set_env(self, env: Any) -> Self:
-        """Go on with another environment that has the same observations and actions; ranges stay."""
+        """Go on with another environment that has the same observations and actions; ranges stay.
+
+        Parameters
+        ----------
+        env
+            An environment, or a function that makes one.
+
+        Returns
+        -------
+        Agent
+            This agent.
+        """
         self.problem = self.problem.with_env(env)
         return self
 
     def set_random_seed(self, seed: int | None = None) -> None:
-        """Set the seed of an agent that has not learned yet; None leaves it as it is."""
+        """Set the seed of an agent that has not learned yet; None leaves it as it is.
+
+        Parameters
+        ----------
+        seed
+            The new seed.
+        """
         if seed is not None:
             self.set_params(seed=seed)  # type: ignore[attr-defined]
 
@@ -221,7 +265,13 @@ class SB3Interface(metaclass=AgentType):
         )
 
     def set_parameters(self, *given: Any, **keywords: Any) -> None:
-        """Raise a ParameterError: what was learned belongs together."""
+        """Raise a ParameterError: what was learned belongs together.
+
+        Parameters
+        ----------
+        *given, **keywords
+            Anything.
+        """
         name = type(self).__name__
         raise ParameterError(f"set_parameters: what an agent has learned is loaded as a whole: {name}.load(path, env)")
 

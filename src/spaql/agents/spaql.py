@@ -39,7 +39,7 @@ class SPAQL(QLearner):
     Parameters
     ----------
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
     scaling
         xi, the weight of the exploration bonus xi / sqrt(v); at least 0.
     rollouts
@@ -54,6 +54,13 @@ class SPAQL(QLearner):
         d in (0, 1], by whose power u itself falls at every improvement.
     splits_before_reset
         Iterations with splits and no improvement after which the agent goes back to its best.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.6875])
     """
 
     caps_value = True
@@ -91,7 +98,10 @@ class SPAQL(QLearner):
     example={"reference": [0.5], "radius": 1.0},
 )
 class SPAQLTS(SPAQL):
-    """SPAQL as published with a terminal state to be reached and held; see the module's docstring.
+    """SPAQL as published with a terminal state to be reached and held.
+
+    The value of the next state counts the less the farther the agent is from `reference`; the module
+    `spaql.agents.spaql` has the equation.
 
     Parameters
     ----------
@@ -101,6 +111,13 @@ class SPAQLTS(SPAQL):
         lambda > 0, the distance from it, in the unit cube, at which what follows counts 1/e.
     problem, **parameters
         As for `SPAQL`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQLTS("oil", reference=[0.75], radius=1.0, seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.8125])
     """
 
     def __init__(self, problem: Any, *, reference: ArrayLike, radius: float, **parameters: Any) -> None:

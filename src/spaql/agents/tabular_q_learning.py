@@ -69,7 +69,14 @@ class QLearning(FixedNetAgent):
     omega
         omega of mellowmax, from 1e-6, where it is the mean but for rounding, to 1e9, where it is the maximum.
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.QLearning("oil", seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.09375])
     """
 
     _filled = ("temperature", "value_low", "value_high", "cells")

@@ -57,7 +57,14 @@ class UCBQInfinite(OptimisticQ):
         Smallest and largest reward of a step, which are scaled to 0 and 1; None takes what the problem declares, else
         0 and 1.
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.UCBQInfinite("oil", seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.71875])
     """
 
     def __init__(

@@ -249,9 +249,9 @@ def iterate(f, b, world, frame, hyper, counts, streams, rows, budget, reserve):
     reference="Touati, Taiga, Bellemare: Zooming for efficient model-free RL in metric spaces (2020)",
 )
 class ZoomRL(StepwiseAgent):
-    """Zooming Q-learning on dyadic balls; see the module's docstring for the equations.
+    """Zooming Q-learning on dyadic balls.
 
-    It is made for rewards from 0 to 1.
+    It is made for rewards from 0 to 1.  The module `spaql.agents.zoomrl` has the equations.
 
     Parameters
     ----------
@@ -264,7 +264,14 @@ class ZoomRL(StepwiseAgent):
         N, greedy rollouts after every episode that draw the learning curve and change nothing; with 0 the curve
         is the training episodes' own returns.
     problem, seed, **environment
-        As for every agent; see `spaql.agents.base.Agent`.
+        As for every agent; see `spaql.agents.Agent`.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.ZoomRL("oil", rollouts=0, seed=0).learn(iterations=50)
+    >>> agent.predict([0.5])[0]
+    array([0.25])
     """
 
     needs_unit_rewards = True

@@ -32,46 +32,73 @@ Alternatives = Callable[[Floats], tuple[Floats, Floats] | None]
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is relevant to the observation, or an alternative action."""
+    """A cell that is relevant to the observation, or an alternative action.
 
-    action: Any  # as the environment takes it
-    label: str  # the same in words
-    action_low: tuple[float, ...]  # box in the problem's units; both are the action's number where actions are discrete
-    action_high: tuple[float, ...]
-    q: float
-    visits: int | None  # None for an alternative
-    depth: int | None
-    behind: float  # by how much its Q is below that of the cell that decides, or of the action played
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> cell = agent.explain([0.5]).cell
+    >>> cell.visits, cell.depth
+    (20, 3)
+    """
+
+    action: Any  #: as the environment takes it
+    label: str  #: action in words
+    action_low: tuple[float, ...]  #: low end of the action box; the number of a discrete action
+    action_high: tuple[float, ...]  #: its high end; the same number again
+    q: float  #: value estimate
+    visits: int | None  #: how often it was visited; None for an alternative
+    depth: int | None  #: number of splits above; None for an alternative
+    behind: float  #: by how much its Q is below that of the cell that decides, or of the action played
 
 
 @dataclass(frozen=True)
 class Border:
-    """The end of an interval on the way up or down from an observed number, all else equal."""
+    """The end of an interval on the way up or down from an observed number, all else equal.
 
-    value: float  # rounded for readers; of an integer the first beyond it; a periodic number may pass its end
-    beyond: float  # the nearest double beyond it, exactly: on the way up the first of the other side, else the last
-    distance: float
-    action: Any  # just beyond it, as the environment takes it
-    label: str  # the same in words
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> [position] = agent.explain([0.5]).observation
+    >>> position.below.value, position.below.label
+    (0.5, 'next position 0.875')
+    """
+
+    value: float  #: rounded for readers; of an integer the first beyond it; a periodic number may pass its end
+    beyond: float  #: the nearest double beyond it, exactly: on the way up the first of the other side, else the last
+    distance: float  #: from the observed number
+    action: Any  #: just beyond it, as the environment takes it
+    label: str  #: action in words
 
 
 @dataclass(frozen=True)
 class Observed:
-    """One observed number."""
+    """One observed number.
 
-    name: str
-    value: float
-    outside: bool  # of its range, and clipped to it
-    low: float  # of its range
-    high: float
-    whole: bool  # an integer
-    periodic: bool
-    cell_low: float  # of the cell that decides
-    cell_high: float
-    below: Border | None  # of that cell, None at the end of the range
-    above: Border | None
-    change_below: Border | None  # the nearest border beyond which the action changes, None where there is none
-    change_above: Border | None
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> [position] = agent.explain([0.5]).observation
+    >>> position.name, position.value, position.cell_low, position.cell_high
+    ('position', 0.5, 0.5, 0.625)
+    """
+
+    name: str  #: of the number
+    value: float  #: as observed
+    outside: bool  #: whether it is outside its range, and clipped to it
+    low: float  #: low end of its range
+    high: float  #: high end of its range
+    whole: bool  #: whether it is an integer
+    periodic: bool  #: whether it comes round
+    cell_low: float  #: low end of the cell that decides
+    cell_high: float  #: its high end
+    below: Border | None  #: lower border of that cell; None at the end of the range
+    above: Border | None  #: upper border of that cell; None at the end of the range
+    change_below: Border | None  #: the nearest border where the action changes, going down; None without one
+    change_above: Border | None  #: the same, going up
 
     def wrap(self, border: Border) -> float:
         """Return where a border is in the range of the number, should the way to it pass the end of a period."""
@@ -90,20 +117,47 @@ class Observed:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The action for one observation, and why; `agent.explain` makes it, and `str` gives the text."""
+    """The action for one observation, and why; `agent.explain` makes it, and `str` gives the text.
 
-    observation: tuple[Observed, ...]  # the observed numbers, each with the borders below and above it
-    step: int | None  # of a time-variant policy
-    action: Any  # as the environment takes it
-    label: str  # the same in words
-    cell: Cell  # the one that decides
-    bonus: float | None  # its current bonus for exploration, scaling / sqrt(visits); None for agents without one
-    runners_up: tuple[Cell, ...]  # other relevant cells by falling Q; ties in the order in which they would be chosen
-    relevant: int  # number of relevant cells in all, or of actions compared
-    q_here: float | None = None  # Q of the action at this very observation; None where only that of its cell is known
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> print(agent.explain([0.5]))
+    At position 0.5: next position 0.6875.
+    The cell that decides has Q 5.548 after 20 visits, with a bonus of 0.1118.
+    <BLANKLINE>
+    Instead, the best of 4:
+    action                    Q  behind  visits
+    -------------------------------------------
+    next position 0.5625  5.365  0.1833      16
+    next position 0.875   5.251  0.2972       9
+    next position 0.125   5.242   0.306       5
+    <BLANKLINE>
+    All else equal:
+    number    value  cell          changes going down              changes going up
+    ----------------------------------------------------------------------------------------------
+    position  0.5    0.5 to 0.625  below 0.5: next position 0.875  from 0.75: next position 0.8125
+    """
+
+    observation: tuple[Observed, ...]  #: the observed numbers, each with the borders below and above it
+    step: int | None  #: time step of a time-variant policy, else None
+    action: Any  #: as the environment takes it
+    label: str  #: action in words
+    cell: Cell  #: the cell that decides
+    bonus: float | None  #: its current bonus for exploration, scaling / sqrt(visits); None for agents without one
+    runners_up: tuple[Cell, ...]  #: other relevant cells by falling Q; ties in the order in which they would be chosen
+    relevant: int  #: number of relevant cells in all, or of actions compared
+    q_here: float | None = None  #: Q of the action at this very observation; None where only that of its cell is known
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, ready for JSON."""
+        """Return everything, ready for JSON.
+
+        Returns
+        -------
+        dict
+            The fields, and those of cells and borders, by name.
+        """
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=lambda array: array.tolist()))
         return plain
 

@@ -26,22 +26,41 @@ from spaql.problems.labels import Labels, label_actions
 
 
 class Condition(NamedTuple):
-    """low <= number < high; for a periodic number low may be above high, and then one of the two must hold."""
+    """Limits of a number: low <= number < high.
 
-    name: str
-    low: float | None  # None: no limit
-    high: float | None
+    For a periodic number low may be above high, and then one of the two must hold.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> agent.rules()[0].conditions[0]
+    Condition(name='position', low=None, high=0.25)
+    """
+
+    name: str  #: of the number
+    low: float | None  #: lower limit, which belongs to it; None without one
+    high: float | None  #: upper limit, which does not; None without one
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """The action where all conditions hold and no earlier rule matches."""
+    """The action where all conditions hold and no earlier rule matches.
 
-    conditions: tuple[Condition, ...]  # empty in the last rule of a list
-    action: Any  # as the environment takes it
-    label: str  # the same in words
-    choice: int  # number of the action in `agent.tree()`
-    share: float | None  # of all visits, about; None where nothing was visited
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> rule = agent.rules()[0]
+    >>> rule.label, round(rule.share, 2)
+    ('next position 0.625', 0.28)
+    """
+
+    conditions: tuple[Condition, ...]  #: empty in the last rule of a list
+    action: Any  #: as the environment takes it
+    label: str  #: action in words
+    choice: int  #: number of the action in `agent.tree()`
+    share: float | None  #: of all visits, about; None where nothing was visited
 
 
 class Rules(Sequence[Rule]):
@@ -55,6 +74,16 @@ class Rules(Sequence[Rule]):
         The problem, the time step of a time-variant policy, and the names of the observed numbers.
     cells, leaves
         Number of cells of the partition and of leaves of its decision tree, at that step.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> rules = agent.rules()
+    >>> len(rules), rules.cells, rules.leaves
+    (4, 22, 4)
+    >>> rules.decide([0.5]) == agent.predict([0.5])[0]
+    array([ True])
     """
 
     def __init__(
@@ -109,7 +138,13 @@ class Rules(Sequence[Rule]):
         return "\n".join(lines)
 
     def describe(self) -> str:
-        """Return the text with a line above that says how to read it and one below with the sizes."""
+        """Return the text with a line above that says how to read it and one below with the sizes.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         step = "" if self.step is None else f", {self._format_steps()}"
         shares = "; on the right, its share of all visits" if self[0].share is not None else ""
         head = f"{self.problem.name}{step}: the first rule that matches decides{shares}."
@@ -137,7 +172,18 @@ class Rules(Sequence[Rule]):
         return f"{span} of 0 to {len(self._tree.roots) - 1}, as the policy changes with the time step"
 
     def table(self, caption: str = "", note: str = "") -> Table:
-        """Return a table with a row for each rule."""
+        """Return a table with a row for each rule.
+
+        Parameters
+        ----------
+        caption, note
+            Texts above and below the table.
+
+        Returns
+        -------
+        Table
+            With columns for the conditions, the action and its share of the visits.
+        """
         head = ["", "if", "then"]
         rows = [[str(n), text or "otherwise", rule.label] for n, (text, rule) in enumerate(self._format_rules(), 1)]
         if self[0].share is not None:
@@ -146,7 +192,13 @@ class Rules(Sequence[Rule]):
         return Table(head, rows, caption, note, left=3)
 
     def markdown(self) -> str:
-        """Return the table as Markdown."""
+        """Return the table as Markdown.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         return self.table().markdown()
 
     def _repr_html_(self) -> str:
@@ -154,7 +206,13 @@ class Rules(Sequence[Rule]):
         return render(head, tables=[self.table().html()], note=sizes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, with exact borders, ready for JSON."""
+        """Return everything, with exact borders, ready for JSON.
+
+        Returns
+        -------
+        dict
+            Sizes, and the rules with their conditions.
+        """
         states, whole = self.problem.states, self.problem.whole
         observation = [
             {"name": self.names[d], "low": float(states.low[d]), "high": float(states.high[d])}
@@ -168,11 +226,28 @@ class Rules(Sequence[Rule]):
         return {"problem": self.problem.name, "step": self.step, "observation": observation, "rules": rules}
 
     def json(self) -> str:
-        """Return `to_dict` as text."""
+        """Return `to_dict` as text.
+
+        Returns
+        -------
+        str
+            A JSON object.
+        """
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def decide(self, observation: Any) -> Any:
-        """Return the action for one observation, or many, by the rules alone."""
+        """Return the action for one observation, or many, by the rules alone.
+
+        Parameters
+        ----------
+        observation
+            As `predict` takes it.
+
+        Returns
+        -------
+        action
+            As `predict` returns it.
+        """
         numbers, single = self.problem.flatten(observation)
         choices = self._choices[self._match(numbers)]
         return self._tree.actions[choices[0] if single else choices]

@@ -42,6 +42,16 @@ class Comparison:
         Episodes measured, and the seed of all random numbers.
     steps
         Environment steps played in all, for the search too.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> rules = agent.rules(at_most=2, episodes=20)
+    >>> rules.comparison.episodes
+    20
+    >>> rules.comparison.loss.mean <= rules.comparison.policy.mean
+    True
     """
 
     rules: Estimate
@@ -57,7 +67,13 @@ class Comparison:
     steps: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, ready for JSON."""
+        """Return everything, ready for JSON.
+
+        Returns
+        -------
+        dict
+            The fields by name.
+        """
         estimates = {
             name: {part: float(getattr(getattr(self, name), part)) for part in ("mean", "low", "high")}
             for name in ("rules", "policy", "loss")
@@ -76,6 +92,16 @@ class ShortRules(Rules):
         Combinations of two observed numbers that rules compare.
     exact_rules
         Number of rules that decide exactly as the policy.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> rules = agent.rules(at_most=2, episodes=20)
+    >>> len(rules), rules.exact_rules
+    (1, 4)
+    >>> rules.predict([0.5])[0].shape
+    (1,)
     """
 
     def __init__(
@@ -101,7 +127,13 @@ class ShortRules(Rules):
         return f"{super().__str__()}\n\n{self.describe_loss()}"
 
     def describe(self) -> str:
-        """Return the text with a line above that says how to read it, and what it costs below."""
+        """Return the text with a line above that says how to read it, and what it costs below.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         periods = "".join(
             f"  {self.names[d]} is periodic, from {self._tree.states.low[d]:.4g} to {self._tree.states.high[d]:.4g}."
             for d in self._tree.periodic
@@ -110,7 +142,13 @@ class ShortRules(Rules):
         return f"{head}, its share of all steps.{periods}\n\n{self}"
 
     def describe_loss(self) -> str:
-        """Return sentences that say what the rules lose, and how that was measured."""
+        """Return sentences that say what the rules lose, and how that was measured.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         found = self.comparison
         digits = decimals([found.rules.half_width, found.policy.half_width, found.loss.half_width], most=6)
         mean, policy = (f"{each.mean:z.{digits}f}" for each in (found.rules, found.policy))
@@ -139,18 +177,45 @@ class ShortRules(Rules):
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """Return a table, and what the rules lose."""
+        """Return a table, and what the rules lose.
+
+        Returns
+        -------
+        str
+            Lines.
+        """
         return f"{super().markdown()}\n\n{self.describe_loss()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, with exact borders and coefficients, ready for JSON."""
+        """Return everything, with exact borders and coefficients, ready for JSON.
+
+        Returns
+        -------
+        dict
+            As of `Rules`, and the comparison.
+        """
         sizes = {"approximate": True, "exact_rules": self.exact_rules}
         return super().to_dict() | sizes | {"comparison": self.comparison.to_dict()}
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: ArrayLike | None = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
-        """Return the action of the rules for one observation or a batch, and no state, as `Agent.predict` does."""
+        """Return the action of the rules for one observation or a batch, and no state, as `Agent.predict` does.
+
+        Parameters
+        ----------
+        observation
+            As `Agent.predict` takes it.
+        state, episode_start, deterministic
+            Ignored: the rules depend on the observation alone.
+
+        Returns
+        -------
+        action
+            As `Agent.predict` returns it.
+        state
+            None.
+        """
         numbers, single = self.problem.flatten(observation)
         choices = self._choices[self._match(numbers)]
         if single:

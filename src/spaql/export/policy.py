@@ -29,14 +29,23 @@ _MOST_LISTED = 40  # discrete actions that a description lists one by one
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A policy to export."""
+    """A policy to export.
 
-    problem: Playable  # that it learned on
-    tree: Tree
-    labels: Labels  # unescaped; see `to_comment`
-    algorithm: str
-    origin: str  # length of training, and the seed
-    time_variant: bool  # whether it changes with the time step
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> policy = agent.to_policy()
+    >>> policy.algorithm, policy.labels.states, policy.time_variant
+    ('spaql', ['position'], False)
+    """
+
+    problem: Playable  #: that it learned on
+    tree: Tree  #: its decision tree
+    labels: Labels  #: unescaped; see `to_comment`
+    algorithm: str  #: name of the algorithm
+    origin: str  #: length of training, and the seed
+    time_variant: bool  #: whether it changes with the time step
 
     @property
     def shape(self) -> tuple[int, ...]:

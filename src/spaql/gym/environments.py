@@ -64,7 +64,22 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode and return its first observation; see the module's docstring for seeds, no options."""
+        """Begin an episode and return its first observation; see the module's docstring for seeds.
+
+        Parameters
+        ----------
+        seed
+            Of all random numbers from now on; None goes on with the present ones.
+        options
+            Ignored.
+
+        Returns
+        -------
+        observation : ndarray
+            `[states]`, in the problem's units.
+        info : dict
+            Empty.
+        """
         if seed is not None:
             seed = check_whole(seed, "seed", 0)
             self._random = stream(seed, self._purpose)
@@ -77,7 +92,23 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         return self._arrive(state), {}
 
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Play one action, `[actions]` in the problem's units or the number of a finite one.
+        """Play one action, `[actions]` in the problem's units or the number of a discrete one.
+
+        Parameters
+        ----------
+        action
+            `[actions]` in the problem's units, or the number of a discrete one.
+
+        Returns
+        -------
+        observation : ndarray
+            `[states]`, in the problem's units.
+        reward : float
+            Of this step.
+        terminated, truncated : bool
+            Whether the episode is over, by the problem or by its horizon.
+        info : dict
+            Empty.
 
         Raises
         ------

@@ -24,14 +24,23 @@ MAX_DIMENSIONS = 16
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of a partition in the user's units; all arrays are read-only."""
+    """Cells of a partition in the user's units; all arrays are read-only.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> cells = agent.cells()
+    >>> cells.state_low.shape == (len(cells), 1), cells.visits.sum() > 0
+    (True, np.True_)
+    """
 
     state_low: Floats  #: low end of the state box, `[n, states]`
     state_high: Floats  #: its high end, which belongs to the box only at the top of the space
     action_low: Floats  #: low end of the action box, `[n, actions]`; the action's number where actions are discrete
     action_high: Floats  #: its high end; the action's number again
     q: Floats  #: value estimate, `[n]`
-    visits: NDArray[np.int32]
+    visits: NDArray[np.int32]  #: how often each was played, `[n]`
     depth: NDArray[np.int16]  #: number of splits above
     step: NDArray[np.int16]  #: time step of the partition
 
@@ -49,7 +58,18 @@ class Cells:
         return f"Cells({len(self)}, depth {depths[0]} to {depths[1]}, Q {values[0]:.4g} to {values[1]:.4g})"
 
     def at(self, step: int) -> Self:
-        """Return the cells of one time step's partition."""
+        """Return the cells of one time step's partition.
+
+        Parameters
+        ----------
+        step
+            Time step, from 0.
+
+        Returns
+        -------
+        Cells
+            Those with this `step`.
+        """
         chosen = self.step == step
         return replace(self, **{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 

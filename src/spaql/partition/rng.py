@@ -55,7 +55,24 @@ def generator(seed: int, purpose: int) -> np.random.Generator:
 
 @kernel(inline=True)
 def uniform(random):
-    """Return the next float64 in [0, 1), 53 bits."""
+    """Return the next float64 in [0, 1), 53 bits.
+
+    Parameters
+    ----------
+    random
+        The random stream that `step` and `reset` are given.
+
+    Returns
+    -------
+    float
+        From 0, and below 1.
+
+    Examples
+    --------
+    >>> from spaql.problems import uniform
+    >>> def reset(parameters, random, state):
+    ...     state[0] = uniform(random)
+    """
     s0 = random[0]
     s1 = random[1]
     s2 = random[2]
@@ -73,7 +90,24 @@ def uniform(random):
 
 @kernel()
 def normal(random):
-    """Return the next standard normal."""
+    """Return the next standard normal.
+
+    Parameters
+    ----------
+    random
+        The random stream that `step` and `reset` are given.
+
+    Returns
+    -------
+    float
+        A double.
+
+    Examples
+    --------
+    >>> from spaql.problems import normal
+    >>> def reset(parameters, random, state):
+    ...     state[0] = normal(random)
+    """
     while True:
         x = 2.0 * uniform(random) - 1.0
         y = 2.0 * uniform(random) - 1.0
@@ -84,7 +118,26 @@ def normal(random):
 
 @kernel()
 def gamma(random, shape):
-    """Return the next gamma variate of the given shape and unit scale."""
+    """Return the next gamma variate of the given shape and unit scale.
+
+    Parameters
+    ----------
+    random
+        The random stream that `step` and `reset` are given.
+    shape
+        Shape parameter, above 0.
+
+    Returns
+    -------
+    float
+        A double above 0.
+
+    Examples
+    --------
+    >>> from spaql.problems import gamma
+    >>> def reset(parameters, random, state):
+    ...     state[0] = gamma(random, 2.0)
+    """
     boost = 1.0
     if shape < 1.0:
         boost = (1.0 - uniform(random)) ** (1.0 / shape)

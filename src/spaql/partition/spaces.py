@@ -25,10 +25,24 @@ class Box:
     ----------
     low, high
         Bounds, `[d]`; low < high in every dimension.
+
+    Raises
+    ------
+    ParameterError
+        Where a bound is not finite, or low is not below high.
+
+    Examples
+    --------
+    >>> from spaql.problems import Box
+    >>> box = Box([-1, 0], [1, 10])
+    >>> box.dimensions
+    2
+    >>> box.from_unit([[0.5, 0.5]])
+    array([[0., 5.]])
     """
 
-    low: Floats
-    high: Floats
+    low: Floats  #: low end of each side, `[d]`
+    high: Floats  #: high end of each side, `[d]`
 
     def __init__(self, low: ArrayLike, high: ArrayLike, what: str = "box") -> None:
         try:
@@ -54,11 +68,33 @@ class Box:
         return int(self.low.size)
 
     def from_unit(self, points: Floats) -> Floats:
-        """Return unit coordinates `[..., d]` in this box's own units; 0 and 1 are exactly its ends."""
+        """Return unit coordinates `[..., d]` in this box's own units; 0 and 1 are exactly its ends.
+
+        Parameters
+        ----------
+        points
+            From 0 to 1, `[..., d]`.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
         return np.where(points == 1.0, self.high, self.low + points * (self.high - self.low))
 
     def to_unit(self, values: Floats) -> Floats:
-        """Return values `[..., d]` of this box as unit coordinates."""
+        """Return values `[..., d]` of this box as unit coordinates.
+
+        Parameters
+        ----------
+        values
+            In the box's own units, `[..., d]`.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+        """
         return np.asarray((values - self.low) / (self.high - self.low))
 
     def project(self, values: Floats, periodic: Iterable[int] = ()) -> Floats:
@@ -96,16 +132,34 @@ class Box:
 
 @dataclass(frozen=True)
 class Discrete:
-    """The actions 0 .. count - 1."""
+    """The actions 0 .. count - 1.
 
-    count: int
-    dimensions = 1  # the number of the action
+    Examples
+    --------
+    >>> from spaql.problems import Discrete
+    >>> Discrete(3).count
+    3
+    """
+
+    count: int  #: number of actions
+    dimensions = 1  #: the number of the action
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", check_whole(self.count, "actions", 1, _MOST_ACTIONS))
 
     def from_unit(self, points: Floats) -> Floats:
-        """Return the numbers of actions as they are."""
+        """Return the numbers of actions as they are.
+
+        Parameters
+        ----------
+        points
+            Numbers of actions.
+
+        Returns
+        -------
+        ndarray
+            The same.
+        """
         return points
 
 

@@ -35,6 +35,15 @@ class Tree:
     Time steps that decide alike have the same root.
 
     A *reference* is the number of an inner node, or for a leaf ~k, which is -1 - k, with k the number of its choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import spaql
+    >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
+    >>> tree = agent.tree()
+    >>> tree.decide(np.array([[0.1], [0.9]]))
+    array([0, 2])
     """
 
     states: Box  #: ranges of the observed numbers
@@ -82,7 +91,20 @@ class Tree:
         return int(depth.max()) + 1 if len(depth) else 0
 
     def decide(self, points: Floats, steps: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return the choice at each row of `points` [n, states] (unit cube), at time steps [n] or the first."""
+        """Return the choice at each row of `points` [n, states] (unit cube), at time steps [n] or the first.
+
+        Parameters
+        ----------
+        points
+            Of the unit cube, `[n, states]`.
+        steps
+            Time step of each, `[n]`; None takes the first.
+
+        Returns
+        -------
+        ndarray
+            Numbers of choices, `[n]`.
+        """
         at = np.full(len(points), self.roots[0], np.int64) if steps is None else self.roots[steps].astype(np.int64)
         while (inner := np.flatnonzero(at >= 0)).size:
             node = at[inner]
@@ -90,7 +112,20 @@ class Tree:
         return ~at
 
     def leaves(self, step: int = 0) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Return boxes in the unit cube, low and high, each `[leaves, states]`, and their choices, `[leaves]`."""
+        """Return boxes in the unit cube, low and high, each `[leaves, states]`, and their choices, `[leaves]`.
+
+        Parameters
+        ----------
+        step
+            Time step, from 0.
+
+        Returns
+        -------
+        low, high : ndarray
+            Boxes in the unit cube, `[leaves, states]`.
+        choices : ndarray
+            The choice in each.
+        """
         size = self.states.dimensions
         low, high, choices = [], [], []
         waiting = [(int(self.roots[step]), np.zeros(size), np.ones(size))]

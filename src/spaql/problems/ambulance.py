@@ -123,6 +123,25 @@ def ambulance(
         Place in [0, 1].
     horizon
         H, steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.ambulance(cost=0.5)
+    >>> problem.states.dimensions, problem.horizon
+    (1, 5)
+    >>> round(spaql.optimum(problem).value, 2)
+    4.52
     """
     arrivals_law = check_arrivals(arrivals, shape)
     cost = check_number(cost, "cost", least=0.0, most=1.0)

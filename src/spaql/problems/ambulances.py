@@ -236,6 +236,25 @@ def ambulances(
         Place in [0, 1] of all ambulances.
     horizon
         H, steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.ambulances(count=1)
+    >>> problem.states.dimensions, problem.horizon
+    (1, 5)
+    >>> round(spaql.optimum(problem).value, 2)
+    4.37
     """
     count, law = check_whole(count, "count", 1, MOST_AMBULANCES), check_arrivals(arrivals, shape)
     cost = check_number(cost, "cost", least=0.0, most=1.0)

@@ -113,14 +113,14 @@ def failed(status):
 class Playable:
     """What an agent needs of a problem, compiled or not; observations are rows of numbers unless a subclass differs."""
 
-    name: str
-    states: Box  # of what the agent sees
-    actions: Actions
-    horizon: int
+    name: str  #: for messages and tables
+    states: Box  #: ranges of the observed numbers
+    actions: Actions  #: a `Box` or `Discrete`
+    horizon: int  #: steps of an episode
     world: World
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any]  #: what it was made from
     maker: str | None = None  # name of the built-in problem that it is
-    rewards: tuple[float, float] | None = None
+    rewards: tuple[float, float] | None = None  #: the smallest and the largest of a step, where they are known
     model: Model | None = None
     optimum: float | None = None
     clip: bool = False  # whether observations outside `states` are moved to its border

@@ -101,6 +101,25 @@ def battery(
         Hour of the highest price, from 0 to 24.
     horizon
         H, hours of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.battery()
+    >>> problem.states.dimensions, problem.horizon
+    (3, 24)
+    >>> round(spaql.optimum(problem).value, 2)
+    13.2
     """
     capacity = check_whole(capacity, "capacity", 1, _MOST_STATES // (3 * DAY) - 1)
     power = check_whole(power, "power", 1, capacity)

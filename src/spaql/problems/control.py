@@ -110,6 +110,23 @@ def pendulum(*, gravity: float = 10.0, noise: float = 0.0, horizon: int = 200) -
         Standard deviation of normal noise on the angular velocity, relative to 0.3, what a torque of 2 adds in a step.
     horizon
         Steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.pendulum()
+    >>> problem.states.dimensions, problem.actions, problem.horizon
+    (3, Box(low=array([-2.]), high=array([2.])), 200)
     """
     gravity = check_number(gravity, "gravity", least=0.0, most=1000.0)
     physics = _pendulum_step, _pendulum_reset, _pendulum_observe
@@ -157,6 +174,23 @@ def cartpole(*, velocities: tuple[float, float] = (3.0, 3.5), noise: float = 0.0
         Standard deviation of normal noise on the angular velocity, relative to 0.3, what the force adds in a step.
     horizon
         Steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.cartpole()
+    >>> problem.states.dimensions, problem.actions, problem.horizon
+    (4, Discrete(count=2), 500)
     """
     try:
         speed, spin = velocities
@@ -204,6 +238,23 @@ def mountaincar(*, noise: float = 0.0, horizon: int = 200) -> Problem:
         Standard deviation of normal noise on the speed, relative to 0.001, what the engine adds in a step.
     horizon
         Steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.mountaincar()
+    >>> problem.states.dimensions, problem.actions, problem.horizon
+    (2, Discrete(count=3), 200)
     """
     physics, spaces = (_car_step, _car_reset, _rounded), (_VALLEY, Discrete(3))
     return _make("mountaincar", physics, 2, spaces, horizon, (-1.0, -1.0), noise, 0.001)
@@ -244,6 +295,23 @@ def mountaincar_continuous(*, noise: float = 0.0, horizon: int = 999) -> Problem
         Standard deviation of normal noise on the speed, relative to 0.001 as in `mountaincar`.
     horizon
         Steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.mountaincar_continuous()
+    >>> problem.states.dimensions, problem.actions, problem.horizon
+    (2, Box(low=array([-1.]), high=array([1.])), 999)
     """
     physics, spaces = (_continuous_car_step, _car_reset, _rounded), (_VALLEY, Box(-1.0, 1.0))
     return _make("mountaincar-continuous", physics, 3, spaces, horizon, (-0.1, 100.0), noise, 0.001)
@@ -319,6 +387,23 @@ def acrobot(*, noise: float = 0.0, horizon: int = 500) -> Problem:
         Standard deviation of normal noise on the torque, relative to the largest torque, 1.
     horizon
         Steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.acrobot()
+    >>> problem.states.dimensions, problem.actions, problem.horizon
+    (6, Discrete(count=3), 500)
     """
     physics = _acrobot_step, _acrobot_reset, _acrobot_observe
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * math.pi, 9 * math.pi], np.float32)

@@ -98,6 +98,25 @@ def inventory(
         Stock at the start; half of the capacity unless given.
     horizon
         H, steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.inventory()
+    >>> problem.states.dimensions, problem.horizon
+    (1, 20)
+    >>> round(spaql.optimum(problem).value, 2)
+    17.31
     """
     lead_time, capacity = check_whole(lead_time, "lead_time", 0, 1), check_whole(capacity, "capacity", 1, 200)
     demand = check_number(demand, "demand", least=0.0, above=True, most=200.0)

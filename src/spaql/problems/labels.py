@@ -22,10 +22,17 @@ from spaql.validation import show
 
 
 class Labels(NamedTuple):
-    """Names of a problem's parts."""
+    """Names of a problem's parts.
 
-    states: list[str]  # of the observed numbers
-    actions: list[str]  # of the numbers of an action; for discrete actions, one per action
+    Examples
+    --------
+    >>> import spaql
+    >>> spaql.Tessera("cartpole", seed=0).learn(1_000).to_policy().labels.states
+    ['position', 'velocity', 'angle', 'angular velocity']
+    """
+
+    states: list[str]  #: of the observed numbers
+    actions: list[str]  #: of the numbers of an action; for discrete actions, one per action
 
 
 _MOST_NAMED = 12  # actions that a notebook shows

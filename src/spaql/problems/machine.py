@@ -89,6 +89,25 @@ def machine(
         Costs of replacing it, and of a step with a failed machine.
     horizon
         H, steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.machine()
+    >>> problem.states.dimensions, problem.horizon
+    (1, 20)
+    >>> round(spaql.optimum(problem).value, 2)
+    17.98
     """
     levels, shocks = check_whole(levels, "levels", 1, 1000), check_whole(shocks, "shocks", 1, 100)
     chance = check_number(chance, "chance", least=0.0, most=1.0)

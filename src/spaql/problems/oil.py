@@ -81,6 +81,25 @@ def oil(
         Places in [0, 1].
     horizon
         H, steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.oil()
+    >>> problem.states.dimensions, problem.horizon
+    (1, 5)
+    >>> round(spaql.optimum(problem).value, 2)
+    4.25
     """
     if not isinstance(survey, str) or survey not in SURVEYS:
         raise ParameterError(f"survey: expected one of {', '.join(SURVEYS)}, got {show(survey)}")

@@ -119,6 +119,25 @@ def oil_nd(
         Coordinates in [0, 1], the same in every dimension.
     horizon
         H, steps of an episode.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.oil_nd(dimensions=3)
+    >>> problem.states.dimensions, problem.horizon
+    (3, 5)
+    >>> round(spaql.optimum(problem).value, 2)
+    4.25
     """
     dimensions = check_whole(dimensions, "dimensions", 1, MOST_DIMENSIONS)
     if not isinstance(survey, str) or survey not in SURVEYS:

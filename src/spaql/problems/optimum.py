@@ -141,6 +141,13 @@ class Optimum:
     kind
         "exact": the optimum is within `tolerance` of `value`; "bounds": so it is too, but the tolerance is more than a
         thousandth of the value; "stated": the problem says so, and nothing was computed.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> optimum = spaql.optimum("oil")
+    >>> round(optimum.value, 4), optimum.kind, optimum.tolerance < 1e-5
+    (4.2476, 'exact', True)
     """
 
     value: float
@@ -151,9 +158,30 @@ class Optimum:
     _space: Box | None = field(default=None, repr=False)  # of states, where the problem says it
 
     def policy(self, states: ArrayLike, step: int = 0) -> Array:
-        """Return the optimal action in each state at a time step counted from 0; of equals, for `Travel` the nearest.
+        """Return the optimal action in each state at a time step; of equals, for `Travel` the nearest.
 
-        States `[n]` or `[n, states]` and actions `[n]` or `[n, actions]` are in the problem's units.
+        Parameters
+        ----------
+        states
+            `[n]` or `[n, states]`, in the problem's units.
+        step
+            Time step, from 0.
+
+        Returns
+        -------
+        ndarray
+            Actions, `[n]` or `[n, actions]`, in the problem's units.
+
+        Raises
+        ------
+        ProblemError
+            Where the optimum is a number without a policy.
+
+        Examples
+        --------
+        >>> import spaql
+        >>> spaql.optimum("oil", survey="quadratic", sharpness=1).policy([0.0, 0.9]).round(2)
+        array([0.65, 0.85])
         """
         if not self._plan:
             raise ProblemError("policy: this optimum is a number without a policy")
@@ -183,6 +211,24 @@ def optimum(problem: Any, *, tolerance: float = 1e-5, **arguments: Any) -> Optim
         memory would not suffice.
     **arguments
         Of the built-in problem that is named.
+
+    Returns
+    -------
+    Optimum
+        Its value, the error of that, and an optimal policy.
+
+    Raises
+    ------
+    ProblemError
+        Where the problem has neither a model nor an optimum.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> round(spaql.optimum("inventory").value, 3)
+    17.309
+    >>> round(spaql.optimum("oil", survey="quadratic", sharpness=1).value, 3)
+    4.298
     """
     problem = _find_built_in(problem, arguments)
     model, stated, name = (getattr(problem, part, None) for part in ("model", "optimum", "name"))

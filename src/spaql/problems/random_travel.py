@@ -127,7 +127,7 @@ def draw(family: int, number: int) -> Recipe:
 
 @built_in("random-travel")
 def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> Problem:
-    """A random problem.
+    """Draw a random problem, on which no agent was tuned.
 
     Parameters
     ----------
@@ -135,6 +135,17 @@ def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> P
         Which one; every fourth number is of the same kind (`KINDS`).
     plain
         Whether its rewards are r itself, of about 0 to 1, for agents that know no other.
+
+    Returns
+    -------
+    Problem
+        A compiled problem; the same numbers give the same one.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> spaql.problems.random_travel(number=3).name
+    'random-travel 2-3, arrivals in a plane'
     """
     recipe = draw(family, number)
     if plain:
@@ -150,7 +161,26 @@ def random_travel(*, family: int = 2, number: int = 0, plain: bool = False) -> P
 
 @lru_cache(1024)
 def random_travel_optimum(*, family: int = 2, number: int = 0) -> float:
-    """The largest mean return of r alone that any policy can have, without unit and zero; see `random_travel_share`."""
+    """Return the largest mean return of r alone that any policy can have.
+
+    That is without unit and zero; see `random_travel_share`.
+
+    Parameters
+    ----------
+    family, number
+        As of `random_travel`.
+
+    Returns
+    -------
+    float
+        The optimum of the plain problem.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> round(spaql.problems.random_travel_optimum(number=3), 3)
+    5.345
+    """
     recipe = draw(family, number)
     if recipe.kind.startswith("deposits"):
         return _best_of_deposits(recipe)
@@ -158,7 +188,26 @@ def random_travel_optimum(*, family: int = 2, number: int = 0) -> float:
 
 
 def random_travel_share(mean: float, *, family: int = 2, number: int = 0, plain: bool = False) -> float:
-    """The share of the optimum that a policy of this mean return earns, whatever the unit and the zero."""
+    """Return the share of the optimum that a policy of this mean return earns, whatever the unit and the zero.
+
+    Parameters
+    ----------
+    mean
+        Mean return of a policy.
+    family, number, plain
+        As of `random_travel`.
+
+    Returns
+    -------
+    float
+        1 for an optimal policy.
+
+    Examples
+    --------
+    >>> from spaql.problems import random_travel_optimum, random_travel_share
+    >>> random_travel_share(random_travel_optimum(number=3), number=3, plain=True)
+    1.0
+    """
     recipe = draw(family, number)
     earned = mean if plain else (mean - recipe.horizon * recipe.zero) / recipe.unit
     return earned / random_travel_optimum(family=family, number=number)

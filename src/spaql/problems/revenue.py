@@ -81,6 +81,25 @@ def revenue(*, seats: int = 6, arrivals: float = 0.8, horizon: int = 20) -> Prob
         Probability of a customer in a period.
     horizon
         H, periods, at most 500.
+
+    Returns
+    -------
+    Problem
+        A compiled problem.
+
+    Raises
+    ------
+    ParameterError
+        Where an argument is out of its range.
+
+    Examples
+    --------
+    >>> import spaql
+    >>> problem = spaql.problems.revenue()
+    >>> problem.states.dimensions, problem.horizon
+    (2, 20)
+    >>> round(spaql.optimum(problem).value, 2)
+    4.44
     """
     seats, horizon = check_whole(seats, "seats", 1, 200), check_whole(horizon, "horizon", 1)
     if horizon > 500:

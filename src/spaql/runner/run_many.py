@@ -37,11 +37,18 @@ def _ignore(*event: object) -> None:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many runs there are, and how many of them finished and failed, now or in earlier calls."""
+    """How many runs there are, and how many of them finished and failed, now or in earlier calls.
 
-    total: int
-    done: int
-    failed: int
+    Examples
+    --------
+    >>> from spaql.runner.run_many import Tally
+    >>> Tally(total=6, done=5, failed=1).complete
+    False
+    """
+
+    total: int  #: runs in all
+    done: int  #: those that are finished
+    failed: int  #: those that failed
 
     @property
     def complete(self) -> bool:

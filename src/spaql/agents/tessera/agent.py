@@ -15,8 +15,8 @@ import numpy as np
 from numba.core import config
 from numpy.typing import NDArray
 
-from spaql.agents.base import MOST_EPISODES
 from spaql.agents.partition_agent import KeptPolicy, PartitionAgent, select_prefix
+from spaql.agents.playable_policy import MOST_EPISODES
 from spaql.agents.progress import PLANNING, announce_compilation
 from spaql.agents.registry import register
 from spaql.agents.rollouts import TRAINING
@@ -115,7 +115,7 @@ class Tessera(PartitionAgent):
     Parameters
     ----------
     problem
-        What to learn; see `spaql.agents.base.Agent`.
+        What to learn; see `spaql.agents.Agent`.
     leaves
         Leaves of the returned tree, at most.
     time_aware
@@ -255,7 +255,18 @@ class Tessera(PartitionAgent):
         )
 
     def prepare(self, progress_bar: bool | None = None) -> Self:
-        """Compile or load the agent's kernels now rather than in the first `learn`."""
+        """Compile or load the agent's kernels now rather than in the first `learn`.
+
+        Parameters
+        ----------
+        progress_bar
+            Whether to say that a kernel is being compiled; None does so on a terminal and in a notebook.
+
+        Returns
+        -------
+        Agent
+            This agent.
+        """
         super().prepare(progress_bar)
         if not config.DISABLE_JIT:
             with announce_compilation(PLANNING, progress_bar):
@@ -407,7 +418,13 @@ class Tessera(PartitionAgent):
         self._returned, self._partition = kept.policy, None
 
     def count_cells(self) -> int:
-        """Return the leaves of the returned tree; those that time steps share count once."""
+        """Return the leaves of the returned tree; those that time steps share count once.
+
+        Returns
+        -------
+        int
+            Leaves.
+        """
         return count_leaves(self._return_policy().tree) if self.iterations else 1
 
     @property

@@ -82,6 +82,13 @@ def sweep(
     Tally
         Numbers of all, finished and failed runs.
 
+    Raises
+    ------
+    StudyError
+        Where the study file is invalid.
+    EngineError
+        Where workers cannot be started.
+
     Examples
     --------
     >>> import tempfile, spaql

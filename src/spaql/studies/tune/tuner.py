@@ -55,6 +55,25 @@ def tune(
     -------
     TuningResult
         `parameters` are those of the winner, `summary()` describes the result in sentences.
+
+    Raises
+    ------
+    StudyError
+        Where the study file is invalid.
+
+    Examples
+    --------
+    >>> import tempfile, spaql
+    >>> study = {
+    ...     "iterations": 20, "episodes": 10,
+    ...     "problems": [{"problem": "oil"}],
+    ...     "algorithms": [{"algorithm": "aql", "random": {"scaling": {"low": 0.1, "high": 1.0}}}],
+    ...     "tune": {"trials": 2, "seeds": 2, "first_seeds": 2, "evaluation_seeds": 2},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = spaql.tune(study, folder)
+    >>> result.complete, len(result.trials)
+    (True, 3)
     """
     with load_optuna():  # before anything is written
         tuning = Tuning.load(study)

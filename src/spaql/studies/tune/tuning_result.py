@@ -38,13 +38,21 @@ _VERDICT = {
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Parameters that were tried."""
+    """Parameters that were tried.
 
-    number: int  # 0 for the default parameters
-    values: Mapping[str, Any]  # of the tuned parameters
-    state: str  # COMPLETE (it had all seeds), STOPPED (it was behind), or FAILED (one of its runs failed)
-    scores: Scores  # empty where it failed
-    note: str = ""  # which trial it was behind, or what failed
+    Examples
+    --------
+    `spaql.tune` returns them:
+
+    >>> result = spaql.tune("tune.toml", "results/tune")  # doctest: +SKIP
+    >>> result.winner.values  # doctest: +SKIP
+    """
+
+    number: int  #: 0 for the default parameters
+    values: Mapping[str, Any]  #: of the tuned parameters
+    state: str  #: COMPLETE (it had all seeds), STOPPED (it was behind), or FAILED (one of its runs failed)
+    scores: Scores  #: empty where it failed
+    note: str = ""  #: which trial it was behind, or what failed
 
     @property
     def seeds(self) -> int:
@@ -57,26 +65,42 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """Winner against default parameters on evaluation seeds, on one problem or on all."""
+    """Winner against default parameters on evaluation seeds, on one problem or on all.
 
-    problem: str
-    winner: Estimate
-    default: Estimate
-    difference: Estimate
-    probability_of_improvement: float  # that an agent of the winner scores above one of the defaults
-    p_value: float | None  # of Welch's test; None for several problems together
+    Examples
+    --------
+    `spaql.tune` returns them:
+
+    >>> result = spaql.tune("tune.toml", "results/tune")  # doctest: +SKIP
+    >>> result.gains[0].difference.interval  # doctest: +SKIP
+    """
+
+    problem: str  #: its name, or "all problems"
+    winner: Estimate  #: of the winner
+    default: Estimate  #: of the default parameters
+    difference: Estimate  #: the first minus the second
+    probability_of_improvement: float  #: that an agent of the winner scores above one of the defaults
+    p_value: float | None  #: of Welch's test; None for several problems together
 
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """The state of a tuning, at its end or before."""
+    """The state of a tuning, at its end or before.
 
-    study: Tuning
-    trials: Sequence[Trial]  # finished ones; the first is that of the default parameters
-    evaluations: Mapping[str, Scores] = field(default_factory=dict)  # of "winner" and "default"; empty before the end
-    error: str = ""  # why there are no evaluations at the end
-    importance: Mapping[str, float] | None = None  # of each parameter, the largest first; None where it is not known
-    importance_note: str = ""
+    Examples
+    --------
+    `spaql.tune` returns it:
+
+    >>> result = spaql.tune("tune.toml", "results/tune")  # doctest: +SKIP
+    >>> print(result.verdict)  # doctest: +SKIP
+    """
+
+    study: Tuning  #: what was tuned
+    trials: Sequence[Trial]  #: finished ones; the first is that of the default parameters
+    evaluations: Mapping[str, Scores] = field(default_factory=dict)  #: of "winner" and "default"; empty before the end
+    error: str = ""  #: why there are no evaluations at the end
+    importance: Mapping[str, float] | None = None  #: of each parameter, the largest first; None where it is not known
+    importance_note: str = ""  #: how it was computed, or why it is not known
 
     @property
     def complete(self) -> bool:
@@ -101,7 +125,18 @@ class TuningResult:
         return max(complete, key=lambda trial: (self.values[trial.number].mean, -trial.number), default=None)
 
     def count(self, state: str) -> int:
-        """Return the number of trials in a state, the defaults included."""
+        """Return the number of trials in a state, the defaults included.
+
+        Parameters
+        ----------
+        state
+            "complete", "stopped" or "failed".
+
+        Returns
+        -------
+        int
+            At most the number of trials.
+        """
         return sum(trial.state == state for trial in self.trials)
 
     @property
@@ -162,7 +197,13 @@ class TuningResult:
         return "mean score" if len(self.study.problems) == 1 else "standard deviations above the defaults"
 
     def summary(self) -> list[str]:
-        """Return the result in a few sentences."""
+        """Return the result in a few sentences.
+
+        Returns
+        -------
+        list of str
+            Sentences.
+        """
         plan = self.study.plan
         lines = [
             f"{len(self.trials) - 1} of {plan.trials} trials and the defaults are finished: {self.count(COMPLETE)} "
@@ -216,7 +257,13 @@ class TuningResult:
         return make_report(self)._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all numbers, ready for JSON; the same for the same study after any interruption."""
+        """Return all numbers, ready for JSON; the same for the same study after any interruption.
+
+        Returns
+        -------
+        dict
+            What tune.json contains.
+        """
         return {
             "name": self.study.name,
             "complete": self.complete,
