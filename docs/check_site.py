@@ -1,6 +1,6 @@
 """Open every page of the built site in a browser and check it: the second half of `make docs`.
 
-Every page is opened wide and narrow, light and dark.  A page fails if it writes errors to the console, requests
+Every page is opened wide and narrow, light and dark; generated ones wide and light, and narrow and dark.  A page fails if it writes errors to the console, requests
 anything from another place than the site, is wider than the window, has a picture without a description, or headings
 out of order.  Without chromium and chromedriver nothing is checked.
 """
@@ -23,6 +23,7 @@ sys.path.insert(0, str(DOCS.parent / "tests"))
 import browsers  # noqa: E402 - it is beside the tests
 
 LOOKS = [(1280, "light"), (390, "light"), (390, "dark"), (1280, "dark")]
+GENERATED, LOOKS_OF_GENERATED = "reference/generated/", [(1280, "light"), (390, "dark")]  # a hundred pages of one kind
 ICON = "favicon.ico"  # the browser asks for it once, by itself
 QUERY = "search.html?q=partition"
 FIND_FAULTS = """
@@ -71,7 +72,7 @@ def check_page(driver: webdriver.Chrome, root: str, page: str) -> list[str]:
     """Return what is wrong with a page."""
     reader = browsers.Reader(driver, root + page)
     faults = []
-    for width, scheme in LOOKS:
+    for width, scheme in LOOKS_OF_GENERATED if page.startswith(GENERATED) else LOOKS:
         reader.emulate(prefers_color_scheme=scheme)
         reader.resize(width)
         driver.get(root + page)
