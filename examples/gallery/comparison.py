@@ -26,7 +26,8 @@ from spaql.export.to_c import count_bytes
 from spaql.stats import mean_interval
 
 Policy = Callable[[], Callable[[Any], Any]]
-REPORTED, TUNING = 1_000_000, 2_000_000  # first seeds of the episodes
+REPORTED, TUNING = 3_000_000, 2_000_000  # first seeds of the episodes
+MOST_RULES = 12
 RESULTS = Path(__file__).parents[2] / "docs" / "gallery" / "results"
 
 
@@ -103,8 +104,12 @@ def compare(
     out: Path | None,
     episodes: int = 300,
     measures: Iterable[str] = (),
+    optimum: Policy | None = None,
 ) -> dict[str, Any]:
     """Play all policies, print the table, and write NAME.json, NAME.txt (rules) and NAME.c of the first agent.
+
+    More than `MOST_RULES` rules are approximated by fewer, whose loss the text states; those of a policy that changes
+    with the time step are those of the first step.
 
     Parameters
     ----------
@@ -114,13 +119,17 @@ def compare(
         Folder for the files; None writes none.
     measures
         Numbers of `info` whose sums over an episode are reported too.
+    optimum
+        The optimal policy, where it is known; it is reported, but not what the agents are compared with.
     """
     seeds, names = range(REPORTED, REPORTED + episodes), list(measures)
     played = {label: score(env, policy, seeds, names) for label, policy in baselines.items()}
     ours = np.array([score(env, follow(agent), seeds, names) for agent in agents])  # [agents, 1 + measures, episodes]
     reference = max(played, key=lambda label: played[label][0].mean())
     worst = int(ours[:, 0].mean(axis=1).argmin())
-    rows = played | {f"Tessera, mean of {len(agents)} agents": ours.mean(axis=0), "Tessera, worst agent": ours[worst]}
+    best = {} if optimum is None else {"exact optimum": score(env, optimum, seeds, names)}
+    rows = played | best | {f"Tessera, mean of {len(agents)} agents": ours.mean(axis=0)}
+    rows["Tessera, worst agent"] = ours[worst]
     result = {
         "name": name,
         "unit": unit,
@@ -144,7 +153,10 @@ def compare(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        (out / f"{name}.txt").write_text(f"{agents[0].rules()}\n", encoding="utf-8")
+        rules = agents[0].rules()
+        if len(rules) > MOST_RULES and not agents[0].time_variant:
+            rules = agents[0].rules(at_most=MOST_RULES, oblique=False, episodes=max(2, min(episodes, 100)))
+        (out / f"{name}.txt").write_text(f"{rules}\n", encoding="utf-8")
         agents[0].export(out / f"{name}.c")
     return result
 
