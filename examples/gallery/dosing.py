@@ -69,8 +69,30 @@ def make_proportional(gain, target):
     return lambda: lambda observation: [min(max(gain * (target - float(observation[0])), 0.0), MOST)]
 
 
+def make_monitored(loading, target):
+    """Estimate the patient's clearance from the drug that went in and is left, and infuse what leads to a target."""
+
+    def begin():
+        estimates = []
+
+        def act(observation):
+            level, before, rate = observation.tolist()
+            if level == 0.0:
+                return [loading]
+            estimates.append(2.0 * (rate - VOLUME * (level - before) / STEP) / (level + before))
+            clearance = min(max(float(np.median(estimates)), 0.3), 20.0)
+            kept = float(np.exp(-clearance / VOLUME * STEP))
+            return [min(max(clearance * (target - level * kept) / (1.0 - kept), 0.0), MOST)]
+
+        return act
+
+    return begin
+
+
 FIXED = {"loading": [50, 60, 70, 80, 90, 100], "maintenance": [15, 20, 25, 30, 35, 40]}
 PROPORTIONAL = {"gain": [2, 3, 4, 5, 6, 7, 8, 10, 12], "target": [14, 15, 16, 17, 18, 19, 20, 22, 24]}
+
+MONITORED = {"loading": [70, 80, 90, 100, 110, 120], "target": [11.0, 11.5, 12.0, 12.5, 13.0]}
 
 
 def main(out=None, budget=20_000, agents=3, episodes=300):
@@ -81,11 +103,12 @@ def main(out=None, budget=20_000, agents=3, episodes=300):
     policies = {
         "fixed rates": tune(env, make_fixed, FIXED, few),
         "proportional": tune(env, make_proportional, PROPORTIONAL, few),
+        "estimated clearance": tune(env, make_monitored, MONITORED, few),
     }
     unit, measures = "hours", ["hours in the window", "hours above"]
     result = compare("dosing", env, policies, trained, unit=unit, out=out, episodes=episodes, measures=measures)
 
-    figure, axes = plt.subplots(3, 2, figsize=(9, 6), sharex="col", sharey="col", layout="constrained")
+    figure, axes = plt.subplots(4, 2, figsize=(9, 8), sharex="col", sharey="col", layout="constrained")
     for row, (label, policy) in zip(axes, (policies | {"Tessera": follow(trained[0])}).items(), strict=True):
         row[0].axhspan(LOW, HIGH, color="C2", alpha=0.2)
         for patient in range(12):
@@ -93,10 +116,10 @@ def main(out=None, budget=20_000, agents=3, episodes=300):
             hours, colour = STEP * np.arange(STEPS + 1), plt.cm.viridis(patient / 11)
             row[0].plot(hours, episode.observations[:, 0], color=colour, linewidth=0.9)
             row[1].step(hours[:-1], episode.actions[:, 0], where="post", color=colour, linewidth=0.9)
-        row[0].set(ylabel=f"{label}\nlevel [mg/L]", ylim=(0.0, 30.0))
+        row[0].set(ylabel=f"{label}\nlevel [mg/L]", ylim=(0.0, 20.0))
         row[1].set(ylabel="rate [mg/h]")
-    axes[2, 0].set(xlabel="time [h]")
-    axes[2, 1].set(xlabel="time [h]")
+    axes[3, 0].set(xlabel="time [h]")
+    axes[3, 1].set(xlabel="time [h]")
     save_picture(figure, "dosing", out)
     return result
 

@@ -99,7 +99,7 @@ def main(out=None, budget=10_000, agents=3, episodes=300):
     figure, axes = plt.subplot_mosaic("AB;CC", figsize=(9, 6.5), layout="constrained")
     for panel, green in (("A", 0), ("B", 1)):
         trained[0].plot(("main", "side"), {"green": green}, ax=axes[panel])
-        axes[panel].set(title=f"the {('main', 'side')[green]} road has green", xlim=(0, 25), ylim=(0, 25))
+        axes[panel].set(xlim=(0, 15), ylim=(0, 15))
     for label, policy in (policies | {"Tessera": follow(trained[0])}).items():
         waiting = play(env, policy, REPORTED).observations[:, :2].sum(axis=1)
         axes["C"].plot(STEP / 60.0 * np.arange(STEPS + 1), waiting, label=label)

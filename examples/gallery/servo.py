@@ -118,8 +118,9 @@ def main(out=None, budget=20_000, agents=3, episodes=300):
 
     figure, axes = plt.subplot_mosaic("AC;BC", figsize=(10, 4.5), layout="constrained")
     trained[0].plot(ax=axes["C"])
+    axes["C"].set(xlim=(-np.pi, np.pi), ylim=(-10.0, 10.0))
     for label, policy in (policies | {"Tessera": follow(trained[0])}).items():
-        episode = play(env, policy, REPORTED)
+        episode = play(env, policy, REPORTED + 1)
         axes["A"].plot(STEP * np.arange(STEPS + 1), episode.observations[:, 0], label=label)
         axes["B"].step(STEP * np.arange(STEPS), episode.actions[:, 0], where="post", label=label)
     axes["A"].set(ylabel="error [rad]")
