@@ -205,9 +205,9 @@ def gallery() -> str:
         cards += [f":img-top: results/{name}.png", f":img-alt: Picture of {title}", "", sentence, ":::", ""]
         baseline = result["policies"][result["reference"]]
         [ours] = (row for label, row in result["policies"].items() if "mean of" in label)
-        columns = [result["reference"], baseline["text"], ours["text"], ours["difference"]["text"], result["verdict"]]
-        rows.append([f"[{title}]({name}.md)", result["unit"], *columns])
-    header = ["problem", "return in", "best rule of the field", "its return", "Tessera", "difference", "Tessera is"]
+        returns = [row["text"] for row in (ours, baseline, ours["difference"])]
+        rows.append([f"[{title}]({name}.md)", result["verdict"], result["reference"], *returns, result["unit"]])
+    header = ["problem", "verdict", "best rule of the field", "return of Tessera", "of the rule", "difference", "in"]
     return "\n".join([*cards, "::::", "", make_table(header, rows, left=3)])
 
 
