@@ -3,6 +3,8 @@
 Run it with `python examples/gallery/tank.py`; it takes about a minute.
 """
 
+import textwrap
+
 import gymnasium
 import matplotlib.pyplot as plt
 import numpy as np
@@ -89,9 +91,9 @@ def main(out=None, budget=10_000, agents=3, episodes=300):
     result = compare("tank", env, policies | without, trained, unit="minus K steps", out=out, episodes=episodes)
     findings = {"with past inputs": trained[0].diagnose(), "without past inputs": blind.diagnose()}
     lines = [f"{label}: {' '.join(map(str, found)) or 'nothing found'}" for label, found in findings.items()]
-    print("\n".join(lines))
+    print(text := "\n".join(textwrap.fill(line, 88, subsequent_indent="    ") for line in lines))
     if out is not None:
-        (out / "tank.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (out / "tank.log").write_text(text + "\n", encoding="utf-8")
 
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5), sharex=True, layout="constrained")
     upper.axhline(SET_POINT, color="grey", linestyle=":")
