@@ -198,7 +198,9 @@ def make_table(result: Mapping[str, Any]) -> str:
         f"{result['episodes']:,} new episodes, the same for all policies; 95% intervals of the mean over episodes. "
         f"Each agent learned from {steps}, and has {leaves}; in C, its tables take {size}."
     )
-    return "\n".join([*lines, "", " ".join([note, *(["Tuned, on other episodes:", *tuned] if tuned else [])])])
+    return "\n".join(
+        [*lines, "", " ".join([note, *(["Tuned beforehand, not on these episodes:", *tuned] if tuned else [])])]
+    )
 
 
 def _span(numbers: list[int], unit: str) -> str:

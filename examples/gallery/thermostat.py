@@ -100,16 +100,16 @@ def make_pid(gain, integral, derivative, **timer):
     return begin
 
 
-TIMER = {"warm": [20.0, 20.25, 20.5], "cool": [18.0, 19.0, 20.0], "lead": [1.0, 2.0, 3.0], "boost": [0.0, 1.0, 2.0]}
+TIMER = {"warm": [20.0, 20.25, 20.5], "cool": [16.0, 18.0, 19.0], "lead": [2.0, 3.0, 4.0], "boost": [1.0, 2.0, 3.0]}
 SETTINGS = {"horizon": 96, "names": ["inside", "outside", "hour"], "action_names": ["heating"]}
 
 
 def main(out=None, budget=35_040, agents=3, episodes=200):
     """Train for a year of days, compare and draw; returns the results."""
     env, trained = Room(), train(Room(), budget, agents, **SETTINGS)
-    pid = {"gain": [2.0, 4.0], "integral": [0.0, 0.2], "derivative": [0.0, 0.2]}
+    pid = {"gain": [2.0, 4.0, 8.0], "integral": [0.0, 0.2], "derivative": [0.0, 0.2]}
     policies = {
-        "hysteresis with timer": tune(env, make_hysteresis, {"band": [0.3, 0.6]} | TIMER, max(1, episodes // 30)),
+        "hysteresis with timer": tune(env, make_hysteresis, {"band": [0.2, 0.4]} | TIMER, max(1, episodes // 30)),
         "PID with timer": tune(env, make_pid, pid | TIMER, max(1, episodes // 30)),
     }
     measures = ["energy", "discomfort"]
