@@ -11,7 +11,7 @@ RELEASE_BIN := .venv-release/$(SCRIPTS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help paper ablation families family control docs docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage dist wheel-test release-check commit-checks clean
+.PHONY: help paper ablation families family control gallery docs docs-study docs-results docs-pictures test soak test-sb3 lint bench coverage dist wheel-test release-check commit-checks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,11 @@ docs-study: paper ablation families family control ## Run all studies, and copy 
 	cp results/control/control.md results/control/control.json docs/study/
 	for name in docs/study/*.png; do \
 		find results/paper results/ablation results/family results/control -name $$(basename $$name) -exec cp {} docs/study/ ';'; done
+	$(BIN)/python docs/include_results.py
+
+gallery: .venv/.stamp ## Run the gallery's scripts, and copy their results into docs/gallery
+	for script in examples/gallery/*.py; do \
+		case $$script in */comparison.py) ;; *) $(BIN)/python $$script || exit 1;; esac; done
 	$(BIN)/python docs/include_results.py
 
 docs: .venv-docs/.stamp ## Build the documentation site in docs/_build/html, run its tutorials, and check it

@@ -1,8 +1,8 @@
 """Open every page of the built site in a browser and check it: the second half of `make docs`.
 
-Every page is opened wide and narrow, light and dark; generated ones wide and light, and narrow and dark.  A page fails if it writes errors to the console, requests
-anything from another place than the site, is wider than the window, has a picture without a description, or headings
-out of order.  Without chromium and chromedriver nothing is checked.
+Every page is opened wide and narrow, light and dark; generated ones wide and light, and narrow and dark.  A page fails
+if it writes errors to the console, requests anything from another place than the site, is wider than the window, has a
+picture without a description, or headings out of order.  Without chromium and chromedriver nothing is checked.
 """
 
 import functools

@@ -1,12 +1,13 @@
-"""Copy results from docs/study into README.md and the pages of docs: `make docs-results`.
+"""Copy results from docs/study and docs/gallery/results into README.md and the pages of docs: `make docs-results`.
 
 A page has the results of a study between the lines `<!-- results: NAME -->` and `<!-- end of results -->`.  NAME is a
-function below; everything between the two lines is replaced by what it returns.  `tests/test_readme.py` checks that
-the pages are up to date.
+function below, or a problem of the gallery; everything between the two lines is replaced by what it returns.
+`tests/test_readme.py` checks that the pages are up to date.
 """
 
 import json
 import re
+import runpy
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,9 @@ from spaql.studies.control import TASKS
 
 DOCS = Path(__file__).parent
 STUDY = DOCS / "study"
+GALLERY = DOCS / "gallery"
 BEGIN, END = "<!-- results: {name} -->\n", "<!-- end of results -->\n"
-_BLOCK = re.compile(r"<!-- results: ([a-z-]+) -->\n.*?<!-- end of results -->\n", flags=re.DOTALL)
+_BLOCK = re.compile(r"<!-- results: ([a-z_-]+) -->\n.*?<!-- end of results -->\n", flags=re.DOTALL)
 
 
 def read_study(name: str) -> Any:
@@ -182,6 +184,33 @@ def world_model() -> str:
     return make_table(["Pendulum-v1, steps", "return in the model", "evaluation"], rows, left=0)
 
 
+def read_problems() -> dict[str, Any]:
+    """Return the results of the gallery's problems by name."""
+    paths = sorted((GALLERY / "results").glob("*.json"))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def read_heading(page: Path) -> tuple[str, str]:
+    """Return the title of a page and the first sentence below it."""
+    title, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
+    return title.removeprefix("# "), " ".join(first.split()).split(". ")[0].removesuffix(".") + "."
+
+
+def gallery() -> str:
+    """The problems of the gallery: a card for each, and the table of their results."""
+    cards, rows = ["::::{grid} 1 2 2 3", ":gutter: 3", ""], []
+    for name, result in read_problems().items():
+        title, sentence = read_heading(GALLERY / f"{name}.md")
+        cards += [f":::{{grid-item-card}} {title}", f":link: {name}", ":link-type: doc"]
+        cards += [f":img-top: results/{name}.png", f":img-alt: Picture of {title}", "", sentence, ":::", ""]
+        baseline = result["policies"][result["reference"]]
+        [ours] = (row for label, row in result["policies"].items() if "mean of" in label)
+        returns = [row["text"] for row in (ours, baseline, ours["difference"])]
+        rows.append([f"[{title}]({name}.md)", result["verdict"], result["reference"], *returns, result["unit"]])
+    header = ["problem", "verdict", "best rule of the field", "return of Tessera", "of the rule", "difference", "in"]
+    return "\n".join([*cards, "::::", "", make_table(header, rows, left=3)])
+
+
 def wrap(text: str, indent: str = "") -> str:
     """Return a paragraph in lines of 120 characters."""
     return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
@@ -200,6 +229,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "all-steps": all_steps,
     "long-episodes": long_episodes,
     "world-model": world_model,
+    "gallery": gallery,
 }
 
 
@@ -213,6 +243,7 @@ CURRENT = {
     "all-steps",
     "long-episodes",
     "world-model",
+    "gallery",
 }
 NOTICE = (
     "> Outdated: Tessera's figures here are those of the agent before it learned a model. The study was not rerun\n"
@@ -222,9 +253,13 @@ NOTICE = (
 
 def update(page: str) -> str:
     """Return the text of a page with the results of the studies."""
+    problems = read_problems()
+    make_comparison = runpy.run_path(str(DOCS.parent / "examples" / "gallery" / "comparison.py"))["make_table"]
 
     def replace(block: re.Match[str]) -> str:
         name = block[1]
+        if name in problems:
+            return BEGIN.format(name=name) + f"\n{make_comparison(problems[name])}\n\n" + END
         return BEGIN.format(name=name) + f"\n{'' if name in CURRENT else NOTICE}{MAKERS[name]()}\n\n" + END
 
     return _BLOCK.sub(replace, page)
