@@ -62,8 +62,10 @@ docs-pictures: .venv/.stamp ## Draw the pictures of the documentation (the one o
 test: .venv/.stamp ## Run the tests, compiled, on two processors
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-soak: .venv/.stamp ## Kill runs, workers and schedulers, corrupt agent files: the long form of some tests of make test
-	SPAQL_SOAK=1 $(BIN)/python -m pytest tests/test_train_dir.py tests/test_fuzz_files.py tests/test_dask.py
+soak: .venv/.stamp ## Kill and interrupt runs, forge files: the long form of some tests; all tests with checked indices
+	SPAQL_SOAK=1 $(BIN)/python -m pytest tests/test_train_dir.py tests/test_fuzz_files.py tests/test_dask.py \
+		tests/test_interrupts.py tests/test_resume.py tests/test_bad_input.py tests/test_memory.py
+	SPAQL_CHECKED=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-sb3: .venv-sb3/.stamp ## Run the tests with Stable-Baselines3, in an environment of its own (torch is heavy)
 	$(SB3_BIN)/python -m pytest -m sb3 tests/test_sb3.py

@@ -231,12 +231,10 @@ def test_sigterm_keeps_what_was_learned(tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 143, err
     assert "stopped after" in err
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert summary["seconds"] is None
     agent = spaql.load(tmp_path / "out")
-    assert agent.iterations == summary["iterations"] == log.read_text().count("\n") - 1 > 0
+    assert agent.iterations == log.read_text().count("\n") - 1 > 0
     assert not TrainDir.read(tmp_path / "out").finished
-    assert "agent.spaql" in out
+    assert not out
 
 
 def test_sigterm_is_left_to_others_after_training(capsys):

@@ -3,6 +3,9 @@
 import ast
 import builtins
 import copy
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,3 +127,30 @@ def test_callees_are_compiled_once_for_all_constants():
     assert len(double.callee.signatures) == 1
     assert not double.signatures
     assert double(2.5) == 5.0
+
+
+PAST_THE_END = """
+import numpy as np
+from spaql.partition import jit
+
+@jit.kernel()
+def read(numbers, place):
+    return numbers[place]
+
+print(jit.CACHE.name)
+read(np.zeros(3), 3)
+"""
+
+
+@pytest.mark.compiled_only
+def test_checked_kernels_check_indices_and_have_a_cache_of_their_own(tmp_path):
+    (tmp_path / "reading.py").write_text(PAST_THE_END)
+    path = {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    folders = []
+    for checked in ("", "1"):
+        environment = os.environ | path | {"SPAQL_CHECKED": checked}
+        words = [sys.executable, tmp_path / "reading.py"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
+        assert ("IndexError: index is out of bounds" in done.stderr) == bool(checked), done.stderr
+        folders.append(done.stdout)
+    assert folders[0] != folders[1]

@@ -306,7 +306,7 @@ def _continue(options: argparse.Namespace, folder: Any) -> int:
     return _learn(options, agent, run, {} if is_over else {name: total - done}, folder, monitors)
 
 
-def _advise(options: argparse.Namespace, folder: Any, saved: bool) -> str:
+def _advise(folder: Any, saved: bool) -> str:
     """Return what is left of a run that was stopped."""
     if folder is None:
         return "nothing is kept without --out"
@@ -318,7 +318,10 @@ def _advise(options: argparse.Namespace, folder: Any, saved: bool) -> str:
 def _learn(
     options: argparse.Namespace, agent: Any, run: Any, length: dict[str, int], folder: Any, monitors: list[Any]
 ) -> int:
-    """Train, if there is anything left to learn; evaluate, write and print."""
+    """Train, if there is anything left to learn; evaluate, write and print.
+
+    A run that is stopped only keeps what it learned, as whoever stops it does not want to wait.
+    """
     from spaql import atomic_io
     from spaql.agents.files import AGENT
     from spaql.cli.monitors import Termination
@@ -343,7 +346,9 @@ def _learn(
             if seconds is None and length and not code and agent.iterations:
                 say(f"an error after {agent.iterations:,} iterations; the agent is saved in {saved[0]}")
     if code:
-        say(f"stopped after {agent.iterations:,} iterations; {_advise(options, folder, bool(saved))}")
+        say(f"stopped after {agent.iterations:,} iterations; {_advise(folder, bool(saved))}")
+        if saved:  # what is there of an earlier agent goes
+            atomic_io.write_files(folder.folder, {}, [name for name in summary.FILES if name != AGENT])
         return code
     settings: dict[str, Any] = {"episodes": run.episodes, "progress_bar": not options.quiet}
     result = summary.summarize(run.algorithm, agent, seconds=seconds, **settings)
