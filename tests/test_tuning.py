@@ -77,7 +77,7 @@ def fake(monkeypatch):
 def installed(monkeypatch, **options):
     made = Fake(**options)
     monkeypatch.setattr(ENGINE, "execute", made)
-    monkeypatch.setattr("spaql.studies.study._draw", draw_digest)  # in a hundredth of the time
+    monkeypatch.setattr("spaql.studies.study._draw", draw_digest)  # which is much quicker
     monkeypatch.setattr("spaql.studies.study.prepare", lambda algorithms, progress_bar: None)
     return made
 
