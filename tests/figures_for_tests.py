@@ -11,7 +11,7 @@ DRAW = study._draw
 
 
 def draw_digest(figure, looks):
-    """A small figure in place of a study's own: a digest of what that one would show, in a fiftieth of its time."""
+    """A small figure in place of a study's own: a digest of what that one would show."""
     panels = getattr(figure, "panels", [figure])
     content = [[panel[0], panel[1].to_dict()] if isinstance(panel, tuple) else repr(panel) for panel in panels]
     words = json.dumps([figure.title, figure.note, content, repr(looks)])

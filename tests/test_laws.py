@@ -134,16 +134,9 @@ def taught(name, world, seed=0):
     return make(name, world, seed).learn(iterations=SHORT)
 
 
-@cache
-def asked(name, world):
-    """A trained agent for all tests that ask it and change nothing."""
-    return taught(name, world)
-
-
-@cache
-def grown(name, world):
-    """The same, trained for longer, at once."""
-    return make(name, world).learn(iterations=SHORT + LONG)
+# Agents for all tests that ask them and change nothing.
+asked = cache(taught)
+grown = cache(lambda name, world: make(name, world).learn(iterations=SHORT + LONG))
 
 
 def observations(problem, count=12, seed=0):

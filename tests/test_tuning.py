@@ -19,7 +19,6 @@ from spaql.cli import main
 from spaql.errors import ParameterError, SpaqlError, StoreError, StudyError
 from spaql.runner.record import Record
 from spaql.runner.run_spec import Run
-from spaql.studies import study as studies
 from spaql.studies.sweep.comparison_table import compare
 from spaql.studies.sweep.group_values import read_values
 from spaql.studies.tune import racing
@@ -70,12 +69,6 @@ class Fake:
         return Record({"evaluation": float(score), "training_score": float(score) + 1})
 
 
-@pytest.fixture(autouse=True)
-def digests(monkeypatch):
-    """A tuning draws its figures in seconds."""
-    monkeypatch.setattr(studies, "_draw", draw_digest)
-
-
 @pytest.fixture
 def fake(monkeypatch):
     return installed(monkeypatch)
@@ -84,6 +77,7 @@ def fake(monkeypatch):
 def installed(monkeypatch, **options):
     made = Fake(**options)
     monkeypatch.setattr(ENGINE, "execute", made)
+    monkeypatch.setattr("spaql.studies.study._draw", draw_digest)  # which is much quicker
     monkeypatch.setattr("spaql.studies.study.prepare", lambda algorithms, progress_bar: None)
     return made
 
@@ -549,7 +543,7 @@ def file(tmp_path):
 
 
 def test_command(tmp_path, file, fake, capsys, monkeypatch):
-    monkeypatch.setattr(studies, "_draw", DRAW)
+    monkeypatch.setattr("spaql.studies.study._draw", DRAW)
     folder = tmp_path / "out"
     assert main(["tune", str(file), "--out", str(folder), "--quiet"]) == 0
     printed = capsys.readouterr()
@@ -563,14 +557,11 @@ def test_command(tmp_path, file, fake, capsys, monkeypatch):
         words = ["--params", str(folder / name), "--iterations", "5", "--episodes", "5", "--json", "--quiet"]
         assert main(["train", "oil", *words]) == 0
         assert json.loads(capsys.readouterr().out)["parameters"]["scaling"] == best["parameters"]["scaling"]
-    assert all(
-        (folder / name).stat().st_size > 1000
-        for name in ("report.html", "figures/tuning-history.png", "figures/tuning-importance.svg")
-    )
+    for name in ("report.html", "figures/tuning-history.png", "figures/tuning-importance.svg"):
+        assert (folder / name).stat().st_size > 1000
     assert main(["tune", str(file), "--out", str(folder), "--trials", "5", "--json", "--quiet"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["complete"]
-    assert len(told["trials"]) == 6
+    assert (told["complete"], len(told["trials"])) == (True, 6)
     assert len(told_to_optuna(folder)) == 11  # those beyond are kept
     file.write_text(file.read_text().replace("trials = 10", "trials = 0"))
     assert main(["tune", str(file), "--out", str(folder)]) == 2
