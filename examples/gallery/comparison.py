@@ -27,7 +27,6 @@ from spaql.stats import mean_interval
 
 Policy = Callable[[], Callable[[Any], Any]]
 REPORTED, TUNING = 3_000_000, 2_000_000  # first seeds of the episodes
-MOST_RULES = 12
 RESULTS = Path(__file__).parents[2] / "docs" / "gallery" / "results"
 
 
@@ -105,11 +104,11 @@ def compare(
     episodes: int = 300,
     measures: Iterable[str] = (),
     optimum: Policy | None = None,
+    most_rules: int = 12,
 ) -> dict[str, Any]:
     """Play all policies, print the table, and write NAME.json, NAME.txt (rules) and NAME.c of the first agent.
 
-    More than `MOST_RULES` rules are approximated by fewer, whose loss the text states; those of a policy that changes
-    with the time step are those of the first step.
+    The rules of a policy that changes with the time step are those of the first step.
 
     Parameters
     ----------
@@ -121,6 +120,8 @@ def compare(
         Numbers of `info` whose sums over an episode are reported too.
     optimum
         The optimal policy, where it is known; it is reported, but not what the agents are compared with.
+    most_rules
+        More rules are approximated by so many, whose loss NAME.txt states.
     """
     seeds, names = range(REPORTED, REPORTED + episodes), list(measures)
     played = {label: score(env, policy, seeds, names) for label, policy in baselines.items()}
@@ -154,8 +155,8 @@ def compare(
         out.mkdir(parents=True, exist_ok=True)
         (out / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         rules = agents[0].rules()
-        if len(rules) > MOST_RULES and not agents[0].time_variant:
-            rules = agents[0].rules(at_most=MOST_RULES, oblique=False, episodes=max(2, min(episodes, 100)))
+        if len(rules) > most_rules and not agents[0].time_variant:
+            rules = agents[0].rules(at_most=most_rules, oblique=False, episodes=max(2, min(episodes, 100)))
         (out / f"{name}.txt").write_text(f"{rules}\n", encoding="utf-8")
         agents[0].export(out / f"{name}.c")
     return result

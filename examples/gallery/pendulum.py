@@ -28,7 +28,8 @@ def main(out=None, budget=20_000, agents=3, episodes=200):
     """Train, compare and draw; returns the results."""
     env, trained = gymnasium.make("Pendulum-v1"), train("Pendulum-v1", budget, agents)
     policies = {"swing-up and PD": tune(env, make_controller, GRID, max(1, episodes // 20))}
-    result = compare("pendulum", env, policies, trained, unit="minus costs", out=out, episodes=episodes)
+    settings = {"unit": "minus costs", "out": out, "episodes": episodes, "most_rules": 30}
+    result = compare("pendulum", env, policies, trained, **settings)
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     trained[0].plot(ax=right)
