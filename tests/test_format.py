@@ -82,10 +82,7 @@ def test_every_array_is_named_on_the_page(tmp_path):
         assert set(arrays["history"].dtype.names) <= {*ROW.names, "training_return"}
 
 
-def test_the_examples_of_saving_run(tmp_path, monkeypatch, capsys):
+def test_the_page_on_security_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page("security.md")
     assert "At position 0.3" in capsys.readouterr().out
-    [saving] = [block for block in find_blocks(read_page("how-to/export.md")) if "policy_only" in block]
-    run_block(saving, "how-to/export.md", {})
-    assert spaql.load("policy.spaql").policy_only
