@@ -4,16 +4,19 @@
 
 Each mutation is a function of the seed and its number.  It is refused in one sentence, or the file is used: an agent
 predicts, explains, learns, and is saved and loaded again.  Children do the work, with a limit to the time of each
-mutation and to their memory; where one crashes or hangs, that is a failure, and another one goes on behind it.
+mutation and to their memory; where one crashes or hangs, that is a failure, and another one goes on behind it.  Ctrl-C
+ends it, with a summary.
 """
 
 import argparse
 import collections
+import contextlib
 import faulthandler
 import os
 import pickle
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -74,7 +77,8 @@ def work(folder, seed, first, last, kinds):
             faulthandler.cancel_dump_traceback_later()
             seconds = time.perf_counter() - begun
             print("end", number, f"{seconds:.3f}", kind, name.replace(" ", "_"), edit, outcome, sep="\t", flush=True)
-        print("most", read_memory("VmHWM"), flush=True)
+            if number % 100 == 0 or number == last - 1:
+                print("most", read_memory("VmHWM"), flush=True)
 
 
 def run_child(folder, seed, first, last, kinds):
@@ -113,18 +117,18 @@ def fuzz(count, seed=0, kinds=tuple(_SHARE), first=0, report=lambda line: None):
         with tiny_plans():
             (folder / "files").write_bytes(pickle.dumps(fuzz_subjects.make_files(folder)))
         number, end = first, first + count
-        while number < end:
-            for row in run_child(folder, seed, number, min(end, number + 5000), kinds):
-                if row[0] == "most":
-                    largest = max(largest, row[1])
-                    continue
-                number = row[0] + 1
-                outcome = row[5].split(" ")[0]
-                outcomes[row[2], outcome] += 1
-                slowest = max(slowest, (row[1], row[0]))
-                if outcome == "failed":
-                    failures.append(row)
-                    report(f"{row[0]}: {' '.join(row[2:5])}: {row[5]}")
+        with contextlib.suppress(KeyboardInterrupt):  # which ends it, with a summary
+            while number < end:
+                for row in run_child(folder, seed, number, min(end, number + 5000), kinds):
+                    if row[0] == "most":
+                        largest = max(largest, row[1])
+                        continue
+                    number, outcome = row[0] + 1, row[5].split(" ")[0]
+                    outcomes[row[2], outcome] += 1
+                    slowest = max(slowest, (row[1], row[0]))
+                    if outcome == "failed":
+                        failures.append(row)
+                        report(f"{row[0]}: {' '.join(row[2:5])}: {row[5]}")
     return outcomes, failures, slowest, largest
 
 
@@ -141,6 +145,7 @@ def main():
     if options.child:
         work(Path(options.child), options.seed, options.first, options.first + options.count, kinds)
         return 0
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets background processes ignore it
     begun = time.perf_counter()
     outcomes, failures, slowest, largest = fuzz(options.count, options.seed, kinds, options.first, print)
     seconds = time.perf_counter() - begun
@@ -148,7 +153,10 @@ def main():
         counts = {outcome: outcomes[kind, outcome] for outcome in ("refused", "accepted", "failed")}
         print(f"{kind}: " + ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items()))
     by_kind = collections.Counter(row[5].split(":")[0] for row in failures)
-    print(f"{options.count:,} mutations in {seconds:.0f} s; slowest {slowest[0]:.1f} s (number {slowest[1]}); ", end="")
+    print(
+        f"{sum(outcomes.values()):,} mutations in {seconds:.0f} s; slowest {slowest[0]:.1f} s (number {slowest[1]}); ",
+        end="",
+    )
     print(f"largest process {largest / 2**20:.0f} MB; {len(failures)} failures {dict(by_kind) or ''}")
     return 1 if failures else 0
 

@@ -3,6 +3,7 @@
 Each takes the bytes of a file and a `random.Random`, and returns other bytes.
 """
 
+import copy
 import hashlib
 import io
 import json
@@ -91,7 +92,7 @@ def edit_value(value, dice, skip=()):
             old = [old] if dice.random() < 0.5 else {"a": old}
         inner[where[-1]] = old
     else:
-        inner[where[-1]] = dice.choice(ODD)
+        inner[where[-1]] = copy.deepcopy(dice.choice(ODD))
 
 
 def edit_json(data, dice):

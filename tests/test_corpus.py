@@ -99,6 +99,9 @@ REFUSED = {
     "states without any cell": lambda: with_array(
         trained("published"), "kept-nodes", lambda nodes: put(nodes.max())(nodes)
     ),
+    "a parameter beyond 64 bits": lambda: with_head(
+        trained("published"), lambda head: head["parameters"].update(splits_before_reset=2**63)
+    ),
     "arguments nested without end": lambda: with_head(trained("aql"), nest),
     "half of a letter": lambda: with_head(trained("aql"), lambda head: head["problem"].update(name="\ud800")),
     "an integer of 5,000 digits": lambda: mutations.pack(

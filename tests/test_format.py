@@ -80,3 +80,9 @@ def test_every_array_is_named_on_the_page(tmp_path):
             assert name == "history" or all(f"`{column}`" in text for column in array.dtype.names or ())
         assert arrays["history"].dtype.names[: len(ROW)] == ROW.names
         assert set(arrays["history"].dtype.names) <= {*ROW.names, "training_return"}
+
+
+def test_the_page_on_security_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_page("security.md")
+    assert "At position 0.3" in capsys.readouterr().out

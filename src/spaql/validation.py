@@ -1,16 +1,25 @@
 """Checks of what users give: each returns the value, converted, or raises an error in one sentence."""
 
+import ast
 import importlib
 import json
 import math
+import re
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spaql.errors import ParameterError
 
+_MAGIC = b"\x93NUMPY\x01\x00"
+_NUMBER = rb"'[<|][fiub][1248]'"
+_NPY = re.compile(  # as `numpy.save` writes the header of an array or records of plain numbers
+    rb"\{'descr': (%b|\[(?:\('\w+', %b\)(?:, )?)+\]), 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
+    % (_NUMBER, _NUMBER)
+)
 LARGEST_NUMBER = 1e150  # of what was learned, in a file: squares of larger ones would overflow
 MOST_COUNTED = 2**60  # steps, episodes or visits in a file: sums of a few such counts fit 64 bits
 MOST_NESTED = 32  # lists and mappings within each other in JSON
@@ -129,3 +138,17 @@ def check_plain(value: Any, depth: int = 0) -> None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def parse_npy(data: bytes) -> NDArray[Any]:
+    """Return the array of a `.npy` file, read-only; a ValueError where it is none, or of anything but numbers."""
+    start = len(_MAGIC) + 2
+    end = start + int.from_bytes(data[start - 2 : start], "little")
+    header = _NPY.fullmatch(data[start:end])
+    if not data.startswith(_MAGIC) or header is None:
+        raise ValueError("not an array of plain numbers")
+    kind = np.dtype(ast.literal_eval(header[1].decode()))
+    shape = tuple(int(size) for size in re.findall(rb"\d+", header[2]))
+    if math.prod(shape) * kind.itemsize != len(data) - end:
+        raise ValueError("it is not as long as its shape says")
+    return np.frombuffer(data, kind, offset=end).reshape(shape)

@@ -8,13 +8,10 @@ registered under its id, for which the module that the id names is imported.  Wh
 has another name until it is complete, so that an interrupt leaves the old file or the new one.
 """
 
-import ast
 import hashlib
 import io
 import json
-import math
 import os
-import re
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -32,7 +29,7 @@ from spaql.agents.registry import Entry, algorithms, name_of
 from spaql.errors import AgentFileError, OutputError, ParameterError, SpaqlError
 from spaql.gym.description import describe, restore_problem
 from spaql.problems.base import Playable
-from spaql.validation import parse_json, restore_generator, show
+from spaql.validation import parse_json, parse_npy, restore_generator, show
 
 FORMAT = 2
 SUFFIX = ".spaql"
@@ -48,12 +45,6 @@ _MOST_MEMBERS = 100
 _SMALL, _RATIO = 32 << 20, 100
 _FEW_CELLS = 1 << 20  # of a new agent whose file has no array that says how many it has now
 _CELLS = ("work-q", "policy-q")  # arrays that do
-_MAGIC = b"\x93NUMPY\x01\x00"
-_NUMBER = rb"'[<|][fiu][1248]'"
-_NPY = re.compile(  # as `numpy.save` writes the header of an array or records of plain numbers
-    rb"\{'descr': (%b|\[(?:\('\w+', %b\)(?:, )?)+\]), 'fortran_order': False, 'shape': \(([\d, ]+)\), \} *\n"
-    % (_NUMBER, _NUMBER)
-)
 # KeyError: no such member; RuntimeError: a compression that Python lacks; ValueError: JSON and UTF-8
 _DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, ValueError)
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal agents make equal files
@@ -255,23 +246,12 @@ def _read_array(archive: zipfile.ZipFile, name: str, entry: Any) -> NDArray[Any]
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise AgentFileError(f"its array {name!r} is damaged")
     try:
-        return _from_npy(data)
+        array = parse_npy(data)
     except ValueError as error:
         raise AgentFileError(f"its array {name!r} cannot be read ({_one_line(error)})") from error
-
-
-def _from_npy(data: bytes) -> NDArray[Any]:
-    """Return the array of a `.npy` file, read-only; a ValueError where it is none, or of anything but numbers."""
-    start = len(_MAGIC) + 2
-    end = start + int.from_bytes(data[start - 2 : start], "little")
-    header = _NPY.fullmatch(data[start:end])
-    if not data.startswith(_MAGIC) or header is None:
-        raise ValueError("not an array of plain numbers")
-    kind = np.dtype(ast.literal_eval(header[1].decode()))
-    shape = tuple(int(size) for size in re.findall(rb"\d+", header[2]))
-    if math.prod(shape) * kind.itemsize != len(data) - end:
-        raise ValueError("it is not as long as its shape says")
-    return np.frombuffer(data, kind, offset=end).reshape(shape)
+    if not array.ndim:
+        raise AgentFileError(f"its array {name!r} is a single number")
+    return array
 
 
 def _to_npy(array: NDArray[Any]) -> bytes:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from spaql.agents.q_learning import QLearner
 from spaql.agents.registry import register
 from spaql.errors import ParameterError
-from spaql.validation import check_number, check_whole, show
+from spaql.validation import MOST_COUNTED, check_number, check_whole, show
 
 
 @register(
@@ -86,7 +86,7 @@ class SPAQL(QLearner):
         self.temperature_max = check_number(temperature_max, "temperature_max", least=self.temperature_min)
         self.heat = check_number(heat, "heat", least=1.0, above=True)
         self.heat_decay = check_number(heat_decay, "heat_decay", least=0.0, most=1.0, above=True)
-        self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1)
+        self.splits_before_reset = check_whole(splits_before_reset, "splits_before_reset", 1, MOST_COUNTED)
         self._begin(annealing=(self.temperature_min, self.heat))
 
 

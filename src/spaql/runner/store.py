@@ -12,7 +12,6 @@ One process writes at a time; the system frees its lock when it ends.  Any numbe
 """
 
 import hashlib
-import io
 import json
 import os
 import sqlite3
@@ -23,13 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from spaql.errors import NothingYetError, StoreError
 from spaql.runner.folder_lock import FolderLock, check_unlocked
 from spaql.runner.record import Failure, Record, encode_array
-from spaql.validation import parse_json
+from spaql.validation import parse_json, parse_npy
 
 STORE = "runs.sqlite"  # its usual name in a folder
 FORMAT = 2
@@ -37,6 +35,7 @@ _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
 #: made where it is missing: stores of earlier versions have none
 _TRACEBACKS = "CREATE TABLE IF NOT EXISTS tracebacks (id TEXT PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL)"
 _SCHEMA = Path(__file__).with_name("schema.sql")
+_LARGEST_ARRAY = 1 << 28  # bytes
 
 
 def lock_of(store: str | os.PathLike[str]) -> Path:
@@ -283,7 +282,7 @@ class Store(AbstractContextManager["Store"]):
         with self._translate_errors():
             for *data, digest in self._select(query, [key] if names is None else [key, json.dumps(list(names))]):
                 self._check(digest, f"array {data[1]} of run {key}", *data)
-                arrays[data[1]] = np.load(io.BytesIO(zlib.decompress(data[2])), allow_pickle=False)
+                arrays[data[1]] = parse_npy(_unpack(data[2])).copy()
         return arrays
 
     def _check(self, digest: str, what: str, *parts: str | bytes) -> None:
@@ -296,6 +295,15 @@ class Store(AbstractContextManager["Store"]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _unpack(data: bytes) -> bytes:
+    """Return deflated bytes; a ValueError where they are no array of a run."""
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(data, _LARGEST_ARRAY)
+    if not unpacking.eof:
+        raise ValueError(f"an array that is cut off, or of more than {_LARGEST_ARRAY:,} bytes")
+    return content
 
 
 def _digest(*parts: str | bytes) -> str:
