@@ -8,9 +8,9 @@ import os
 import weakref
 
 import pytest
-from environments_for_tests import Toy
 
 import spaql
+from environments_for_tests import Toy
 from spaql.agents.files import from_bytes, to_bytes
 from spaql.problems import Box, Problem
 
