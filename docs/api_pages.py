@@ -6,11 +6,10 @@ defaults only.
 
 import inspect
 import re
-import sys
 from typing import Any
 
 from docutils import nodes
-from public_names import MODULES, import_module, is_result, split_members
+from public_names import is_result, split_members
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import inspect as sphinx_inspect
@@ -114,8 +113,7 @@ class LinkNames(SphinxPostTransform):
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect to autodoc, before numpydoc; let it import modules by their public names, such as `spaql.callbacks`."""
-    sys.modules |= {name: import_module(name) for name in MODULES}
+    """Connect to autodoc, before numpydoc."""
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-process-docstring", add_types, priority=400)
     app.connect("autodoc-process-signature", shorten_signature)

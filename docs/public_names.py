@@ -11,7 +11,6 @@ import inspect
 import re
 from collections.abc import Iterator
 from functools import cache, cached_property
-from types import ModuleType
 from typing import Any
 
 #: Modules whose `__all__` is public, in the order in which the name of an object is looked for
@@ -63,13 +62,6 @@ INTERNAL_MEMBERS = {
 }
 
 
-def import_module(name: str) -> ModuleType:
-    """Return a module by its public name, such as `spaql.callbacks`, which is `spaql.agents.callbacks`."""
-    package, _, last = name.rpartition(".")
-    module = getattr(importlib.import_module(package), last, None) if package else None
-    return module if isinstance(module, ModuleType) else importlib.import_module(name)
-
-
 def is_ours(value: Any) -> bool:
     """Return whether something is a class of this library."""
     return inspect.isclass(value) and value.__module__.startswith("spaql.")
@@ -80,7 +72,7 @@ def find_exported() -> dict[str, Any]:
     """Return the exported classes and functions by their shortest public names."""
     exported: dict[int, tuple[str, Any]] = {}
     for name in MODULES:
-        module = import_module(name)
+        module = importlib.import_module(name)
         for attribute in module.__all__:
             value = getattr(module, attribute)
             if callable(value):

@@ -1,5 +1,6 @@
 """Callbacks: the same learning, when they are called, what goes wrong, and each of them."""
 
+import importlib
 import math
 import os
 import signal
@@ -412,3 +413,8 @@ def test_stop_after_seconds(name):
     assert agent.iterations > 0
     before = agent.iterations
     assert agent.learn(iterations=10**9, callback=StopAfter(0.01)).iterations > before
+
+
+def test_callbacks_and_loggers_are_modules():
+    assert importlib.import_module("spaql.callbacks").Evaluate is spaql.callbacks.Evaluate is Evaluate
+    assert importlib.import_module("spaql.loggers").CSVLogger is spaql.loggers.CSVLogger is CSVLogger

@@ -161,6 +161,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         spaql.load(tmp_path / "nothing.spaql")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders here")
+def test_pipes_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.spaql")  # opening it would wait for somebody who writes
+    with pytest.raises(AgentFileError, match="not a regular file"):
+        spaql.load(tmp_path / "pipe.spaql")
+
+
 def test_saving_leaves_no_drafts(tmp_path):
     agent = spaql.Tessera("oil", seed=1).learn(iterations=10)
     for _ in range(2):

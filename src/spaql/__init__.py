@@ -41,14 +41,14 @@ _HOMES = {
     "sweep": "spaql.studies.sweep.sweep_study",
     "tune": "spaql.studies.tune.tuner",
 }
-_MODULES = {"callbacks": "spaql.agents.callbacks", "loggers": "spaql.agents.loggers", "problems": "spaql.problems"}
+_MODULES = ("callbacks", "loggers", "problems")
 
 __all__ = ["__version__", *errors.__all__, *_MODULES, *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
+        return importlib.import_module(f"spaql.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'spaql' has no attribute {name!r}")

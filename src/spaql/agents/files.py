@@ -152,6 +152,8 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
         source = source / AGENT
     elif not source.suffix and not os.path.exists(source):
         source = source.with_suffix(SUFFIX)
+    if os.path.exists(source) and not os.path.isfile(source):  # a device, or a pipe that nobody writes to
+        raise AgentFileError(f"{source}: not a regular file; agent.save writes one")
     try:
         file = source.open("rb")
     except FileNotFoundError as error:
