@@ -205,8 +205,8 @@ def chain_of_many():
 @pytest.mark.parametrize(
     ("cls", "parameters", "sentence"),
     [
-        (AdaMB, {"planning": "lazy"}, "planning: expected one of full, one-step, got 'lazy'"),
-        (AdaMB, {"planning": None}, "planning: expected one of full, one-step, got None"),
+        (AdaMB, {"planning": "lazy"}, "planning: 'lazy' is not one of full, one-step"),
+        (AdaMB, {"planning": None}, "planning: None is not one of full, one-step"),
         (AdaMB, {"split_exponent": 0}, "split_exponent: expected a whole number of at least 1"),
         (AdaMB, {"scaling": -1}, "scaling: expected a finite number of at least 0"),
         (ZoomRL, {"scaling": -1}, "scaling: expected a finite number of at least 0"),

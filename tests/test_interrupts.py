@@ -79,8 +79,9 @@ def test_ctrl_c_at_any_moment(moment, whole, tmp_path):
     took = time.monotonic() - begun
     print(f"moment {moment}: {name}{' cold' * cold}, code {process.returncode}, {took:.2f} s: {err[-200:]!r}")
     # Before Python has begun to run the program, and while it ends, Ctrl-C is Python's own.
-    assert process.returncode in (130, -signal.SIGINT, 0), err
-    assert process.returncode == -signal.SIGINT or "Traceback" not in err, err
+    starting = "init_import_site" in err  # Python runs the sitecustomize of these tests
+    assert starting or process.returncode in (130, -signal.SIGINT, 0), err
+    assert starting or process.returncode == -signal.SIGINT or "Traceback" not in err, err
     assert not SOAK or took < PROMISED
     if not (out / "train.json").exists():
         return  # the run had not begun

@@ -24,7 +24,7 @@ LARGEST_NUMBER = 1e150  # of what was learned, in a file: squares of larger ones
 MOST_COUNTED = 2**60  # steps, episodes or visits in a file: sums of a few such counts fit 64 bits
 MOST_NESTED = 32  # lists and mappings within each other in JSON
 LARGEST_INTEGER = 2**128  # in JSON; the states of NumPy's generators are below it
-_LARGEST = 2**62  # of a whole number without another bound: kernels count in 64 bits
+_LARGEST = 2**64 - 1  # of a whole number without another bound: that of seeds
 
 
 def show(value: Any) -> str:

@@ -130,6 +130,8 @@ def _perform_isolated(orders: dict[str, Any], runs: Sequence[Run], stopped: Call
                     results.setdefault(outcome.run.id, outcome.result)  # the first report counts
             if not all(isinstance(result, Lost) for result in results.values()):
                 break  # else no run has begun: the process died first
+        else:
+            engine.collect(0.0)  # raises an error where no process could be started
     except BaseException:
         engine.close()
         _thread.engine = None
@@ -173,10 +175,10 @@ class Dask(Engine):
     def start(self) -> None:
         """Connect, or start a cluster."""
         try:
-            from distributed.utils import silence_logging_cmgr
+            from distributed import utils
         except ImportError:
             raise EngineError("dask: it is not installed; add it with: pip install 'spaql[dask]'") from None
-        self._exit.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what it logs about connections
+        self._exit.enter_context(utils.silence_logging_cmgr(logging.CRITICAL))  # what it logs about connections
         try:
             if self._address is None:
                 self._address = self._start_cluster()
