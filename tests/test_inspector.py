@@ -63,7 +63,7 @@ class Weather(gymnasium.Env[Any, Any]):
 @pytest.fixture(scope="module")
 def agents() -> dict[str, Agent]:
     return {
-        "cartpole": spaql.Tessera("cartpole", seed=1).learn(total_timesteps=500 if config.DISABLE_JIT else 2500),
+        "cartpole": spaql.Tessera("cartpole", seed=3).learn(total_timesteps=500 if config.DISABLE_JIT else 2500),
         "oil": spaql.SPAQL("oil", seed=1, rollouts=2).learn(iterations=100),
         "aql": spaql.AQL("oil", seed=1, rollouts=0).learn(iterations=150),
         "box": spaql.SPAQL(box_world()[0], seed=1, rollouts=2).learn(iterations=150),
