@@ -114,6 +114,10 @@ def test_damaged_names_are_refused(named, tmp_path, problem, given):
     [
         ({"names": ["a"]}, r"names: expected 2 words, such as \['observation\[0\]', 'observation\[1\]'\]"),
         ({"names": ["a", "a"]}, "names: 'a' is given twice; give different words$"),
+        (
+            {"names": ["observation[1]", "observation[0]"]},
+            r"names: these names are known in another order, \['observation\[0\]', 'observation\[1\]'\]; give them in",
+        ),
         ({"names": ["a", " "]}, "names: expected 2 words"),
         ({"names": "ab"}, "names: expected 2 words"),
         ({"names": 3}, "names: expected 2 words"),

@@ -422,7 +422,7 @@ class Log(Callback):
     def __init__(self, *loggers: Logger, every: int = 1) -> None:
         for logger in loggers:
             if not isinstance(logger, Logger):
-                raise ParameterError(f"loggers: expected loggers of spaql.agents.loggers, got {show(logger)}")
+                raise ParameterError(f"loggers: expected loggers of spaql.loggers, got {show(logger)}")
         if not loggers:
             raise ParameterError("loggers: expected at least one")
         self.loggers = loggers

@@ -105,6 +105,8 @@ def check_names(given: Sequence[str] | None, what: str, usual: Sequence[str]) ->
         raise ParameterError(f"{what}: expected {len(usual)} words, such as {list(usual[:4])}, got {show(given)}")
     if twice := [name for name in given if given.count(name) > 1]:
         raise ParameterError(f"{what}: {twice[0]!r} is given twice; give different words")
+    if sorted(given) == sorted(usual) and list(given) != list(usual):  # names would stand for each other
+        raise ParameterError(f"{what}: these names are known in another order, {list(usual)}; give them in that order")
     return list(given)
 
 
