@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spaql.errors import ParameterError
 
 _MAGIC = b"\x93NUMPY\x01\x00"
-_NUMBER = rb"'[<|][fiub][1248]'"
+_NUMBER = rb"'(?:<f[248]|<[iu][248]|\|[iub]1)'"  # the types that NumPy has
 _NPY = re.compile(  # as `numpy.save` writes the header of an array or records of plain numbers
     rb"\{'descr': (%b|\[(?:\('\w+', %b\)(?:, )?)+\]), 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
     % (_NUMBER, _NUMBER)
