@@ -8,6 +8,7 @@ Results depend neither on the engine nor on the number of threads.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -51,6 +52,7 @@ from spaql.viz.html import Section, render_page
 from spaql.viz.style import Look
 
 STUDY = "study.json"  # the groups of all stages so far, see `describe`
+_START = 1 << 16  # bytes of that file within which its groups begin
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 Floats = NDArray[np.float64]
 EngineFor = Callable[[Sequence[Run]], Engine]
@@ -401,7 +403,8 @@ def run_study(
 def _is_study(file: Path) -> bool:
     """Return whether a file says what a study runs, without reading more of it than needed."""
     try:
-        return file.is_file() and b'"groups"' in file.read_bytes()
+        with file.open("rb") if file.is_file() else io.BytesIO() as content:
+            return b'"groups"' in content.read(_START)
     except OSError as error:
         raise StudyError(f"{str(file)!r} cannot be read: {error.strerror}; choose another folder") from error
 
