@@ -8,7 +8,10 @@ import os
 import pytest
 
 from spaql.cli import main
-from spaql.errors import StudyError
+from spaql.errors import OutputError, ParameterError, StudyError
+from spaql.runner.folder_lock import is_locked
+from spaql.runner.train_dir import TrainDir, check_idle, find_maker, lock_folder
+from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.sweep_study import Sweep
 from sweeps_for_tests import fill
 
@@ -88,6 +91,39 @@ def test_a_study_file_that_never_ends(tmp_path, monkeypatch):
     (tmp_path / "long.toml").write_text("#" * 1001)
     with pytest.raises(StudyError, match="it has more than 1,000 bytes"):
         Sweep.load(tmp_path / "long.toml")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("kind", ["pipe", "endless", "large"])
+def test_what_stands_in_a_folder_is_read_within_bounds(tmp_path, kind, monkeypatch):
+    """A pipe that nobody writes to, or a link to a file that never ends, is a sentence and no hang."""
+
+    def put(path):
+        path.unlink(missing_ok=True)
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "endless":
+            path.symlink_to("/dev/zero")
+        else:
+            path.write_text(" " * 1001)
+
+    for module in ("runner.train_dir", "studies.sweep.group_values"):
+        monkeypatch.setattr(f"spaql.{module}._LARGEST", 1000)
+    why = "too large" if kind == "large" else "not a regular file"
+    put(tmp_path / "train.json")
+    with pytest.raises(ParameterError, match=why):
+        TrainDir.check_begun(tmp_path)
+    assert find_maker(tmp_path) is None
+    fill(tmp_path / "study")
+    put(tmp_path / "study" / "study.json")
+    with pytest.raises(StudyError, match=why):
+        read_values(tmp_path / "study")
+    put(tmp_path / "train.lock")
+    assert is_locked(tmp_path / "train.lock") is (None if why.startswith("not") else False)
+    if kind != "large":
+        check_idle(tmp_path)
+        with pytest.raises(OutputError, match="cannot be locked: not a regular file"):
+            lock_folder(tmp_path)
 
 
 # Command lines -----------------------------------------------------------------------------------------------------
