@@ -41,7 +41,7 @@ class FolderLock:
     def __init__(
         self, path: Path, what: str, *, error: Callable[[str], SpaqlError] = OutputError, remove: bool = False
     ) -> None:
-        self._path, self._remove = path, remove
+        self._path, self._remove, self._process = path, remove, os.getpid()
         try:
             acquired = self._acquire()
         except OSError as problem:
@@ -73,7 +73,13 @@ class FolderLock:
             if time.monotonic() > end:
                 return False
             time.sleep(_PAUSE)
-        self._release: Callable[[], object] = lambda: os.close(descriptor)
+
+        def release() -> None:
+            if os.getpid() == self._process:  # a process forked meanwhile has the same lock: closing is not enough
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+        self._release: Callable[[], object] = release
         holder = {"process": os.getpid(), "host": socket.gethostname(), "since": time.time()}
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
             os.ftruncate(descriptor, 0)
@@ -92,8 +98,10 @@ class FolderLock:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
-        if self._remove:  # before others can have it; not possible on Windows, where it stays
+        """Let others have it; in a process that was forked meanwhile, nothing changes for the one that holds it."""
+        if (
+            self._remove and os.getpid() == self._process
+        ):  # before others can have it; not possible on Windows, where it stays
             with contextlib.suppress(OSError):
                 self._path.unlink()
         self._release()
