@@ -51,6 +51,8 @@ def check_idle(folder: str | os.PathLike[str]) -> None:
 
 def _parse_content(text: bytes) -> tuple[Run, int | None, bool]:
     """Return a run, its `checkpoint_every`, and whether it is finished; a LookupError, TypeError or ValueError else."""
+    if len(text) > _LARGEST:
+        raise ValueError("it is too large")
     content = parse_json(text)
     version, every = content["format"], content.get("checkpoint_every")
     if version != FORMAT:
@@ -105,7 +107,15 @@ class TrainDir:
 
     @classmethod
     def begin(cls, folder: str | os.PathLike[str], run: Run, checkpoint_every: int | None = None) -> Self:
-        """Begin a run in a folder; the agent of an earlier one stays until this one has its own."""
+        """Begin a run in a folder; the agent of an earlier one stays until this one has its own.
+
+        Raises a ParameterError where the run cannot be read again from its specification; nothing is changed.
+        """
+        try:
+            _parse_content(cls(Path(folder), run, checkpoint_every)._content(finished=False))
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            reason = f"{SPECIFICATION} cannot hold its arguments or parameters ({error})"
+            raise ParameterError(f"--out {folder}: {reason}; give others, or leave --out out") from None
         path = check_folder(folder)
         clean_folder(path)
         replaced = None
@@ -172,7 +182,8 @@ class TrainDir:
         self._write(finished=True)
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
-    def _write(self, finished: bool) -> None:
+    def _content(self, finished: bool) -> bytes:
+        """Return the specification as it is written."""
         content = {
             "format": FORMAT,
             "spaql": __version__,
@@ -180,7 +191,10 @@ class TrainDir:
             "checkpoint_every": self.checkpoint_every,
             "finished": finished,
         }
-        write_files(self.folder, {SPECIFICATION: json.dumps(content, indent=1) + "\n"})
+        return f"{json.dumps(content, indent=1)}\n".encode()
+
+    def _write(self, finished: bool) -> None:
+        write_files(self.folder, {SPECIFICATION: self._content(finished)})
 
 
 def find_maker(agent: str | os.PathLike[str], env: str | None = None) -> Callable[[], Any] | None:
