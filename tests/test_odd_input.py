@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -210,6 +211,13 @@ def test_an_odd_path_to_write_is_one_sentence(place, capsys, monkeypatch, path):
         refused(capsys, ["train", "oil", "--algorithm", "aql", *quick, "--out", path])
 
 
+def test_more_failures_than_a_store_can_count_are_one_sentence(tmp_path, capsys):
+    fill(tmp_path / "study")
+    for number in (10**9 + 1, 2**63 + 5):
+        error = refused(capsys, ["sweep", "status", str(tmp_path / "study"), "--failures", str(number)])
+        assert "--failures: expected a whole number of at least 0 and at most 1000000000" in error
+
+
 NUMBERS = ["", "x", "nan", "-inf", "1e400", "-1", "9" * 30, DIGITS, "\u0663x", "0x10", "2.5"]
 COUNTS = {
     "seed": ["train", "oil", "--seed"],
@@ -233,15 +241,32 @@ def test_an_odd_number_is_one_sentence(tmp_path, capsys, monkeypatch, option):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_error_of_the_system_about_another_file_is_no_sentence_of_ours(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "No such file", "/their/file"),
+        FileNotFoundError(errno.ENOENT, "No such file", "mine_prices.csv"),
+        OSError(errno.EIO, "Input/output error", "mine"),
+        OSError("no number"),
+    ],
+)
+def test_an_error_of_the_system_about_another_file_is_no_sentence_of_ours(capsys, monkeypatch, error):
     """What a user's code cannot read is a bug with a traceback, not a mistake on the command line."""
 
     def fail(options):
-        raise FileNotFoundError(2, "No such file", "/their/file")
+        raise error
 
     monkeypatch.setattr("spaql.cli.agents._evaluate", fail)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(type(error)):
         main(["evaluate", "mine"])
+
+
+def test_an_error_of_the_system_about_a_path_that_was_given_is_one_sentence(capsys, monkeypatch):
+    def fail(options):
+        raise FileNotFoundError(errno.ENOENT, "No such file", "mine/prices.csv")
+
+    monkeypatch.setattr("spaql.cli.agents._evaluate", fail)
+    assert "'mine/prices.csv': No such file; check the name" in refused(capsys, ["evaluate", "./mine"])
 
 
 def test_parameters_from_a_file_that_never_ends(capsys, monkeypatch):
