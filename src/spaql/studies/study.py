@@ -45,6 +45,7 @@ from spaql.runner.run_many import Tally, announce, conclude, run_many
 from spaql.runner.run_spec import Run, problem_of
 from spaql.runner.store import STORE, Store
 from spaql.stats import Estimate
+from spaql.validation import parse_json
 from spaql.viz import figures
 from spaql.viz.charts import Chart, Mosaic, Series, looks_of
 from spaql.viz.figures import writers as draw_files
@@ -286,9 +287,14 @@ class Study(ABC):
 
 
 def describe(study: Study, groups: Sequence[Group]) -> str:
-    """Return the groups of a study as JSON, for whoever reads its folder."""
+    """Return the groups of a study as JSON, for whoever reads its folder; a StudyError where that is impossible."""
     rows = [{**asdict(replace(group, seeds=())), "seeds": list(group.seeds)} for group in groups]
-    return json.dumps({"name": study.name, "baseline": study.baseline, "groups": rows}, default=float) + "\n"
+    text = json.dumps({"name": study.name, "baseline": study.baseline, "groups": rows}, default=float)
+    try:
+        parse_json(text)
+    except ValueError as error:
+        raise StudyError(f"study: {STUDY} cannot hold its problems or algorithms ({error}); give others") from None
+    return f"{text}\n"
 
 
 @dataclass(eq=False)
