@@ -90,6 +90,7 @@ dist: .venv-release/.stamp ## Build the sdist and the wheel in dist, and check t
 	$(RELEASE_BIN)/python -m twine check --strict dist/*
 
 wheel-test: dist ## Use the wheel in an empty environment of each interpreter in PYTHONS
+	@$(if $(strip $(PYTHONS)),:,echo "wheel-test: there is no interpreter to test with; name some with: make PYTHONS=..." >&2; exit 1)
 	@set -eu; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	for python in $(PYTHONS); do \
 		rm -rf "$$tmp/venv"; $$python -m venv "$$tmp/venv"; \

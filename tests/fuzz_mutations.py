@@ -7,6 +7,7 @@ import copy
 import hashlib
 import io
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -231,6 +232,23 @@ def edit_header(data, dice):
     return pack(members | {name: _make_header(descr, shape, dice) + body})
 
 
+def edit_type(data, dice):
+    """Change the letters of the type of an array in its header, which stays right otherwise."""
+    members = read_members(data)
+    name = dice.choice(sorted(name for name in members if name.endswith(".npy")))
+    head, body = members[name][:128], members[name][128:]
+    kind = dice.choice(re.findall(rb"'[<|]\w\d'", head))
+    letters = dice.choice("<|>="), dice.choice("fiubcVSOmM"), dice.choice("124890")
+    mixed = (new if dice.random() < 0.5 else old for new, old in zip(letters, kind[1:4].decode(), strict=True))
+    other = f"'{''.join(mixed)}'"
+    size = max(1, int(other[3]))
+    members[name] = head.replace(kind, other.encode()) + body
+    if b"[(" not in head and len(body) % size == 0:  # as many as there are bytes
+        text = f"{{'descr': {other}, 'fortran_order': False, 'shape': ({len(body) // size},), }}"
+        members[name] = head[:10] + text.encode().ljust(117) + b"\n" + body
+    return pack(members)
+
+
 def edit_shape(data, dice):
     """Shorten, repeat, convert or exchange an array."""
     members = read_members(data)
@@ -307,4 +325,4 @@ def make_splicer(others):
 def agent_edits(others):
     """Return the mutations of agent files, the more frequent ones several times."""
     rare = [edit_head_text, edit_members, edit_shape, make_splicer(others)]
-    return [*[edit_array] * 8, *[edit_head] * 5, *rare, edit_header, *ACCIDENTS[:2], *([make_bomb] * 0)]
+    return [*[edit_array] * 8, *[edit_head] * 5, *rare, edit_header, edit_type, *ACCIDENTS[:2], *([make_bomb] * 0)]

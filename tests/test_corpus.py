@@ -44,6 +44,14 @@ def with_head(agent, edit):
     return mutations.pack(members | {"agent.json": json.dumps(head).encode()})
 
 
+def with_type(agent, name, kind):
+    """Return the file of an agent with another type in the header of an array, and as many bytes as that says."""
+    data = mutations.read_members(to_bytes(agent))[f"{name}.npy"]
+    count = np.load(io.BytesIO(data)).size
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({count},), }}"
+    return with_array(agent, name, make_header(header.encode()) + bytes(count * int(kind[2:])))
+
+
 def put(value, at=slice(None)):
     def edit(array):
         array[at] = value
@@ -81,6 +89,10 @@ REFUSED = {
         "history",
         make_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,), }"),
     ),
+    **{
+        f"numbers of the type {kind}": lambda kind=kind: with_type(trained("aql"), "counts", kind)
+        for kind in ("<f1", "<b8", "|b2", "<u1", "|f8", ">i8", "<f9")
+    },
     "rewards of which sums overflow": lambda: with_array(trained("tessera"), "replay-rewards", alternate(1.7e308)),
     "Q of which differences overflow": lambda: with_array(trained("aql"), "work-q", alternate(1.7e308)),
     "sums of rewards that overflow": lambda: with_array(trained("rlsvi"), "data-rewards", put(1.7e308)),

@@ -143,7 +143,7 @@ def test_a_scheduler_that_does_not_come_back(tmp_path, monkeypatch):
             engine = Recorder(alone.address)
             before = engine.submit
             monkeypatch.setattr(engine, "submit", lambda chunk: before(chunk) or alone.kill_scheduler())
-            with pytest.raises(EngineError, match=r"did not come back; finished runs are kept, and the same command"):
+            with pytest.raises(EngineError, match=r"did not come back$"):
                 run_many([run()], store, engine)
     finally:
         alone.end()
@@ -404,9 +404,9 @@ def test_a_task_that_dask_gives_up():
     error = KilledWorker("spaql-1", None, 3)
     assert engine._judge([run()], error) == [Failure("killed", "its worker died, 4 times", 4)]
     assert engine._judge([run(0), run(1)], error) == [Lost(alone=True)] * 2
-    with pytest.raises(EngineError, match=r"^dask: a worker could not begin: 3 processes ended; finished runs"):
+    with pytest.raises(EngineError, match=r"^dask: a worker could not begin: 3 processes ended$"):
         engine._judge([run()], EngineError("3 processes ended"))
-    with pytest.raises(EngineError, match=r"^dask: a worker failed: KeyError: 'x'; finished runs are kept"):
+    with pytest.raises(EngineError, match=r"^dask: a worker failed: KeyError: 'x'$"):
         engine._judge([run()], KeyError("x"))
 
 

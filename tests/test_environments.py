@@ -301,6 +301,7 @@ def assert_refused(environment, action, match):
         (0.0, r"action: expected shape \(2,\), got \(\)"),
         ([[0.0, 0.0]], r"action: expected shape \(2,\), got \(1, 2\)"),
         ("left", "action: expected numbers, got 'left'"),
+        ([10**400, 0.0], "action: expected numbers, got"),
         (None, r"action: expected shape \(2,\), got \(\)"),
         ([[0.0], [0.0, 1.0]], "action: expected numbers, got"),
     ],
@@ -315,7 +316,7 @@ def test_bad_actions_in_a_box(action, match):
     assert after[1:] == expected[1:]
 
 
-@pytest.mark.parametrize("action", [3, -1, 1.0, 0.5, np.nan, "1", None, [1], np.array([1])])
+@pytest.mark.parametrize("action", [3, -1, 1.0, 0.5, np.nan, "1", None, [1], np.array([1]), 10**400])
 def test_bad_finite_actions(action):
     environment = ProblemEnvironment(FINITE())
     environment.reset(seed=0)

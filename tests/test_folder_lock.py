@@ -15,7 +15,7 @@ from spaql.runner.folder_lock import FolderLock, check_unlocked, is_locked
 from spaql.runner.store import STORE, Store
 from spaql.runner.train_dir import LOCK, lock_folder
 
-pytest.importorskip("fcntl")
+fcntl = pytest.importorskip("fcntl")
 HOLDER = f"is in use by process {os.getpid()} on {socket.gethostname()} since 2"
 STUDY = """
 iterations = 2
@@ -98,11 +98,13 @@ def test_whatever_the_file_of_a_lock_says_it_is_held(tmp_path, content):
 
 def test_a_lock_whose_file_is_removed_or_replaced_meanwhile_is_not_taken_twice(tmp_path, monkeypatch):
     """Whoever releases a lock removes its file, perhaps just after another has opened it."""
-    path, flock = tmp_path / "lock", __import__("fcntl").flock
+    path, flock = tmp_path / "lock", fcntl.flock
     first = FolderLock(path, "it", remove=True)
     calls = []
 
     def release_then_lock(descriptor, how):
+        if how == fcntl.LOCK_UN:
+            return flock(descriptor, how)
         calls.append(how)
         if len(calls) == 1:
             first.release()
@@ -112,6 +114,33 @@ def test_a_lock_whose_file_is_removed_or_replaced_meanwhile_is_not_taken_twice(t
     with FolderLock(path, "it"):
         assert len(calls) == 2  # the first was a lock of a file that has no name any more
         assert is_locked(path) is True
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_neither_keeps_nor_frees_a_lock(tmp_path):
+    path = tmp_path / "lock"
+    lock = FolderLock(path, "it", remove=True)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # lives until its parent has taken the lock again
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    try:
+        other = os.fork()
+        if other == 0:
+            lock.release()
+            os._exit(0)
+        os.waitpid(other, 0)
+        assert is_locked(path) is True
+        lock.release()
+        with FolderLock(path, "it"):
+            assert is_locked(path) is True
+    finally:
+        os.close(writer)
+        os.waitpid(child, 0)
+        os.close(reader)
 
 
 def test_a_lock_that_cannot_be_made(tmp_path):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
 import pytest
 
 from spaql.cli import main
-from spaql.errors import StudyError
+from spaql.errors import OutputError, ParameterError, StudyError
+from spaql.runner.folder_lock import is_locked
+from spaql.runner.train_dir import TrainDir, check_idle, find_maker, lock_folder
+from spaql.studies.sweep.group_values import read_values
 from spaql.studies.sweep.sweep_study import Sweep
 from sweeps_for_tests import fill
 
@@ -88,6 +92,39 @@ def test_a_study_file_that_never_ends(tmp_path, monkeypatch):
     (tmp_path / "long.toml").write_text("#" * 1001)
     with pytest.raises(StudyError, match="it has more than 1,000 bytes"):
         Sweep.load(tmp_path / "long.toml")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("kind", ["pipe", "endless", "large"])
+def test_what_stands_in_a_folder_is_read_within_bounds(tmp_path, kind, monkeypatch):
+    """A pipe that nobody writes to, or a link to a file that never ends, is a sentence and no hang."""
+
+    def put(path):
+        path.unlink(missing_ok=True)
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "endless":
+            path.symlink_to("/dev/zero")
+        else:
+            path.write_text(" " * 1001)
+
+    for module in ("runner.train_dir", "studies.sweep.group_values"):
+        monkeypatch.setattr(f"spaql.{module}._LARGEST", 1000)
+    why = "too large" if kind == "large" else "not a regular file"
+    put(tmp_path / "train.json")
+    with pytest.raises(ParameterError, match=why):
+        TrainDir.check_begun(tmp_path)
+    assert find_maker(tmp_path) is None
+    fill(tmp_path / "study")
+    put(tmp_path / "study" / "study.json")
+    with pytest.raises(StudyError, match=why):
+        read_values(tmp_path / "study")
+    put(tmp_path / "train.lock")
+    assert is_locked(tmp_path / "train.lock") is (None if why.startswith("not") else False)
+    if kind != "large":
+        check_idle(tmp_path)
+        with pytest.raises(OutputError, match="cannot be locked: not a regular file"):
+            lock_folder(tmp_path)
 
 
 # Command lines -----------------------------------------------------------------------------------------------------
@@ -174,6 +211,13 @@ def test_an_odd_path_to_write_is_one_sentence(place, capsys, monkeypatch, path):
         refused(capsys, ["train", "oil", "--algorithm", "aql", *quick, "--out", path])
 
 
+def test_more_failures_than_a_store_can_count_are_one_sentence(tmp_path, capsys):
+    fill(tmp_path / "study")
+    for number in (10**9 + 1, 2**63 + 5):
+        error = refused(capsys, ["sweep", "status", str(tmp_path / "study"), "--failures", str(number)])
+        assert "--failures: expected a whole number of at least 0 and at most 1000000000" in error
+
+
 NUMBERS = ["", "x", "nan", "-inf", "1e400", "-1", "9" * 30, DIGITS, "\u0663x", "0x10", "2.5"]
 COUNTS = {
     "seed": ["train", "oil", "--seed"],
@@ -197,15 +241,32 @@ def test_an_odd_number_is_one_sentence(tmp_path, capsys, monkeypatch, option):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_error_of_the_system_about_another_file_is_no_sentence_of_ours(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "No such file", "/their/file"),
+        FileNotFoundError(errno.ENOENT, "No such file", "mine_prices.csv"),
+        OSError(errno.EIO, "Input/output error", "mine"),
+        OSError("no number"),
+    ],
+)
+def test_an_error_of_the_system_about_another_file_is_no_sentence_of_ours(capsys, monkeypatch, error):
     """What a user's code cannot read is a bug with a traceback, not a mistake on the command line."""
 
     def fail(options):
-        raise FileNotFoundError(2, "No such file", "/their/file")
+        raise error
 
     monkeypatch.setattr("spaql.cli.agents._evaluate", fail)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(type(error)):
         main(["evaluate", "mine"])
+
+
+def test_an_error_of_the_system_about_a_path_that_was_given_is_one_sentence(capsys, monkeypatch):
+    def fail(options):
+        raise FileNotFoundError(errno.ENOENT, "No such file", "mine/prices.csv")
+
+    monkeypatch.setattr("spaql.cli.agents._evaluate", fail)
+    assert "'mine/prices.csv': No such file; check the name" in refused(capsys, ["evaluate", "./mine"])
 
 
 def test_parameters_from_a_file_that_never_ends(capsys, monkeypatch):

@@ -27,6 +27,7 @@ from spaql.studies.study import Group, run_study
 from spaql.studies.sweep.status import read_status
 from test_run_many import Forgetful, Staged, run
 
+ONLY = "; only arrays of numbers can be stored"
 STUDY = 'seeds = 4\niterations = 2\nepisodes = 2\n[[problems]]\nproblem = "oil"\n[[algorithms]]\nalgorithm = "random"\n'
 EXECUTE = "spaql.runner.engines.engine.execute"
 
@@ -132,8 +133,19 @@ def test_a_store_of_an_earlier_version_has_no_tracebacks(tmp_path):
         (Record({"cells": [1]}), Failure("error", "its 'cells' is [1], which is no number")),
         (
             Record({}, {"a": np.array([None])}),
-            Failure("error", "its array 'a' holds objects; only numbers can be stored"),
+            Failure("error", "its array 'a' is an array of 'object', not of plain numbers" + ONLY),
         ),
+        (Record({}, {"a": [1.0]}), Failure("error", "its array 'a' is not an array" + ONLY)),
+        (
+            Record({}, {"a": np.array([1j])}),
+            Failure("error", "its array 'a' is an array of 'complex128', not of plain numbers" + ONLY),
+        ),
+        (
+            Record({}, {"a": np.array(["x"])}),
+            Failure("error", "its array 'a' is an array of 'str32', not of plain numbers" + ONLY),
+        ),
+        (Record({"cells": 10**45}), Failure("error", f"its 'cells' is {10**45}, an integer of too many digits")),
+        (Record({3: 1.0}), Failure("error", "a number or array is named 3, which is no text")),
     ],
 )
 def test_what_cannot_be_stored_is_a_failure_of_its_run(store, monkeypatch, record, failure):
@@ -141,6 +153,29 @@ def test_what_cannot_be_stored_is_a_failure_of_its_run(store, monkeypatch, recor
     monkeypatch.setattr(EXECUTE, lambda each, check: record)
     assert run_many([run()], store, Threads(1)).failed == 1
     assert store.failures()[run().id][1] == failure
+
+
+def test_arrays_in_any_order_are_read_as_they_were(store, monkeypatch):
+    arrays = {
+        "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "every other": np.arange(10)[::2],
+        "records": np.zeros(3, [("a", np.int64), ("b", np.float32)]),
+        "one": np.array(3.0),
+        "flags": np.array([True, False]),
+    }
+    monkeypatch.setattr(EXECUTE, lambda each, check: Record({"cells": 1}, arrays))
+    assert run_many([run()], store, Threads(1)).done == 1
+    read = store.arrays(run().id)
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype
+        np.testing.assert_array_equal(read[name], array)
+
+
+@pytest.mark.parametrize("record", [Record({"n": 10**45}), Record({}, {"a": np.array([1j])}), Record({"\udc80": 1})])
+def test_what_could_not_be_read_again_is_not_stored(store, record):
+    with pytest.raises(ValueError, match=r"an integer of too many|not of plain numbers|surrogates"):
+        store.add([("a", "{}", record)])
+    assert list(store.rows()) == []
 
 
 def test_numbers_of_numpy_are_numbers(monkeypatch):

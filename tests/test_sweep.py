@@ -19,10 +19,12 @@ from figures_for_tests import draw_digest
 from spaql.cli import main
 from spaql.errors import ParameterError, StudyError
 from spaql.runner.execute import execute
-from spaql.runner.store import Store
+from spaql.runner.run_spec import Run
+from spaql.runner.store import STORE, Store
 from spaql.studies import study as studies
 from spaql.studies.paper import plan
 from spaql.studies.sweep.sweep_study import Sweep
+from sweeps_for_tests import STUDY_DATA
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "studies"
 SMALL = """
@@ -428,3 +430,22 @@ def test_the_paper_is_one_sweep_more(tmp_path, capsys, monkeypatch):
         first = list(store.rows())[:16]
         assert {row.id for row in first} == {run.id for run in Sweep(reduced).runs}
         assert len(store) > 16
+
+
+@pytest.mark.parametrize("levels", [27, 28, 30])
+def test_a_study_that_could_not_be_read_again_performs_no_run(tmp_path, levels):
+    """A value as deep as a study file may hold is deeper in the study's own file."""
+    deep = 1
+    for _ in range(levels):
+        deep = [deep]
+    run = Run("my_tanks:make", {"size": deep}, "random", {}, 0, 0, 2)
+    study = Sweep(STUDY_DATA)
+    study.groups = (studies.Group("deep", "random", run, [0]),)
+    if levels == 27:
+        assert json.loads(studies.describe(study, study.groups))["groups"][0]["run"]["arguments"] == {"size": deep}
+        return
+    with pytest.raises(StudyError, match=r"^study: study\.json cannot hold .* \(nested too deeply\); give others"):
+        studies.run_study(study, tmp_path, workers=1)
+    assert not (tmp_path / "study.json").exists()
+    with Store.open_readonly(tmp_path / STORE) as store:
+        assert len(store) == 0

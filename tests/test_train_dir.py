@@ -252,6 +252,36 @@ def test_what_is_no_run_is_refused(tmp_path, how):
         TrainDir.read(tmp_path)
 
 
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+UNWRITABLE = {
+    "45 digits": 10**45,
+    "5,000 digits": 10**5000,
+    "34 lists": nested(34),
+    "5,000 lists": nested(5000),
+    "half of a letter": "\udc80",
+    "a long text": "x" * (2 << 20),
+    "no number": float("nan"),
+}
+
+
+@pytest.mark.parametrize("kind", UNWRITABLE)
+def test_a_run_that_could_not_be_read_again_is_not_begun(tmp_path, kind):
+    run = Run("my_tanks:make", {"size": UNWRITABLE[kind]}, "tessera", {}, seed=0, iterations=5, episodes=10)
+    with pytest.raises(
+        ParameterError, match=r"--out .*: train\.json cannot hold its arguments or parameters \(.*; give"
+    ):
+        TrainDir.begin(tmp_path / "new", run)
+    assert not (tmp_path / "new").exists()
+    nearly = Run("my_tanks:make", {"size": nested(28)}, "tessera", {}, seed=0, iterations=5, episodes=10)
+    assert TrainDir.begin(tmp_path / "new", nearly).run.id == TrainDir.read(tmp_path / "new").run.id
+
+
 def test_the_folder_holds_the_specification_and_no_words_of_the_command_line(tmp_path):
     """Whatever becomes of the options of `spaql train`, a run of today can be resumed."""
     assert train("oil", "--iterations", "5", "--episodes", "10", "--sharpness", "3", "--out", str(tmp_path)) == 0

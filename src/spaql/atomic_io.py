@@ -1,16 +1,23 @@
-"""Write files whole or not at all: under a temporary name first, and renamed when they are complete."""
+"""Write files whole or not at all: under a temporary name first, and renamed when they are complete.
+
+And read files within bounds: what stands in a folder may be a pipe that nobody writes to, or never end.
+"""
 
 import contextlib
+import errno
 import os
 import re
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import IO
 
 from spaql.errors import OutputError, SpaqlError
 
 PART = ".spaql-"  # prefix of temporary names
+AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # a flag to open a file without waiting for the writer of a pipe
 FIGURES = "figures"  # the subfolder for figures
 #: contents of a file, or a function that writes the file to the path it is given
 Content = str | bytes | Callable[[Path], object]
@@ -37,6 +44,40 @@ def clean_folder(folder: Path) -> None:
         for path in place.iterdir() if place.is_dir() else ():
             if _TEMPORARY.fullmatch(path.name):
                 path.unlink(missing_ok=True)
+
+
+def check_regular(descriptor: int) -> None:
+    """Raise an OSError where an open file is not a regular one."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+
+
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes.
+
+    Raises an OSError where it cannot be read, or is a device or a pipe, for which this does not wait; a ValueError
+    where it is too large.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        check_regular(file.fileno())
+        return _read(file, most)
+
+
+def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
+    """Return the content of a file that a user names, which may be a pipe; errors as of `read_regular`."""
+    with open(path, "rb") as file:
+        return _read(file, most)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | AT_ONCE)
+
+
+def _read(file: IO[bytes], most: int) -> bytes:
+    content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it is too large: it has more than {most:,} bytes")
+    return content
 
 
 def write_file(target: Path, content: Content) -> None:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from spaql.errors import ParameterError
 
 _MAGIC = b"\x93NUMPY\x01\x00"
-_NUMBER = rb"'[<|][fiub][1248]'"
-_NPY = re.compile(  # as `numpy.save` writes the header of an array or records of plain numbers
-    rb"\{'descr': (%b|\[(?:\('\w+', %b\)(?:, )?)+\]), 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
-    % (_NUMBER, _NUMBER)
+_NUMBER = rb"'(?:<f[248]|<[iu][248]|\|[iub]1)'"  # the types that NumPy has
+_KIND = rb"%b|\[(?:\('\w+', %b\)(?:, )?)+\]" % (_NUMBER, _NUMBER)  # of an array, or of records
+_NPY = re.compile(  # as `numpy.save` writes the header
+    rb"\{'descr': (%b), 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n" % _KIND
 )
 LARGEST_NUMBER = 1e150  # of what was learned, in a file: squares of larger ones would overflow
 MOST_COUNTED = 2**60  # steps, episodes or visits in a file: sums of a few such counts fit 64 bits
@@ -138,6 +138,16 @@ def check_plain(value: Any, depth: int = 0) -> None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def check_array(array: Any) -> NDArray[Any]:
+    """Return an array in the order in which `parse_npy` reads it again; a ValueError where it would refuse it."""
+    if not isinstance(array, np.ndarray):
+        raise ValueError("not an array")
+    kind = repr(array.dtype.descr if array.dtype.names else array.dtype.str)
+    if re.fullmatch(_KIND, kind.encode()) is None:
+        raise ValueError(f"an array of {show(array.dtype.name)}, not of plain numbers")
+    return np.asarray(array, order="C")
 
 
 def parse_npy(data: bytes) -> NDArray[Any]:

@@ -9,6 +9,7 @@ the exit code, or None for 0.
 """
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -19,6 +20,7 @@ from spaql.cli import agents, studies, sweeps, train
 from spaql.cli.options import Parser, say
 from spaql.errors import ParameterError, SpaqlError
 
+_MISNAMED = (errno.ENOENT, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EACCES)  # errors that a wrong name has
 _EXAMPLES = """\
 examples:
   spaql train CartPole-v1 --timesteps 10000 --out results/cartpole
@@ -90,9 +92,15 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _names_word(error: OSError, words: Sequence[str]) -> bool:
-    """Return whether an error is about a path that begins with a word of the command line, such as a name too long."""
-    path, names = str(error.filename or ""), [os.path.normpath(word) for word in words if word.strip("./")]
-    return path.startswith(tuple(names))
+    """Return whether an error says that a word of the command line, or a path within it, is no path on this system."""
+    if error.errno not in _MISNAMED:
+        return False
+    parts = _split(os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "")
+    return any(parts[: len(named)] == named for word in words if word.strip("./") and (named := _split(word)))
+
+
+def _split(path: str) -> list[str]:
+    return os.path.normpath(path).split(os.sep)
 
 
 def _is_of_printing(error: OSError) -> bool:

@@ -17,6 +17,7 @@ _READERS = {
     "watch": "status and table in the terminal while the study runs anywhere",
     "report": "a page with table, charts and failures",
 }
+_MOST_FAILURES = 10**9  # to print; SQLite counts to 2^63
 _FAILURES_READ, _REASONS = 200, 2  # last failures in which reasons are looked for, and reasons that are printed
 
 
@@ -149,7 +150,7 @@ def _status(options: argparse.Namespace) -> None:
     from spaql.studies.sweep.status import FAILURES, read_status
     from spaql.validation import check_whole
 
-    number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0)
+    number = FAILURES if options.failures is None else check_whole(options.failures, "--failures", 0, _MOST_FAILURES)
     status = read_status(options.folder, number)
     print(json.dumps(asdict(status), indent=1) if options.json else "\n".join(status.lines(options.tracebacks)))
 

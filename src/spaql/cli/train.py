@@ -136,15 +136,12 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
 def _read_parameters(path: str | None, algorithm: str | None) -> tuple[str, dict[str, Any]]:
     """Return the algorithm, and the parameters of a file that `spaql tune` wrote, or of none."""
     from spaql.agents import resolve
+    from spaql.atomic_io import read_bounded
 
     if path is None:
         return algorithm or "tessera", {}
     try:
-        with open(path, "rb") as file:
-            text = file.read(_LARGEST + 1)
-        if len(text) > _LARGEST:
-            raise ValueError("it is too large")
-        content = parse_json(text)
+        content = parse_json(read_bounded(path, _LARGEST))
         name, parameters = content["algorithm"], content["parameters"]
         if not isinstance(name, str) or not isinstance(parameters, dict):
             raise ValueError("its algorithm is not a text, or its parameters are not named")

@@ -163,12 +163,16 @@ class ProblemEnvironment(gymnasium.Env[Floats, Any]):
         actions = self.problem.actions
         if isinstance(actions, Discrete):
             last = actions.count - 1
-            if not self.action_space.contains(action):
+            try:
+                contained = self.action_space.contains(action)
+            except OverflowError:
+                contained = False
+            if not contained:
                 raise ParameterError(f"action: expected a whole number from 0 to {last}, got {show(action)}")
             return np.array([float(action)])
         try:
             played = np.array(action, dtype=float, ndmin=0)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ParameterError(f"action: expected numbers, got {show(action)}") from error
         if played.shape != actions.low.shape:
             raise ParameterError(f"action: expected shape {actions.low.shape}, got {played.shape}")

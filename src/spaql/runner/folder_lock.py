@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from spaql.atomic_io import AT_ONCE, check_regular, read_regular
 from spaql.errors import OutputError, SpaqlError
 
 _PATIENCE = 0.5  # seconds to wait for the lock: a process that only checks whether it is held has it for a moment
@@ -40,7 +41,7 @@ class FolderLock:
     def __init__(
         self, path: Path, what: str, *, error: Callable[[str], SpaqlError] = OutputError, remove: bool = False
     ) -> None:
-        self._path, self._remove = path, remove
+        self._path, self._remove, self._process = path, remove, os.getpid()
         try:
             acquired = self._acquire()
         except OSError as problem:
@@ -56,8 +57,9 @@ class FolderLock:
             return self._acquire_elsewhere()
         end = time.monotonic() + _PATIENCE
         while True:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | AT_ONCE, 0o644)
             try:
+                check_regular(descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # Another process may have removed the file, or made it anew, since it was opened.
                 if os.fstat(descriptor).st_nlink and os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
@@ -71,7 +73,13 @@ class FolderLock:
             if time.monotonic() > end:
                 return False
             time.sleep(_PAUSE)
-        self._release: Callable[[], object] = lambda: os.close(descriptor)
+
+        def release() -> None:
+            if os.getpid() == self._process:  # a process forked meanwhile has the same lock: closing is not enough
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+        self._release: Callable[[], object] = release
         holder = {"process": os.getpid(), "host": socket.gethostname(), "since": time.time()}
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
             os.ftruncate(descriptor, 0)
@@ -90,8 +98,10 @@ class FolderLock:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
-        if self._remove:  # before others can have it; not possible on Windows, where it stays
+        """Let others have it; in a process that was forked meanwhile, nothing changes for the one that holds it."""
+        if (
+            self._remove and os.getpid() == self._process
+        ):  # before others can have it; not possible on Windows, where it stays
             with contextlib.suppress(OSError):
                 self._path.unlink()
         self._release()
@@ -116,12 +126,13 @@ def is_locked(path: str | os.PathLike[str]) -> bool | None:
     """
     fcntl = _import_fcntl()
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | AT_ONCE)
     except (OSError, ValueError):
         return None
     try:
         if fcntl is None:
             return None
+        check_regular(descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):  # the latter on some file systems
         return True
@@ -144,8 +155,7 @@ def _describe_use(path: Path, what: str) -> str:
     """Return a sentence that says who holds a lock."""
     who = "another process"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        with open(path, "rb") as file:
-            holder: dict[str, Any] = json.loads(file.read(_LONGEST))
+        holder: dict[str, Any] = json.loads(read_regular(path, _LONGEST))
         since = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(holder["since"]))
         who = f"process {int(holder['process'])} on {str(holder['host'])[:80]} since {since}"
     return f"{what} is in use by {who}; wait for it, or choose another folder"

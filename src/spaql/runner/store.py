@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from spaql.errors import NothingYetError, StoreError
 from spaql.runner.folder_lock import FolderLock, check_unlocked
-from spaql.runner.record import Failure, Record, encode_array
+from spaql.runner.record import LARGEST_ARRAY, Failure, Record, check_record, encode_array
 from spaql.validation import parse_json, parse_npy
 
 STORE = "runs.sqlite"  # its usual name in a folder
@@ -35,7 +35,6 @@ _APPLICATION = 0x73706171  # "spaq", by which SQLite files tell whose they are
 #: made where it is missing: stores of earlier versions have none
 _TRACEBACKS = "CREATE TABLE IF NOT EXISTS tracebacks (id TEXT PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL)"
 _SCHEMA = Path(__file__).with_name("schema.sql")
-_LARGEST_ARRAY = 1 << 28  # bytes
 
 
 def lock_of(store: str | os.PathLike[str]) -> Path:
@@ -178,7 +177,8 @@ class Store(AbstractContextManager["Store"]):
         A failure replaces an earlier one of the same run; a progress of None leaves the last report.
         """
         runs, arrays = [], []
-        for key, specification, record in entries:
+        for key, specification, given in entries:
+            record = check_record(given)
             content = key, specification, json.dumps(dict(record.scalars), allow_nan=False)
             runs.append((*content, float(record.seconds), _digest(*content)))
             for name, array in record.arrays.items():
@@ -300,9 +300,9 @@ class Store(AbstractContextManager["Store"]):
 def _unpack(data: bytes) -> bytes:
     """Return deflated bytes; a ValueError where they are no array of a run."""
     unpacking = zlib.decompressobj()
-    content = unpacking.decompress(data, _LARGEST_ARRAY)
+    content = unpacking.decompress(data, LARGEST_ARRAY)
     if not unpacking.eof:
-        raise ValueError(f"an array that is cut off, or of more than {_LARGEST_ARRAY:,} bytes")
+        raise ValueError(f"an array that is cut off, or of more than {LARGEST_ARRAY:,} bytes")
     return content
 
 

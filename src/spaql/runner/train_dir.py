@@ -18,7 +18,7 @@ from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.agents.callbacks import Checkpoint
 from spaql.agents.files import AGENT, CHECKPOINT, load
-from spaql.atomic_io import check_folder, clean_folder, write_file, write_files
+from spaql.atomic_io import check_folder, clean_folder, read_regular, write_file, write_files
 from spaql.errors import ParameterError
 from spaql.gym.problem import find_function
 from spaql.partition.jit import hold_interrupts
@@ -49,13 +49,22 @@ def check_idle(folder: str | os.PathLike[str]) -> None:
     check_unlocked(Path(folder) / LOCK, f"the folder {str(folder)!r}")
 
 
-def _read_specification(path: Path) -> Any:
-    """Return the content of a specification; an OSError or a ValueError where that is impossible."""
-    with open(path, "rb") as file:
-        content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
+def _parse_content(text: bytes) -> tuple[Run, int | None, bool]:
+    """Return a run, its `checkpoint_every`, and whether it is finished; a LookupError, TypeError or ValueError else."""
+    if len(text) > _LARGEST:
         raise ValueError("it is too large")
-    return parse_json(content)
+    content = parse_json(text)
+    version, every = content["format"], content.get("checkpoint_every")
+    if version != FORMAT:
+        raise ValueError(f"it has format {version!r:.20} of spaql {content.get('spaql')!r:.20}")
+    wrong = [name for name, kind in _TYPES.items() if not isinstance(content["run"][name], kind)]
+    if wrong:
+        raise ValueError(f"its {wrong[0]} is {content['run'][wrong[0]]!r:.40}")
+    run = from_specification(json.dumps(content["run"]))
+    if every is not None:
+        check_whole(every, "checkpoint_every", 1)
+    run.id  # noqa: B018  (raises where a value cannot be part of a run)
+    return run, every, bool(content["finished"])
 
 
 @dataclass(frozen=True)
@@ -98,12 +107,21 @@ class TrainDir:
 
     @classmethod
     def begin(cls, folder: str | os.PathLike[str], run: Run, checkpoint_every: int | None = None) -> Self:
-        """Begin a run in a folder; the agent of an earlier one stays until this one has its own."""
+        """Begin a run in a folder; the agent of an earlier one stays until this one has its own.
+
+        Raises a ParameterError where the run cannot be read again from its specification; nothing is changed.
+        """
+        try:
+            _parse_content(cls(Path(folder), run, checkpoint_every)._content(finished=False))
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            reason = f"{SPECIFICATION} cannot hold its arguments or parameters ({error})"
+            raise ParameterError(f"--out {folder}: {reason}; give others, or leave --out out") from None
         path = check_folder(folder)
         clean_folder(path)
         replaced = None
         with suppress(ParameterError):
-            replaced = (path / SPECIFICATION).read_text("utf-8") if cls._parse(path).finished else None
+            finished = cls._parse(path).finished
+            replaced = read_regular(path / SPECIFICATION, _LARGEST).decode() if finished else None
         if (path / CHECKPOINT).exists():  # before the specification of another run is written
             os.replace(path / CHECKPOINT, path / AGENT)
         begun = cls(path, run, checkpoint_every, replaced=replaced)
@@ -129,18 +147,7 @@ class TrainDir:
         """Return the run that was begun in a folder, and leave the folder as it is."""
         path = Path(folder) / SPECIFICATION
         try:
-            content = _read_specification(path)
-            version, every = content["format"], content.get("checkpoint_every")
-            if version != FORMAT:
-                raise ValueError(f"it has format {version!r:.20} of spaql {content.get('spaql')!r:.20}")
-            wrong = [name for name, kind in _TYPES.items() if not isinstance(content["run"][name], kind)]
-            if wrong:
-                raise ValueError(f"its {wrong[0]} is {content['run'][wrong[0]]!r:.40}")
-            run = from_specification(json.dumps(content["run"]))
-            if every is not None:
-                check_whole(every, "checkpoint_every", 1)
-            run.id  # noqa: B018  (raises where a value cannot be part of a run)
-            finished = bool(content["finished"])
+            run, every, finished = _parse_content(read_regular(path, _LARGEST))
         except OSError as error:
             reason = f"no run was begun there ({SPECIFICATION}: {error.strerror or error})"
             raise ParameterError(f"--resume {folder}: {reason}; name the folder of spaql train --out") from None
@@ -175,7 +182,8 @@ class TrainDir:
         self._write(finished=True)
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
-    def _write(self, finished: bool) -> None:
+    def _content(self, finished: bool) -> bytes:
+        """Return the specification as it is written."""
         content = {
             "format": FORMAT,
             "spaql": __version__,
@@ -183,7 +191,10 @@ class TrainDir:
             "checkpoint_every": self.checkpoint_every,
             "finished": finished,
         }
-        write_files(self.folder, {SPECIFICATION: json.dumps(content, indent=1) + "\n"})
+        return f"{json.dumps(content, indent=1)}\n".encode()
+
+    def _write(self, finished: bool) -> None:
+        write_files(self.folder, {SPECIFICATION: self._content(finished)})
 
 
 def find_maker(agent: str | os.PathLike[str], env: str | None = None) -> Callable[[], Any] | None:
@@ -193,7 +204,7 @@ def find_maker(agent: str | os.PathLike[str], env: str | None = None) -> Callabl
     """
     path = Path(agent) / SPECIFICATION if Path(agent).is_dir() else Path(agent).with_name(SPECIFICATION)
     try:
-        run = from_specification(json.dumps(_read_specification(path)["run"]))
+        run = from_specification(json.dumps(parse_json(read_regular(path, _LARGEST))["run"]))
         return find_function(run.problem, run.arguments) if env in (None, run.problem) else None
     except (OSError, LookupError, TypeError, ValueError):  # also a ParameterError: the module may be gone
         return None

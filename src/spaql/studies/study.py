@@ -8,6 +8,7 @@ Results depend neither on the engine nor on the number of threads.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -44,6 +45,7 @@ from spaql.runner.run_many import Tally, announce, conclude, run_many
 from spaql.runner.run_spec import Run, problem_of
 from spaql.runner.store import STORE, Store
 from spaql.stats import Estimate
+from spaql.validation import parse_json
 from spaql.viz import figures
 from spaql.viz.charts import Chart, Mosaic, Series, looks_of
 from spaql.viz.figures import writers as draw_files
@@ -51,6 +53,7 @@ from spaql.viz.html import Section, render_page
 from spaql.viz.style import Look
 
 STUDY = "study.json"  # the groups of all stages so far, see `describe`
+_START = 1 << 16  # bytes of that file within which its groups begin
 _YARDSTICK = 12_000_000  # steps of bare simulation per thread, for all problems together
 Floats = NDArray[np.float64]
 EngineFor = Callable[[Sequence[Run]], Engine]
@@ -284,9 +287,14 @@ class Study(ABC):
 
 
 def describe(study: Study, groups: Sequence[Group]) -> str:
-    """Return the groups of a study as JSON, for whoever reads its folder."""
+    """Return the groups of a study as JSON, for whoever reads its folder; a StudyError where that is impossible."""
     rows = [{**asdict(replace(group, seeds=())), "seeds": list(group.seeds)} for group in groups]
-    return json.dumps({"name": study.name, "baseline": study.baseline, "groups": rows}, default=float) + "\n"
+    text = json.dumps({"name": study.name, "baseline": study.baseline, "groups": rows}, default=float)
+    try:
+        parse_json(text)
+    except ValueError as error:
+        raise StudyError(f"study: {STUDY} cannot hold its problems or algorithms ({error}); give others") from None
+    return f"{text}\n"
 
 
 @dataclass(eq=False)
@@ -401,7 +409,8 @@ def run_study(
 def _is_study(file: Path) -> bool:
     """Return whether a file says what a study runs, without reading more of it than needed."""
     try:
-        return file.is_file() and b'"groups"' in file.read_bytes()
+        with file.open("rb") if file.is_file() else io.BytesIO() as content:
+            return b'"groups"' in content.read(_START)
     except OSError as error:
         raise StudyError(f"{str(file)!r} cannot be read: {error.strerror}; choose another folder") from error
 

@@ -54,7 +54,6 @@ _SECONDS_PER_WORKER = 0.004  # a chunk costs the scheduler about 1.5 ms; see doc
 _IDLE_SECONDS = 60.0  # in which a child process may wait for its next chunk
 _MOST_ROUNDS = 3  # of a chunk whose process dies before it begins; then the client counts its runs as lost
 _POLL = 0.1  # seconds between two looks at whether a task is still wanted
-_KEPT = "finished runs are kept, and the same command goes on with the others"
 
 
 # On a worker ----------------------------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ class Dask(Engine):
             self.close()
             if isinstance(error, EngineError) or not isinstance(error, Exception):
                 raise
-            raise EngineError(f"dask: {_describe(error)}; {_KEPT}") from error  # no traceback is for the user
+            raise EngineError(f"dask: {_describe(error)}") from error  # no traceback is for the user
 
     def _start_cluster(self) -> str:
         """Start a cluster on this machine and return its address.
@@ -257,7 +256,7 @@ class Dask(Engine):
                 self._seen = time.monotonic()
             elif self._seen is not None and time.monotonic() - self._seen > (PATIENCE if self._own else _ALONE):
                 if self._own:
-                    raise EngineError(f"dask: its workers on this machine ended and did not come back; {_KEPT}")
+                    raise EngineError("dask: its workers on this machine ended and did not come back")
                 self.report(f"waits for workers at {self._address}")
                 self._seen = None
         else:
@@ -275,7 +274,7 @@ class Dask(Engine):
         if self._connect() is None:
             self.report("found the scheduler again; goes on")
         elif time.monotonic() - self._lost > PATIENCE:
-            raise EngineError(f"dask: the scheduler at {self._address} did not come back; {_KEPT}")
+            raise EngineError(f"dask: the scheduler at {self._address} did not come back")
 
     def _set_workers(self, threads: Mapping[str, int]) -> None:
         """Set the size of chunks by the number of workers: many must ask less often, or the scheduler is too slow."""
@@ -296,14 +295,14 @@ class Dask(Engine):
             deaths = answer.allowed_failures + 1
             return [Failure(KILLED, f"its worker died, {deaths} times", deaths)]
         if isinstance(answer, EngineError):
-            raise EngineError(f"dask: a worker could not begin: {answer}; {_KEPT}")
+            raise EngineError(f"dask: a worker could not begin: {answer}")
         if isinstance(answer, BaseException):
             if isinstance(answer, ImportError) or isinstance(answer.__cause__, ImportError):
                 raise EngineError(
                     f"dask: {self._find_missing()} cannot load spaql ({_describe(answer.__cause__ or answer)}); "
                     "install spaql[dask] in the same version for the scheduler and every worker"
                 )
-            raise EngineError(f"dask: a worker failed: {_describe(answer)}; {_KEPT}")
+            raise EngineError(f"dask: a worker failed: {_describe(answer)}")
         worker, code, bodies = answer
         if code != self.orders["code"]:
             raise EngineError(

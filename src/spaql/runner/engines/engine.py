@@ -21,7 +21,7 @@ import numpy as np
 
 from spaql.errors import EngineError, SpaqlError
 from spaql.runner.execute import execute
-from spaql.runner.record import ERROR, MEMORY, NAN, TIME, Failure, Record
+from spaql.runner.record import ERROR, MEMORY, NAN, TIME, Failure, Record, check_record
 from spaql.runner.run_spec import Run
 
 _LONGEST_MESSAGE = 500
@@ -155,29 +155,24 @@ def attempt(run: Run, timeout: float | None = None, stopped: Callable[[], bool] 
     check()
     try:
         record = execute(run, check)
+        return _check(replace(record, seconds=time.perf_counter() - start))
     except _Overdue:
         return overdue(timeout or 0.0)
     except Stopped:
         raise
     except BaseException as error:  # a KeyboardInterrupt too: Ctrl-C is for another thread, or another process
         return _failure(error)
-    return _check(replace(record, seconds=time.perf_counter() - start))
 
 
 def _check(record: Record) -> Record | Failure:
     """Return a record that can be stored, or a failure: agents of one's own may report anything."""
-    scalars: dict[str, float | int | None] = {}
     for name, value in record.scalars.items():
-        number: Any = value.item() if isinstance(value, np.generic) else value
-        if not isinstance(number, int | float | None):
-            return Failure(ERROR, f"its {name!r} is {_shorten(repr(number))}, which is no number")
-        if isinstance(number, float) and not isfinite(number):
-            return Failure(NAN, f"its {name!r} is {number}, which is no finite number")
-        scalars[name] = number
-    for name, array in record.arrays.items():
-        if array.dtype.hasobject:
-            return Failure(ERROR, f"its array {name!r} holds objects; only numbers can be stored")
-    return replace(record, scalars=scalars)
+        if isinstance(value, float | np.floating) and not isfinite(value):
+            return Failure(NAN, f"its {_shorten(repr(name))} is {value}, which is no finite number")
+    try:
+        return check_record(record)
+    except ValueError as error:
+        return Failure(ERROR, _shorten(str(error)))
 
 
 def overdue(seconds: float) -> Failure:

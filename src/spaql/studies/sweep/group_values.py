@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spaql.atomic_io import read_regular
 from spaql.errors import NothingYetError, StudyError
 from spaql.runner.run_spec import from_specification
 from spaql.runner.store import STORE, Store
 from spaql.studies.study import STUDY, Group
 from spaql.validation import parse_json
 
+_LARGEST = 1 << 30  # bytes of the groups of a study: millions of seeds
 METRIC, REGRET = "evaluation", "regret"
 _SIZES = ("iterations", "budgets", "episodes", "points", "moments", "moment_episodes", "watch", "environment")
 
@@ -120,7 +122,7 @@ def _read_study(folder: Path) -> tuple[str, str | None, list[Group]]:
     path = folder / STUDY
     groups: dict[tuple[str, str, str], Group] = {}
     try:
-        data = parse_json(path.read_bytes())
+        data = parse_json(read_regular(path, _LARGEST))
         for row in data["groups"]:
             group = Group(**{**row, "run": from_specification(json.dumps(row["run"]))})
             key = group.problem, group.label, group.run.kind

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from spaql.agents import resolve
+from spaql.atomic_io import read_bounded
 from spaql.errors import StudyError
 from spaql.partition.rng import LARGEST_SEED
 from spaql.problems import PROBLEMS
@@ -271,11 +272,7 @@ def combine(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a StudyError says what is wrong with it."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise ValueError(f"it has more than {_LARGEST:,} bytes")
-        return tomllib.loads(content.decode())
+        return tomllib.loads(read_bounded(path, _LARGEST).decode())
     except RecursionError:
         raise StudyError(f"study file {str(path)!r}: its lists or tables are nested too deeply") from None
     except OSError as error:
