@@ -499,6 +499,12 @@ class Agent(PlayablePolicy, ReadablePolicy, Parameterised, SB3Interface):
         """Write the agent to a file quickly: who loads it computes what `save` would have to compute first."""
         return self.save(path)
 
+    def _prepare_keep(self) -> None:
+        """Compile or load the kernels that `_keep` calls, also to read the file back; nothing is written."""
+        from spaql.agents.files import from_bytes, to_bytes  # here: it imports all agents
+
+        from_bytes(to_bytes(self))
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
         """Read an agent of this class from a file; `spaql.load` has the parameters, and reads those of any class.
