@@ -15,6 +15,7 @@ import spaql
 from environments_for_tests import Toy
 from spaql.errors import EnvironmentFault, ParameterError, ProblemError, SpaqlError
 from spaql.problems import Box, Discrete, Problem, uniform
+from spaql.validation import show
 
 pytestmark = [pytest.mark.tiny_planning, pytest.mark.usefixtures("plan_early")]
 
@@ -26,6 +27,16 @@ class Odd:
 
     def __repr__(self):
         return "an odd\nthing"
+
+
+def test_what_python_cannot_print_is_shown_in_words():
+    nested = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert show(nested) == "a deeply nested list"
+    assert show(10**5000) == "a very large int"
+    with pytest.raises(ParameterError, match=r"^seed: .* got a deeply nested list$"):
+        spaql.AQL("oil", seed=nested)
 
 
 VALUES = {

@@ -1,9 +1,12 @@
 """Callbacks: the same learning, when they are called, what goes wrong, and each of them."""
 
+import copy
 import importlib
 import math
 import os
+import pickle
 import signal
+import threading
 import time
 from itertools import pairwise
 
@@ -16,6 +19,7 @@ import spaql
 from callbacks_for_tests import AGENTS, BOUNDS, Kept, Recorder, cartpole, told
 from spaql.agents import Random, Tessera
 from spaql.agents.callbacks import Checkpoint, Evaluate, Log, Result, StopAfter
+from spaql.agents.files import to_bytes
 from spaql.agents.loggers import CSVLogger, JSONLinesLogger
 from spaql.errors import OutputError, ParameterError
 from spaql.problems import oil
@@ -418,3 +422,66 @@ def test_stop_after_seconds(name):
 def test_callbacks_and_loggers_are_modules():
     assert importlib.import_module("spaql.callbacks").Evaluate is spaql.callbacks.Evaluate is Evaluate
     assert importlib.import_module("spaql.loggers").CSVLogger is spaql.loggers.CSVLogger is CSVLogger
+
+
+# One call of `learn` at a time ----------------------------------------------------------------------------------------
+
+
+def refused(agent):
+    with pytest.raises(
+        spaql.ParameterError, match=r"^learn: this agent is learning; its environment, its callbacks and"
+    ):
+        agent.learn(iterations=1)
+
+
+def test_a_callback_cannot_let_its_agent_learn():
+    agent = spaql.AQL("oil", rollouts=0, seed=0)
+    agent.learn(iterations=20, callback=refused)
+    assert agent.iterations == 20
+    assert to_bytes(agent.learn(iterations=5)) == to_bytes(spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=25))
+
+
+@pytest.mark.parametrize("what", ["learn", "prepare"])
+def test_another_thread_cannot_let_an_agent_learn_that_learns(what):
+    """Also between two calls of the kernel; the first is not disturbed."""
+    agent, sentences = spaql.AQL("oil", rollouts=0, seed=0), []
+
+    def call():
+        try:
+            agent.learn(iterations=1) if what == "learn" else agent.prepare()
+        except spaql.ParameterError as error:
+            sentences.append(str(error))
+
+    def callback(agent):
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        return len(sentences) < 3
+
+    agent.learn(iterations=10_000, callback=callback)
+    assert [sentence.split(";")[0] for sentence in sentences] == [f"{what}: this agent is learning"] * 3
+    assert to_bytes(agent) == to_bytes(spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=agent.iterations))
+
+
+def test_copies_made_by_a_callback_can_learn():
+    agent, copies = spaql.AQL("oil", rollouts=0, seed=0), []
+    agent.learn(
+        iterations=10, callback=lambda agent: copies.extend((copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))))
+    )
+    assert agent.learn(iterations=1).iterations == 11
+    for each in copies[:2]:
+        before = each.iterations
+        assert each.learn(iterations=1).iterations == before + 1
+
+
+def test_an_interrupt_while_learning_begins_leaves_the_agent_free(monkeypatch):
+    agent = spaql.AQL("oil", rollouts=0, seed=0)
+
+    def interrupt(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent, "_make_logs", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            agent.learn(iterations=1)
+    assert agent.learn(iterations=1).iterations == 1

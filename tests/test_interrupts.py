@@ -16,7 +16,10 @@ import numpy as np
 import pytest
 
 import spaql
-from spaql.partition import jit
+import spaql.__main__
+from spaql.cli import main
+from spaql.partition import jit, kernels
+from spaql.runner.run_spec import Run
 from spaql.runner.train_dir import TrainDir
 
 pytestmark = [
@@ -148,6 +151,91 @@ def test_ctrl_c_that_is_held_back_ends_the_wait_for_the_compiler():
     finally:
         go.set()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_waits_until_an_agent_is_kept(tmp_path, monkeypatch):
+    """Also where a kernel must be compiled for that."""
+    agent = spaql.AQL("oil", rollouts=0, seed=0).learn(iterations=20)
+    folder = TrainDir.begin(tmp_path, Run("oil", {}, "aql", {"rollouts": 0}, 0, 20, 0))
+    begun, keep = threading.Event(), agent._keep
+    press, looks = press_soon(begun.is_set), []
+
+    def compile_slowly():
+        begun.set()
+        press.join()
+        while len(looks) < 3:  # of the main thread, after Ctrl-C
+            time.sleep(0.001)
+
+    def keep_slowly(path):
+        jit.apart(compile_slowly)
+        with jit.hold_interrupts() as check:
+            check()
+        return keep(path)
+
+    held = jit.raise_held
+    monkeypatch.setattr(jit, "raise_held", lambda: (looks.append(1), held()))
+    monkeypatch.setattr(jit, "_LISTEN_SECONDS", 0.01)
+    monkeypatch.setattr(agent, "_keep", keep_slowly)
+    with pytest.raises(KeyboardInterrupt):
+        folder.keep(agent)
+    assert len(looks) >= 3
+    assert spaql.load(tmp_path).iterations == 20
+    held()  # it was raised once
+
+
+def test_a_run_loads_what_keeps_its_agent_before_it_learns(tmp_path, monkeypatch, capsys):
+    called = set()
+
+    def record(name, used):
+        monkeypatch.setattr(kernels, name, lambda *given: (called.add(name), used(*given))[1])
+
+    for name in ("list_cells", "restore_forest"):
+        record(name, getattr(kernels, name))
+    before, learn = [], spaql.AQL.learn
+    monkeypatch.setattr(
+        spaql.AQL, "learn", lambda *given, **keywords: (before.append(set(called)), learn(*given, **keywords))[1]
+    )
+    words = ["train", "oil", "--algorithm", "aql", "--rollouts", "0", "--iterations", "5", "--episodes", "2"]
+    assert main([*words, "--quiet", "--out", str(tmp_path / "out")]) == 0
+    assert before == [{"list_cells", "restore_forest"}]
+
+
+def test_ctrl_c_while_the_usual_handler_is_put_back_is_raised_once(monkeypatch):
+    """The second one comes between the two."""
+    restore = jit._signal.signal
+
+    class Pressing:
+        default_int_handler, getsignal = signal.default_int_handler, staticmethod(signal.getsignal)
+
+        @staticmethod
+        def signal(number, handler):
+            if handler is signal.default_int_handler:
+                signal.raise_signal(number)
+            restore(number, handler)
+            if handler is signal.default_int_handler:
+                signal.raise_signal(number)
+
+    monkeypatch.setattr(jit, "_signal", Pressing)
+    with pytest.raises(KeyboardInterrupt), jit.hold_interrupts():
+        pass
+    monkeypatch.undo()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    jit.raise_held()
+    assert jit.apart(lambda: "next") == "next"
+    with jit.hold_interrupts() as check:
+        check()
+
+
+@pytest.mark.parametrize("code", [0, 2, 130, 143])
+def test_a_command_that_was_stopped_does_not_wait_for_the_compiler(code, monkeypatch):
+    monkeypatch.setattr(spaql.cli, "main", lambda: code)
+    monkeypatch.setattr(jit, "is_compiling", lambda: True)
+    ends = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    with pytest.raises(SystemExit) as end:
+        spaql.__main__.run()
+    assert end.value.code == code
+    assert ends == ([code] if code > 2 else [])
 
 
 def test_ctrl_c_is_held_back_until_a_kernel_returns():

@@ -260,7 +260,7 @@ def test_an_environment_cannot_let_its_agent_learn(name, what):
     twin = spaql.algorithms()[name].make(Calls(), seed=0, **({} if name == "tessera" else SMALL))
     env.agent, env.at = agent, 40
     env.act = lambda agent: agent.learn(iterations=500) if what == "learn" else agent.prepare()
-    with pytest.raises(spaql.ParameterError, match=f"^{what}: this agent is playing an episode of training; "):
+    with pytest.raises(spaql.ParameterError, match=f"^{what}: this agent is learning; "):
         agent.learn(iterations=50)
     env.agent = None
     agent.learn(iterations=5)  # it goes on

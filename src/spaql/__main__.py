@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def run() -> NoReturn:
-    """Run the command line and end the process, at once after Ctrl-C."""
+    """Run the command line and end the process, at once after Ctrl-C or SIGTERM."""
     try:
         from spaql.cli import main  # here: Ctrl-C may come while it is imported
 
@@ -14,7 +14,8 @@ def run() -> NoReturn:
     except KeyboardInterrupt:
         code = 130
     jit = sys.modules.get("spaql.partition.jit")
-    if code == 130 and jit is not None and jit.is_compiling():  # nobody waits for that kernel, nor for LLVM to end
+    stopped = code in (130, 143)
+    if stopped and jit is not None and jit.is_compiling():  # nobody waits for that kernel, nor for LLVM to end
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

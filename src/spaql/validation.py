@@ -28,11 +28,13 @@ _LARGEST = 2**64 - 1  # of a whole number without another bound: that of seeds
 
 
 def show(value: Any) -> str:
-    """Return a representation on one short line, also of integers with more digits than Python prints."""
+    """Return a representation on one short line, also of what Python cannot print: many digits, or deep nesting."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:
         text = f"a very large {type(value).__name__}"
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -31,6 +31,7 @@ from spaql.agents.rollouts import (
     TRAINING,
 )
 from spaql.agents.sb3_interface import SB3Interface
+from spaql.agents.turns import Turn, take_turn
 from spaql.errors import ParameterError
 from spaql.formatting import with_values
 from spaql.notebook import render
@@ -119,7 +120,7 @@ class Agent(PlayablePolicy, ReadablePolicy, Parameterised, SB3Interface):
         self._prediction = generator(self.seed, Purpose.PREDICTION)
         self._seconds: dict[str, float] = defaultdict(float)  # by phase of learning, and of callbacks; in no file
         self._bar: ref[tqdm[Any]] | None = None  # of the `learn` under way; weak, as a copy must not share it for long
-        self._played_by: ref[Agent] | None = None  # itself while a kernel trains it; not what a copy is
+        self._turn: ref[Turn] | None = None  # of the call of `learn` under way; weak, and a copy is not its agent
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -235,31 +236,23 @@ class Agent(PlayablePolicy, ReadablePolicy, Parameterised, SB3Interface):
         if not self.learns and iterations is total_timesteps is None:
             return self
         self._require_whole("learn")
-        self._require_rest("learn")
-        limit, steps = _check_length(iterations, total_timesteps)
-        before = self.num_timesteps if self.iterations else 0  # the first call pays for a warm-up
-        total = before + (steps if steps < UNLIMITED else self._count_planned(limit, steps))
-        logs = self._make_logs(log_interval, tb_log_name, reset_num_timesteps)
-        self._learn(limit, steps, Watch(callback, self, total, logs), progress_bar)
+        with take_turn(self, "learn"):
+            limit, steps = _check_length(iterations, total_timesteps)
+            before = self.num_timesteps if self.iterations else 0  # the first call pays for a warm-up
+            total = before + (steps if steps < UNLIMITED else self._count_planned(limit, steps))
+            logs = self._make_logs(log_interval, tb_log_name, reset_num_timesteps)
+            self._learn(limit, steps, Watch(callback, self, total, logs), progress_bar)
         return self
-
-    def _require_rest(self, what: str) -> None:
-        """Raise a `ParameterError` while a kernel is training the agent, whose arrays must not be replaced then."""
-        if self._played_by is not None and self._played_by() is self:
-            raise ParameterError(
-                f"{what}: this agent is playing an episode of training; its environment, and other threads, may read "
-                f"it but not let it learn: call {what} after learn has returned"
-            )
 
     @contextmanager
     def _train(self) -> Iterator[None]:
-        """Mark the agent as being trained by a kernel."""
-        self._require_rest("learn")
-        self._played_by = ref(self)
-        try:
-            yield
-        finally:
-            self._played_by = None
+        """Mark the agent as being trained by a kernel, which its environment must not begin again."""
+        with take_turn(self, "prepare") as turn:
+            turn.playing = True
+            try:
+                yield
+            finally:
+                turn.playing = False
 
     def _learn(self, limit: int, steps: int, watch: Watch, progress_bar: bool | None) -> None:
         """Learn for at most `limit` iterations and `steps` environment steps, of which one is `UNLIMITED`."""
@@ -505,6 +498,12 @@ class Agent(PlayablePolicy, ReadablePolicy, Parameterised, SB3Interface):
     def _keep(self, path: str | os.PathLike[str]) -> Path:
         """Write the agent to a file quickly: who loads it computes what `save` would have to compute first."""
         return self.save(path)
+
+    def _prepare_keep(self) -> None:
+        """Compile or load the kernels that `_keep` calls, also to read the file back; nothing is written."""
+        from spaql.agents.files import from_bytes, to_bytes  # here: it imports all agents
+
+        from_bytes(to_bytes(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:

@@ -11,6 +11,7 @@ from spaql.agents.base import UNLIMITED, Agent
 from spaql.agents.callbacks import Watch
 from spaql.agents.progress import announce_compilation
 from spaql.agents.rollouts import STATUS, TRAINING
+from spaql.agents.turns import take_turn
 from spaql.errors import ParameterError
 from spaql.partition.jit import make_records
 from spaql.partition.kernels import Forest
@@ -100,8 +101,7 @@ class PartitionAgent(Agent):
         Agent
             This agent.
         """
-        self._require_rest("prepare")
-        with announce_compilation(type(self).__name__, progress_bar):
+        with take_turn(self, "prepare"), announce_compilation(type(self).__name__, progress_bar):
             self._make_room(0)
             self._iterate(make_records(0, self._row), UNLIMITED)
         return self

@@ -328,7 +328,10 @@ def _learn(
     seconds, code, saved, termination = None, 0, [], Termination()
     try:
         if length:
-            checkpoint = None if folder is None else folder.make_checkpoint()
+            checkpoint = None
+            if folder is not None:
+                folder.prepare(agent, not options.quiet)
+                checkpoint = folder.make_checkpoint()
             callbacks = [*([] if checkpoint is None else [checkpoint]), *monitors, termination]
             seconds = summary.train(agent, **length, callback=callbacks, progress_bar=not options.quiet)
         if termination.heard:

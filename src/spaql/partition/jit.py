@@ -8,13 +8,16 @@ else `<user cache>/spaql/<hash>`.  Where it cannot be written, kernels are compi
 With NUMBA_DISABLE_JIT=1 everything here still works, slowly, in plain Python.
 
 With SPAQL_CHECKED=1 kernels check every index, with a cache folder of their own: an index past the end of an array is
-an IndexError instead of a damaged process.  It is for tests, and several times slower.
+an IndexError instead of a damaged process.  In a function that kernels call by its address, as those of a problem, the
+error cannot leave it: Numba prints it, with "Exception ignored", and the function returns 0 at once.  All this is for
+tests, and several times slower.
 
 *Ctrl-C.*  Numba and LLVM may crash where a signal handler raises inside them.  So the main thread lets another one
 compile and load kernels, and waits for it, which Ctrl-C ends at once; the kernel is finished all the same.  While a
 kernel that the main thread called is running, Ctrl-C is held back until it returns.
 """
 
+import _signal  # type: ignore[import-not-found]  # `signal` without its enums, which take longer than many a kernel
 import ctypes
 import hashlib
 import os
@@ -56,7 +59,7 @@ _WATCH = _Watch()
 _COMPILER = "spaql compiler"  # name of the threads that compile for the main thread
 _LISTEN_SECONDS = 0.1  # between two looks at whether Ctrl-C was held back
 _WAITING = False  # whether the main thread waits for the compiler
-_PRESSED = False  # whether Ctrl-C was pressed while it was held back
+_SIGINT = int(signal.SIGINT)
 
 
 def _source_hash() -> str:
@@ -354,44 +357,59 @@ def watch_compilation(compiled: Callable[[], object]) -> Iterator[None]:
 
 
 def raise_held() -> None:
-    """Raise the KeyboardInterrupt of a Ctrl-C that `hold_interrupts` holds back."""
-    global _PRESSED
-    if _PRESSED and threading.current_thread() is threading.main_thread():
-        _PRESSED = False
+    """Raise the KeyboardInterrupt of a Ctrl-C that `hold_interrupts` holds back, unless it does so until its end."""
+    hold = _find_hold()
+    if hold is not None and hold.pressed and not hold.shields:
+        hold.pressed = False
         raise KeyboardInterrupt
 
 
-def _press(number: int, frame: object) -> None:
-    global _PRESSED
-    _PRESSED = True
+def _find_hold() -> "hold_interrupts | None":
+    """Return what holds Ctrl-C back from this thread: the outermost hold, whose handler it is."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    owner = getattr(_signal.getsignal(_SIGINT), "__self__", None)
+    return owner if isinstance(owner, hold_interrupts) else None
 
 
 class hold_interrupts:
     """Hold Ctrl-C back while kernels are called; gives a function that raises KeyboardInterrupt if it was pressed.
 
     Numba runs Python code of its own as a kernel returns, and may crash if a signal handler raises there.  A caller's
-    own handler stays, and only the main thread receives signals.
+    own handler stays, and only the main thread receives signals.  With `shield` nothing inside raises, neither that
+    function nor the wait for a kernel that is being compiled: for what must not be left half done.
     """
 
-    __slots__ = ("_before",)
+    __slots__ = ("_replaced", "_shield", "_shielded", "pressed", "shields")
+
+    def __init__(self, shield: bool = False) -> None:
+        self._shield = shield
+
+    def _press(self, number: int, frame: object) -> None:
+        self.pressed = True
 
     def __enter__(self) -> Callable[[], None]:
         """Replace the usual handler."""
-        global _PRESSED
-        self._before = None
-        if (
-            signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self.pressed, self.shields = False, 0
+        self._replaced = (
+            _signal.getsignal(_SIGINT) is _signal.default_int_handler
             and threading.current_thread() is threading.main_thread()
-        ):
-            self._before, _PRESSED = signal.default_int_handler, False
-            signal.signal(signal.SIGINT, _press)
+        )
+        if self._replaced:
+            _signal.signal(_SIGINT, self._press)
+        self._shielded = _find_hold() if self._shield else None
+        if self._shielded is not None:
+            self._shielded.shields += 1
         return raise_held
 
     def __exit__(self, *error: object) -> None:
-        """Put the usual handler back, and raise what was held back."""
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            raise_held()
+        """Put the usual handler back, and raise what was held back; a Ctrl-C meanwhile is either, and never both."""
+        if self._shielded is not None:
+            self._shielded.shields -= 1
+        if self._replaced:
+            _signal.signal(_SIGINT, _signal.default_int_handler)
+            if self.pressed:
+                raise KeyboardInterrupt
 
 
 if config.DISABLE_JIT:

@@ -18,6 +18,7 @@ from spaql._version import __version__
 from spaql.agents import Agent
 from spaql.agents.callbacks import Checkpoint
 from spaql.agents.files import AGENT, CHECKPOINT, load
+from spaql.agents.progress import announce_compilation
 from spaql.atomic_io import check_folder, clean_folder, read_regular, write_file, write_files
 from spaql.errors import ParameterError
 from spaql.gym.problem import find_function
@@ -168,9 +169,15 @@ class TrainDir:
         every = self.checkpoint_every
         return None if every is None else Checkpoint(every, self.folder, name=CHECKPOINT)
 
+    def prepare(self, agent: Agent, progress_bar: bool | None = None) -> None:
+        """Compile or load the kernels of `keep` before there is anything to lose: then Ctrl-C can end that."""
+        if agent.can_save:
+            with announce_compilation("agent files", progress_bar):
+                agent._prepare_keep()
+
     def keep(self, agent: Agent) -> Path:
         """Keep an agent that was stopped under way, quickly; Ctrl-C waits until that is done."""
-        with hold_interrupts():
+        with hold_interrupts(shield=True):
             kept = agent._keep(self.folder / CHECKPOINT)
             write_file(self.folder / AGENT, kept.read_bytes())
         return self.folder / AGENT

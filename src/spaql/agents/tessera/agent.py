@@ -7,7 +7,8 @@ is first needed; that changes nothing about later learning.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -442,12 +443,21 @@ class Tessera(PartitionAgent):
 
     # Files ----------------------------------------------------------------------------------------------------
 
-    def _keep(self, path: str | os.PathLike[str]) -> Path:
+    @contextmanager
+    def _hurry(self) -> Iterator[None]:
         self._hurries = True
         try:
-            return super()._keep(path)
+            yield
         finally:
             self._hurries = False
+
+    def _keep(self, path: str | os.PathLike[str]) -> Path:
+        with self._hurry():
+            return super()._keep(path)
+
+    def _prepare_keep(self) -> None:
+        with self._hurry():
+            super()._prepare_keep()
 
     def _partitions(self) -> dict[str, Partition]:
         return {}
