@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,10 +55,12 @@ def finish(folder, words, **environment):
 def whole(tmp_path_factory):
     """The bytes of agents that were not interrupted, and the seconds that their runs took."""
     folder, ends = tmp_path_factory.mktemp("whole"), {}
+    here, before = Path(__file__).parent, os.environ.get("PYTHONPATH")
+    path = [str(here / "children"), str(here), *([before] if before else [])]
     for name in list(_RUNS)[: None if SOAK else 1]:
         words = ["train", *_RUNS[name], "--quiet", "--out", str(folder / name), "--checkpoint-every", "300"]
         begun = time.monotonic()
-        finish(folder, words)
+        finish(folder, words, PYTHONPATH=os.pathsep.join(path))  # with the plans of tiny_plans_of_children
         ends[name] = ((folder / name / "agent.spaql").read_bytes(), time.monotonic() - begun)
     return ends
 
