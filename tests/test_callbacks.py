@@ -256,7 +256,7 @@ class Overdue(Recorder):
         (lambda: StopAfter(0), "seconds: expected a finite number above 0"),
         (lambda: StopAfter("soon"), "seconds"),
         (lambda: Log(), "loggers: expected at least one"),
-        (lambda: Log("run.csv"), "loggers: expected loggers of spaql.agents.loggers, got 'run.csv'"),
+        (lambda: Log("run.csv"), "loggers: expected loggers of spaql.loggers, got 'run.csv'"),
         (lambda: Log(Kept(), every=0), "every"),
         (lambda: CSVLogger(""), "path: the name is empty"),
         (
