@@ -124,7 +124,8 @@ def double_constants(n):
 @pytest.mark.compiled_only
 def test_callees_are_compiled_once_for_all_constants():
     assert double_constants(3) == 8
-    assert len(double.callee.signatures) == 1
+    loaded = double_constants.stats.cache_hits  # by an earlier run of this test: then nothing was compiled
+    assert len(double.callee.signatures) == (0 if loaded else 1)
     assert not double.signatures
     assert double(2.5) == 5.0
 
