@@ -118,9 +118,10 @@ class Outline(HTMLParser):
 def test_words_can_be_read_without_scripts(pages: dict[str, Path], agents: dict[str, Agent]) -> None:
     text = Outline(pages["cartpole"].read_text("utf-8")).text
     agent = agents["cartpole"]
+    cells = len(agent.cells())  # one without the JIT, where the agent learns little
     for words in (
         "Tessera on cartpole",
-        f"{len(agent.cells()):,} cells",
+        "one cell" if cells == 1 else f"{cells:,} cells",
         f"{agent.training_steps:,}",
         "angular velocity",
         "0.25",
