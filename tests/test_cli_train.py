@@ -41,6 +41,15 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def test_counts_may_be_written_as_floats(capsys):
+    assert run("oil", "--algorithm", "spaql", "--quiet", "--json", "--episodes", "1e1", "--timesteps", "1e3") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert 500 < summary["training_steps"] + summary["selection_steps"] <= 1000
+    for text in ("1e-1", "inf", "nan", "many"):
+        line = refused(capsys, "oil", "--timesteps", text)
+        assert f"argument --timesteps: expected a whole number, got '{text}'" in line
+
+
 # Folders ------------------------------------------------------------------------------------------------------
 
 

@@ -115,6 +115,15 @@ def test_a_horizon_that_is_too_long_is_seen_before_training(make):
     assert found.advice == "Give horizon=400"
 
 
+@pytest.mark.parametrize("make", [spaql.Tessera, spaql.Random])
+def test_a_time_limit_that_terminates_is_seen(make):
+    [found] = find(make(Arena(8), horizon=16)).values()
+    assert found.id == "horizon-too-long"
+    assert "terminated each of" in found.what
+    assert found.advice.startswith("Then give horizon=8,")
+    assert find(make("CartPole-v1")) == {}  # episodes of several lengths
+
+
 @pytest.mark.parametrize(
     ("make", "limit"),
     [

@@ -48,10 +48,19 @@ def test_what_is_no_environment_is_refused(environment, says):
     assert_one_sentence(caught)
 
 
+def test_names_that_rules_show_are_known():
+    by_name, by_place = (
+        spaql.GymnasiumProblem("CartPole-v1", bounds=bounds)
+        for bounds in ({"velocity": (-3, 3), "angular velocity": (-4, 4)}, {1: (-3, 3), 3: (-4, 4)})
+    )
+    np.testing.assert_array_equal(by_name.states.low, by_place.states.low)
+    np.testing.assert_array_equal(by_name.states.high, by_place.states.high)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"bounds": {"x": (0, 1)}}, "bounds: 'x' is no observed number; there are 0, 1, 2, 3"),
+        ({"bounds": {"x": (0, 1)}}, "bounds: 'x' is no observed number; there are position, velocity, angle,"),
         ({"bounds": {4: (0, 1)}}, "bounds: 4 is no observed number"),
         ({"bounds": {-1: (0, 1)}}, "bounds: -1 is no observed number"),
         ({"bounds": {True: (0, 1)}}, "bounds: True is no observed number"),
@@ -62,7 +71,7 @@ def test_what_is_no_environment_is_refused(environment, says):
         ({"bounds": {0: ([0, 1], [2, 3])}}, r"bounds of 0: expected a finite number, got \[0, 1\]"),
         ({"bounds": {0: 3}}, r"bounds: expected \(low, high\) for 0, got 3"),
         ({"bounds": [(0, 1)]}, "bounds: expected a mapping from names or places"),
-        ({"periodic": "angle"}, "periodic: 'angle' is no observed number"),
+        ({"periodic": "speed"}, "periodic: 'speed' is no observed number"),
         ({"periodic": [7]}, "periodic: 7 is no observed number"),
         ({"periodic": 2.5}, "periodic: 2.5 is no observed number"),
         ({"periodic": [1]}, r"periodic: 1 has no bounds, so no period; give bounds=\{'1': \(low, high\)\}"),

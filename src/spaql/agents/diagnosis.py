@@ -89,6 +89,11 @@ class Steps:
         """Lengths of the episodes that were not terminated; without the last one, which may be under way."""
         return np.asarray(self.times[self.last & ~self.ended] + 1, np.int64)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Lengths of all episodes; without the last one, which may be under way."""
+        return np.asarray(self.times[self.last] + 1, np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -247,6 +252,16 @@ def _horizon(case: Case) -> Iterator[Diagnosis]:
             f"did not terminate after at most {typical:,} steps",
             "the agent plans for time that it does not have, and values rewards that come too late",
             f"Give horizon={int(lengths.max())}",
+        )
+    every = np.concatenate([part.lengths for part in case.parts])
+    if not len(lengths) and len(every) >= _FEWEST_EPISODES and not np.ptp(every) and every[0] <= _MOST * horizon:
+        yield Diagnosis(
+            "horizon-too-long",
+            f"the horizon is {horizon:,}, and the environment terminated each of {len(every):,} episodes after "
+            f"{every[0]:,} steps",
+            "if that is the end of the time, and no state to reach or to avoid, the agent plans for time that it does "
+            "not have",
+            f"Then give horizon={every[0]}, or return truncated=True instead of terminated=True",
         )
     if case.limit is not None and case.limit > horizon and (lengths == horizon).any():
         yield Diagnosis(

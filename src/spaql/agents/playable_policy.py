@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from spaql.partition.kernels import Forest
 from spaql.partition.rng import LARGEST_SEED, Purpose, stream
 from spaql.partition.spaces import Floats
 from spaql.problems.base import Playable
+from spaql.problems.labels import make_labels
 from spaql.stats import mean_interval
 from spaql.validation import check_count, check_flag, check_whole, show
 
@@ -164,7 +166,8 @@ class PlayablePolicy:
         ----------
         observation
             As the environment gives it, or many stacked along a first axis (each part of a Dict or Tuple); `[states]`
-            or `[n, states]` in the problem's units for a compiled problem, where outside its space is an error.
+            or `[n, states]` in the problem's units for a compiled problem, where outside its space is an error.  One
+            may be a mapping from the names of the observed numbers to these.
         state
             For time-variant agents the time step of each row, as returned by the last call; None is step 0.
         episode_start
@@ -192,6 +195,8 @@ class PlayablePolicy:
         >>> agent = spaql.SPAQL("oil", seed=0).learn(iterations=50)
         >>> agent.predict([0.5])
         (array([0.6875]), None)
+        >>> agent.predict({"position": 0.5})
+        (array([0.6875]), None)
         >>> agent.predict([[0.0], [0.5]])[0].shape
         (2, 1)
 
@@ -204,6 +209,10 @@ class PlayablePolicy:
         array([2])
         """
         self._require_training()
+        if isinstance(observation, Mapping):
+            from spaql.explain.explanation import read_observation
+
+            observation = read_observation(self.problem, observation, make_labels(self.problem).states)
         points, single = self.problem.encode(observation)
         steps = self._steps(len(points), state, episode_start)
         actions = self._act(points, steps, check_flag(deterministic, "deterministic"))

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spaql.cli.options import add_command, add_output, print_result, say
+from spaql.cli.options import add_command, add_output, print_result, read_count, say
 from spaql.errors import ParameterError
 
 
 def add(commands: Any) -> None:
     """Add the commands."""
     evaluate = _add(commands, "evaluate", _evaluate, "evaluate a trained agent on new episodes")
-    evaluate.add_argument("--episodes", type=int, default=1000, metavar="N", help="to play (%(default)s)")
+    evaluate.add_argument("--episodes", type=read_count, default=1000, metavar="N", help="to play (%(default)s)")
     evaluate.add_argument("--seed", type=int, metavar="N", help="seed of the episodes (the agent's own)")
     add_output(evaluate)
     show = _add(commands, "show", _show, "inspect one or two trained agents on a page; or record an episode", nargs="+")
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     rules.add_argument("--at-most", type=int, metavar="N", help="approximate the policy by at most so many rules")
     text = "what these may lose, as a share of the gain over random actions (0.01)"
     rules.add_argument("--max-loss", type=float, metavar="SHARE", help=text)
-    rules.add_argument("--episodes", type=int, help="new episodes in which the loss is measured (200)")
+    rules.add_argument("--episodes", type=read_count, help="new episodes in which the loss is measured (200)")
     rules.add_argument("--seed", type=int, help="seed of these episodes (the agent's own)")
     text = "whether short rules may compare a combination of two numbers (--oblique)"
     rules.add_argument("--oblique", action=argparse.BooleanOptionalAction, help=text)

@@ -26,7 +26,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2."""
-        for kind, expected in (("int", "a whole number"), ("float", "a number"), ("_read_float", "a number")):
+        whole, number = "a whole number", "a number"
+        for kind, expected in (("int", whole), ("read_count", whole), ("float", number), ("_read_float", number)):
             message = message.replace(f"invalid {kind} value:", f"expected {expected}, got")
         self.exit(2, f"{self.prog}: {_shorten(message)} (see {self.prog} --help)\n")
 
@@ -190,6 +191,16 @@ def _read_value(text: str) -> int | float | str:
         with suppress(ValueError):
             return read(text)
     return text
+
+
+def read_count(text: str) -> int:
+    """Return a whole number, which may be written as 1e4."""
+    with suppress(ValueError):
+        return int(text)
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
 
 
 def _read_float(text: str) -> float:

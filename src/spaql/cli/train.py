@@ -16,6 +16,7 @@ from spaql.cli.options import (
     add_output,
     add_signature,
     print_result,
+    read_count,
     read_keyword,
     read_signature,
     say,
@@ -81,16 +82,16 @@ def _add_length(parser: argparse.ArgumentParser, steps: str, iterations: str, to
     """Add `--timesteps` or `--iterations`, with the default of each."""
     length = parser.add_mutually_exclusive_group()
     text = f"environment steps{total}, training and selection together{steps}"
-    length.add_argument("--timesteps", type=int, metavar="N", help=text)
-    length.add_argument("--iterations", type=int, metavar="N", help=f"training iterations{total}{iterations}")
+    length.add_argument("--timesteps", type=read_count, metavar="N", help=text)
+    length.add_argument("--iterations", type=read_count, metavar="N", help=f"training iterations{total}{iterations}")
 
 
 def _add_monitoring(parser: argparse.ArgumentParser) -> None:
     """Add the options that watch training, which change nothing about it."""
     group = parser.add_argument_group("while training")
-    group.add_argument("--eval-every", type=int, metavar="STEPS", help="evaluate the agent every n steps (never)")
+    group.add_argument("--eval-every", type=read_count, metavar="STEPS", help="evaluate every n steps (never)")
     text = "episodes of each of these evaluations (20); they count towards no budget"
-    group.add_argument("--eval-episodes", type=int, metavar="N", help=text)
+    group.add_argument("--eval-episodes", type=read_count, metavar="N", help=text)
     text = "write progress to a .csv or .jsonl file, or for TensorBoard into a folder"
     group.add_argument("--log", metavar="PATH", help=text)
 
@@ -117,10 +118,10 @@ def _add_options(train: argparse.ArgumentParser, words: list[str]) -> None:
     _add_length(train, "" if usual else f" ({_TIMESTEPS})", f" ({usual})" if usual else "")
     episodes = 10_000 if usual else 1_000 if name in PROBLEMS else 100
     text = "evaluation episodes at the end (%(default)s)"
-    train.add_argument("--episodes", type=int, default=episodes, metavar="N", help=text)
+    train.add_argument("--episodes", type=read_count, default=episodes, metavar="N", help=text)
     train.add_argument("--out", metavar="DIR", help="write agent, summary, history, cells and figures there")
     train.add_argument("--overwrite", action="store_true", help="replace the run in DIR, if there is one")
-    train.add_argument("--checkpoint-every", type=int, metavar="STEPS", help="save the agent in DIR every n steps")
+    train.add_argument("--checkpoint-every", type=read_count, metavar="STEPS", help="save in DIR every n steps")
     add_common(train)
     _add_monitoring(train)
     if make is not None:

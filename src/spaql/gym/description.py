@@ -223,7 +223,7 @@ def _restore_environment(about: Mapping[str, Any], env: Any, seed: int, where: s
 
 def _ask_for_environment(about: Mapping[str, Any], where: str, reason: str) -> ParameterError:
     learned = f"{where}: it learned on {about['name']!r}, {reason}"
-    return ParameterError(f"{learned}; give the environment: load(path, env=...)")
+    return ParameterError(f"{learned}; give the environment: load(path, env=...), --env on the command line")
 
 
 def _make_described(about: Mapping[str, Any], where: str) -> Any:
@@ -286,5 +286,5 @@ class AbsentProblem(Playable):
     def _missing(self) -> ParameterError:
         return ParameterError(
             f"{self._where}: it learned on {self.name!r}, a compiled problem of your own; give it to learn or "
-            "evaluate: load(path, env=...)"
+            "evaluate: load(path, env=...), --env on the command line"
         )

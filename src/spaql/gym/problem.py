@@ -129,7 +129,7 @@ class GymnasiumProblem(Playable):
         seen, played = calls.get_spaces(self._env)
         self.observations, self.moves = Observations(seen), Moves(played)
         self.actions, self.name = self.moves.actions, calls.name_env(self._env)
-        usual = find_usual(self)
+        usual = self.usual = find_usual(self)
         if names is not None:  # first, as `bounds` and `periodic` may have them
             self.given_names = check_names(names, "names", usual.states)
         if action_names is not None:
@@ -180,14 +180,15 @@ class GymnasiumProblem(Playable):
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
-        for names in (self.names, self.paths):
+        for names in (self.names, self.usual.states, self.paths):
             if isinstance(name, str) and name in names:
                 return names.index(name)
         if isinstance(name, str) and name.isdecimal():  # keys of JSON and words of a command line are text
             name = int(name)
         if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
             return int(name)
-        raise ParameterError(f"{what}: {show(name)} is no observed number; there are {', '.join(self.names)}")
+        known = ", ".join(self.given_names or self.usual.states)
+        raise ParameterError(f"{what}: {show(name)} is no observed number; there are {known}")
 
     def _declare_ranges(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
         """Return ranges from the space and the user, and which of them are known."""
