@@ -162,3 +162,11 @@ def test_model_error_where_the_policy_goes():
     agent.set_env(Walk(gain=-1.0))  # another environment than the model's
     found = {each.id: each for each in agent.diagnose()}
     assert found["model-error"].what.startswith("where the policy goes, the root mean square of the model's errors")
+    assert "in the learned model the policy earns" in found["model-optimistic"].what
+
+
+@pytest.mark.compiled_only
+def test_a_policy_that_earns_what_the_model_says_is_not_reported():
+    for name, steps in (("pendulum", 4000), ("inventory", 5000)):
+        agent = spaql.Tessera(name, seed=0).learn(steps)
+        assert "model-optimistic" not in {finding.id for finding in agent.diagnose()}

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spaql.agents.diagnosis import Case, Diagnosis, find_cuts
+from spaql.agents.diagnosis import Case, Diagnosis, Steps, find_cuts
 from spaql.agents.tessera.learned_model import find_errors, list_outputs
 from spaql.agents.tessera.planner import FittedModels, Transitions
 from spaql.agents.tessera.world_model import TIMED, Data, encode_action, find_changes, find_losses
-from spaql.partition.spaces import Discrete
+from spaql.partition.spaces import Discrete, Floats
 from spaql.problems.labels import make_labels
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _WORSE = 4.0  # mean squared errors where the policy goes, relative to those on 
 _EFFECT = 1e-4  # share of the variance of an output, below which an effect is none
 _SIGNIFICANT = 5.0  # standard errors, as the largest of several outputs counts
 _FURTHER = 3  # horizons that the policy is simulated for
+_FEWEST_EPISODES = 5
+_SIMULATED = 50  # episodes
+_PROMISED = 0.1  # share of what the policy gains over random actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,7 @@ def run_model_checks(case: Case) -> list[Diagnosis]:
     given = ModelCase(case, agent, agent._past(), agent._fit_models(), names)
     checks = [_constant]
     if len(given.fitted.models) > 1 and len(given.past.rewards) >= _FEWEST_ROWS:
-        checks += [_ineffective, _history, _wrong, _short]
+        checks += [_ineffective, _history, _wrong, _promised, _short]
     return [diagnosis for check in checks for diagnosis in check(given)]
 
 
@@ -191,6 +194,33 @@ def _wrong(given: ModelCase) -> Iterator[Diagnosis]:
         "the policy was planned with predictions that are wrong where it goes, and earns less than it expects",
         "Train longer: new transitions there correct the model",
     )
+
+
+def _promised(given: ModelCase) -> Iterator[Diagnosis]:
+    """Compare returns of the policy in the model with those of the probe."""
+    if given.case.policy is None:
+        return
+    played, random = (_sum_episodes(steps) for steps in (given.case.policy, given.case.random))
+    if min(len(played), len(random)) < _FEWEST_EPISODES:
+        return
+    promised = np.array([episode.rewards.sum() for episode in given.agent.simulate(_SIMULATED)])
+    more = promised.mean() - played.mean()
+    noise = np.hypot(promised.std(ddof=1) / np.sqrt(len(promised)), played.std(ddof=1) / np.sqrt(len(played)))
+    if more > max(_SIGNIFICANT * noise, _PROMISED * abs(played.mean() - random.mean())):
+        yield Diagnosis(
+            "model-optimistic",
+            f"the policy earns {played.mean():.4g} per episode, random actions {random.mean():.4g}, and in the learned "
+            f"model the policy earns {promised.mean():.4g}",
+            "the policy was chosen for returns that it does not get: the model misses something that costs, or "
+            "believes in luck",
+            "Trust `evaluate`, not `simulate`; train longer, and look for something that is not observed",
+        )
+
+
+def _sum_episodes(steps: Steps) -> Floats:
+    """Return the returns of the episodes that came to their end."""
+    ends = np.flatnonzero(steps.last)
+    return np.add.reduceat(steps.rewards[: ends[-1] + 1], [0, *(ends[:-1] + 1)]) if len(ends) else np.zeros(0)
 
 
 def _short(given: ModelCase) -> Iterator[Diagnosis]:
