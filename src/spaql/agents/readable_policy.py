@@ -228,6 +228,10 @@ class ReadablePolicy:
         """
         return None
 
+    def _weigh_rules(self) -> dict[str, Any]:
+        """Return what tells `Rules` how often each rule decides: nothing where the visits of cells do."""
+        return {}
+
     def _evaluate(self, points: Floats, steps: NDArray[Any], actions: Floats) -> Floats | None:
         """Return Q of actions `[k, actions]` in states `[n, states]` at time steps `[n]`, as `[n, k]`.
 
@@ -305,7 +309,8 @@ class ReadablePolicy:
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
         policy = self._read_policy()
         with announce_compilation("rules", None):
-            return Rules(self.problem, tree, labels, step=at, partition=policy, inherits=self.inherits_visits)
+            settings = {"inherits": self.inherits_visits, **self._weigh_rules()}
+            return Rules(self.problem, tree, labels, step=at, partition=policy, **settings)
 
     def export(
         self,

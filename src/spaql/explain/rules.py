@@ -96,18 +96,26 @@ class Rules(Sequence[Rule]):
         partition: Partition | None = None,
         inherits: bool = False,  # whether the children of a cell start with all its visits, as in the paper
         visits: tuple[Floats, Floats] | None = None,  # instead: points `[n, states]` of the unit cube and their weights
+        shares: Floats | None = None,  # instead: `shares` of the same rules
     ) -> None:
         self.problem, self.step, self.names, self._tree = problem, step, tuple(labels.states), tree
         self.leaves, self.cells = len(tree.leaves(step or 0)[0]), 0
         self._whole = np.append(problem.whole, np.zeros(len(self.names) - len(problem.whole), np.bool_))
         boxes = make_decision_list(tree, step or 0, self._whole)
-        shares: list[float | None] = [None] * (len(boxes.choices) + 1)
+        count = len(boxes.choices) + 1
         if partition is not None:
             self.cells = int((partition.forest.cells["root"][: len(partition)] == (step or 0)).sum())
-            visits = count_visits(partition, step or 0, inherits)
-        if visits is not None and visits[1].sum() > 0.0:
-            boxes = sort_by_weight(boxes, _share_visits(boxes, *visits)[:-1])
-            shares = _share_visits(boxes, *visits).tolist()
+            if visits is None:
+                visits = count_visits(partition, step or 0, inherits)
+        if shares is not None and shares.shape == (2, count):
+            boxes = sort_by_weight(boxes, shares[0, :-1])
+        elif visits is not None and visits[1].sum() > 0.0:
+            before = _share_visits(boxes, *visits)
+            boxes = sort_by_weight(boxes, before[:-1])
+            shares = np.stack([before, _share_visits(boxes, *visits)])
+        else:
+            shares = None
+        self.shares = shares  #: of the visits that each rule decides, before the rules are sorted and after `[2, rules]`
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
         self._bounded = np.isfinite(self._limits[0]) | np.isfinite(self._limits[1])  # whether there is a condition
@@ -116,7 +124,8 @@ class Rules(Sequence[Rule]):
         self._exact[at] = tree.find_thresholds(np.nonzero(at)[2], self._limits[at])
         texts = label_actions(problem, labels, tree.middles, tree.actions)
         self._rules = []
-        for place, (choice, share) in enumerate(zip(self._choices, shares, strict=True)):
+        each = [None] * count if shares is None else shares[1].tolist()
+        for place, (choice, share) in enumerate(zip(self._choices, each, strict=True)):
             conditions = [Condition(c["name"], c["low"], c["high"]) for c in self._make_conditions(place)]
             self._rules.append(Rule(tuple(conditions), tree.actions[choice], texts[choice], int(choice), share))
 

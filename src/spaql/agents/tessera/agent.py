@@ -73,6 +73,8 @@ _FIRST_PLAN = 500
 _EXPLORED = 10  # episodes before the first that plays the policy as it is
 _GROWTH = 2.0
 _MOST_RATED = 100  # recorded states by which a leaf's Q is estimated
+_MOST_SHARED = 20_000  # by which rules are weighed
+_ROUNDING = 1e-9  # of shares
 _LONGEST_TIMED = 10_000  # steps of a policy that compares the time step
 _ONE_HOT = 32  # discrete actions that have a feature each
 
@@ -192,6 +194,7 @@ class Tessera(PartitionAgent):
         middle = np.zeros(1) if isinstance(actions, Discrete) else np.full(actions.dimensions, 0.5)
         self._tree = self._novelty = single_leaf(middle)
         self._elites = np.zeros((0, actions.dimensions))
+        self._rule_shares: Floats | None = None  # of a file of the policy alone
         self._frame = problem.frame(1)
         self._last_plan: Plan | None = None
         self._learned: LearnedModel | None = None
@@ -441,6 +444,15 @@ class Tessera(PartitionAgent):
         actions = np.concatenate([self._boxes(point[None], steps)[:, 0], self._final_plan().candidates])
         return actions, self._estimate_q(point[None], steps, actions)[0]
 
+    def _weigh_rules(self) -> dict[str, Any]:
+        if self.policy_only:
+            return {"shares": self._rule_shares}
+        if self.time_variant or not self.iterations:
+            return {}
+        past = self._past()
+        rows = thin_out(np.arange(len(past.times)), _MOST_SHARED)
+        return {"visits": (past.points[rows], np.ones(len(rows)))}
+
     # Files ----------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -477,6 +489,10 @@ class Tessera(PartitionAgent):
         planned = self.iterations and not (self._hurries and self._returned is None)
         return arrays | (self._policy_arrays() if planned else {}) | {"elites": self._elites}
 
+    def _policy_state(self) -> dict[str, NDArray[Any]]:
+        shares = self.rules().shares
+        return super()._policy_state() | ({} if shares is None else {"rule-shares": shares})
+
     def _policy_arrays(self) -> dict[str, NDArray[Any]]:
         tree, q, visits = self._return_policy()
         return {f"returned-{part}": array for part, array in (tree._asdict() | {"q": q, "visits": visits}).items()}
@@ -485,6 +501,11 @@ class Tessera(PartitionAgent):
         self._returned = self._read_returned(arrays)
         self._partition = None
         self._policy()  # refuses cuts outside their box
+        if (shares := arrays.get("rule-shares")) is not None:
+            self._rule_shares = np.empty((2, shares.shape[-1] if shares.ndim else 0))
+            fill_array(self._rule_shares, shares, "rule-shares")
+            if not ((self._rule_shares >= 0.0) & (self._rule_shares < 1.0 + _ROUNDING)).all():
+                raise ValueError("invalid shares of rules")
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         states, actions = self.problem.states.dimensions, self.problem.actions
