@@ -14,7 +14,7 @@ from problems_for_tests import box_world, finite_world
 from spaql.cli import main
 from spaql.errors import NotTrainedError, ParameterError
 from spaql.explain.explanation import make_observation
-from spaql.explain.rules import count_visits
+from spaql.explain.rules import Rules, count_visits
 from spaql.problems.labels import make_labels
 from test_tree import Weather
 
@@ -275,9 +275,17 @@ def test_shares_are_of_the_visits(agent):
     assert weights.sum() == pytest.approx(agent.cells().at(0).visits.sum())
 
 
+def test_shares_of_tessera_are_of_the_recorded_states():
+    agent = spaql.Tessera("cartpole", seed=0).learn(1000)
+    rules, points = agent.rules(), agent.problem.states.from_unit(agent._past().points)
+    found = np.bincount(rules._match(points), minlength=len(rules)) / len(points)
+    np.testing.assert_allclose(found, [rule.share for rule in rules], atol=1e-3)
+
+
 def test_shares_are_what_points_drawn_from_the_cells_say():
     agent = spaql.Tessera("oil", seed=1).learn(iterations=100)
-    rules, cells, random = agent.rules(), agent.cells(), np.random.default_rng(0)
+    rules = Rules(agent.problem, agent.tree(), make_labels(agent.problem), partition=agent._policy())
+    cells, random = agent.cells(), np.random.default_rng(0)
     chosen = random.choice(len(cells), 5000, p=cells.visits / cells.visits.sum())
     points = cells.state_low[chosen] + random.random((5000, 1)) * (cells.state_high - cells.state_low)[chosen]
     found = np.bincount(rules._match(points), minlength=len(rules)) / 5000

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,17 +18,21 @@ _LONG = 40  # letters; a column with a longer cell is text, which a page aligns 
 
 
 def numerals(values: Sequence[float]) -> list[str]:
-    """Format numbers with four significant digits, or with more where different numbers would look the same.
+    """Format numbers with four significant digits; those of different numbers that would look the same with more.
 
-    >>> numerals([0.5, -0.0, 2 / 3]), numerals([0.50001, 0.50002])
-    (['0.5', '0', '0.6667'], ['0.50001', '0.50002'])
+    >>> numerals([0.5, -0.0, 2 / 3]), numerals([0.50001, 1 / 3, 0.50002])
+    (['0.5', '0', '0.6667'], ['0.50001', '0.3333', '0.50002'])
     """
-    different = len({float(value) for value in values})
+    numbers = [float(value) + 0.0 for value in values]
+    texts, left = [""] * len(numbers), list(range(len(numbers)))
     for digits in range(_LEAST_DIGITS, _MOST_DIGITS + 1):
-        written = [f"{value + 0.0:.{digits}g}" for value in values]
-        if len(set(written)) >= different:
-            break
-    return written
+        alike = defaultdict(set)
+        for at in left:
+            texts[at] = f"{numbers[at]:.{digits}g}"
+        for number, text in zip(numbers, texts, strict=True):
+            alike[text].add(number)
+        left = [at for at in left if len(alike[texts[at]]) > 1]
+    return texts
 
 
 def with_values(name: str, values: Mapping[str, Any]) -> str:

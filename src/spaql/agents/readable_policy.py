@@ -309,8 +309,8 @@ class ReadablePolicy:
         tree, at, labels = self.tree(), self._check_step(step), make_labels(self.problem, names, actions)
         policy = self._read_policy()
         with announce_compilation("rules", None):
-            settings = {"inherits": self.inherits_visits, **self._weigh_rules()}
-            return Rules(self.problem, tree, labels, step=at, partition=policy, **settings)
+            weights: dict[str, Any] = {"inherits": self.inherits_visits, "partition": policy, **self._weigh_rules()}
+            return Rules(self.problem, tree, labels, step=at, **weights)
 
     def export(
         self,

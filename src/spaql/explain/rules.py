@@ -115,7 +115,7 @@ class Rules(Sequence[Rule]):
             shares = np.stack([before, _share_visits(boxes, *visits)])
         else:
             shares = None
-        self.shares = shares  #: of the visits that each rule decides, before the rules are sorted and after `[2, rules]`
+        self.shares = shares  #: of the visits that each rule decides, before they are sorted and after `[2, rules]`
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
         self._bounded = np.isfinite(self._limits[0]) | np.isfinite(self._limits[1])  # whether there is a condition
