@@ -147,6 +147,7 @@ def test_evaluate_and_show_play_with_the_arguments_of_the_run(run, option):
     for given in ([], ["--env", "my_tanks:make_tank"]):
         for path in ("run", "run/agent.spaql"):
             assert run("evaluate", path, "--episodes", 2, "--quiet", "--json", *given)["mean"] == 30.0
+    assert "the policy 30" in run("rules", "run", "--at-most", 1, "--episodes", 2)[1]
     assert run("show", "run")[0] == 0
     assert "could not be played" not in Path("run/run.html").read_text("utf-8")
 

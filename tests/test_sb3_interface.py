@@ -68,6 +68,7 @@ def test_the_name_of_a_policy_is_ignored(entry):
         (("MlpPolicy", None), {}, "env: missing; write Tessera('MlpPolicy', env)"),
         (("MlpPolicy", "oil"), {"n_steps": 2048}, "n_steps: Tessera has no such parameter"),
         (("MlpPolicy", "oil"), {"learning_rate": 3e-4}, "learning_rate: Tessera has no such parameter"),
+        (("MlpPolicy", "oil"), {"n_steps": 2, "gae_lambda": 1}, "n_steps, gae_lambda: Tessera has no such parameters"),
         (("MlpPolicy", "oil"), {"device": "cpu"}, "device: Tessera has no such parameter"),
         (("MlpPolicy", "oil"), {"verbose": "yes"}, "verbose: expected a whole number"),
         (("MlpPolicy", "oil"), {"tensorboard_log": 3}, "tensorboard_log: expected a folder, got 3"),

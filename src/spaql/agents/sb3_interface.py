@@ -68,9 +68,10 @@ def _read_arguments(cls: Any, given: Sequence[Any], keywords: dict[str, Any]) ->
         raise ParameterError(f"env: missing; write {name}({policy!r}, env)")
     from spaql.gym.problem import OPTIONS  # here, as in `Agent`: it imports all of Gymnasium
 
-    for keyword in keywords:
-        if keyword not in (*OUTPUTS, *OPTIONS) and not cls.accepts(keyword):
-            raise ParameterError(f"{keyword}: {name} has no such parameter, and needs none like it; leave it out")
+    others = [keyword for keyword in keywords if keyword not in (*OUTPUTS, *OPTIONS) and not cls.accepts(keyword)]
+    if others:
+        such, it = ("such parameter", "it") if len(others) == 1 else ("such parameters", "them")
+        raise ParameterError(f"{', '.join(others)}: {name} has no {such}, and needs none like {it}; leave {it} out")
     if keywords.get("seed", 0) is None:
         del keywords["seed"]
     return {"problem": env, **keywords}

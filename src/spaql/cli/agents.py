@@ -169,7 +169,9 @@ def _rules(options: argparse.Namespace) -> None:
     from spaql import atomic_io
 
     keywords = ("at_most", "max_loss", "episodes", "seed", "oblique", "step", "names", "actions")
-    rules = _load(options).rules(**{name: getattr(options, name) for name in keywords})
+    # Short rules are compared with the policy in episodes.
+    agent = _load(options) if options.at_most is None else _load_to_play(options.agent, options.env)
+    rules = agent.rules(**{name: getattr(options, name) for name in keywords})
     text = {"text": rules.describe, "markdown": rules.markdown, "json": rules.json}[options.format]()
     if options.out is None:
         print(text)

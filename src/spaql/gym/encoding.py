@@ -293,8 +293,8 @@ class Moves:
         low, high, self._whole = _bounds(space, "actions")
         if not (np.isfinite(low) & np.isfinite(high)).all():
             raise ParameterError(
-                f"actions: {show(space)} has no bounds on some side; wrap the environment so that its actions "
-                "have (gymnasium.wrappers.RescaleAction or ClipAction)"
+                f"actions: {show(space)} has no bounds on some side; wrap the environment so that they have "
+                "(gymnasium.wrappers.TransformAction with an action_space that does)"
             )
         self.actions = Box(low, high, "actions")
         self._least, self._most = low, high

@@ -129,7 +129,7 @@ class GymnasiumProblem(Playable):
         seen, played = calls.get_spaces(self._env)
         self.observations, self.moves = Observations(seen), Moves(played)
         self.actions, self.name = self.moves.actions, calls.name_env(self._env)
-        usual = self.usual = find_usual(self)
+        usual = find_usual(self)
         if names is not None:  # first, as `bounds` and `periodic` may have them
             self.given_names = check_names(names, "names", usual.states)
         if action_names is not None:
@@ -149,6 +149,9 @@ class GymnasiumProblem(Playable):
         self.arguments = {"environment": self.name, "horizon": self.horizon}
         self.states = Box(low, high, "bounds")
         self._build()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, names={self.names}, horizon={self.horizon})"
 
     @property
     def limit(self) -> int | None:
@@ -180,14 +183,15 @@ class GymnasiumProblem(Playable):
 
     def _place(self, name: Any, what: str) -> int:
         """Return the index of a number in the row, from its name or index."""
-        for names in (self.names, self.usual.states, self.paths):
+        usual = find_usual(self).states
+        for names in (self.names, usual, self.paths):
             if isinstance(name, str) and name in names:
                 return names.index(name)
         if isinstance(name, str) and name.isdecimal():  # keys of JSON and words of a command line are text
             name = int(name)
         if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(self.names):
             return int(name)
-        known = ", ".join(self.given_names or self.usual.states)
+        known = ", ".join(self.given_names or usual)
         raise ParameterError(f"{what}: {show(name)} is no observed number; there are {known}")
 
     def _declare_ranges(self, bounds: Mapping[Any, Any] | None) -> tuple[Floats, Floats, Any]:
