@@ -214,7 +214,7 @@ class SB3Interface(metaclass=AgentType):
         return find_spaces(self.problem)[1]
 
     def get_env(self) -> Any:
-        """Return the environment as a vector of one, as Stable-Baselines3 does; the vector that it was given if it was.
+        """Return the environment as a vector of one, as Stable-Baselines3 does; its own vector where that was given.
 
         It is a `DummyVecEnv` where Stable-Baselines3 was imported, and else has the same methods.  It holds the
         environment that the agent learns on, which is `agent.problem.env`; of a compiled problem, a new one.
