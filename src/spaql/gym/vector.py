@@ -200,7 +200,7 @@ class SingleVectorEnvironment:
 
 
 def to_vector(env: gymnasium.Env[Any, Any]) -> Any:
-    """Return an environment as Stable-Baselines3 shows it: its own vector that the user gave, or a vector of this one."""
+    """Return an environment as Stable-Baselines3 shows it: its own that the user gave, or a vector of this one."""
     if isinstance(env, SequentialEnvironment) and not env._made:
         return env.vector
     if (theirs := sys.modules.get("stable_baselines3.common.vec_env")) is not None:
