@@ -202,6 +202,15 @@ class Score:
         (shares,) = self.shares
         return int(np.sum(np.abs(shares - np.median(shares)) <= 0.05))
 
+    @classmethod
+    def pool(cls, scores: Sequence[Score]) -> Score:
+        """Pool scores on several problems into one, for their mean."""
+        parts = ([values for score in scores for values in getattr(score, name)] for name in _LISTS)
+        return cls(*parts, seeds=scores[0].seeds)
+
+
+_LISTS = ("shares", "cell_counts", "step_counts", "scalings")
+
 
 def _units(values: Sequence[Floats]) -> Floats:
     """What an interval is over: the agents on one problem, or the means of several problems."""
