@@ -205,11 +205,9 @@ class Score:
     @classmethod
     def pool(cls, scores: Sequence[Score]) -> Score:
         """Pool scores on several problems into one, for their mean."""
-        parts = ([values for score in scores for values in getattr(score, name)] for name in _LISTS)
-        return cls(*parts, seeds=scores[0].seeds)
-
-
-_LISTS = ("shares", "cell_counts", "step_counts", "scalings")
+        lists = ("shares", "cell_counts", "step_counts", "scalings")
+        joined = ([values for score in scores for values in getattr(score, name)] for name in lists)
+        return cls(*joined, seeds=scores[0].seeds)
 
 
 def _units(values: Sequence[Floats]) -> Floats:
