@@ -209,6 +209,15 @@ def test_agents_near_the_median():
     assert score_of([0.9, 0.9, 0.2]).near_median == 2
 
 
+def test_a_pool_is_compared_by_problem():
+    first, second = score_of([0.9, 0.7], seeds="a"), score_of([0.2, 0.4], seeds="a")
+    pool = Score.pool([first, second])
+    assert pool.share.mean == pytest.approx(0.55)
+    assert pool.share.interval == mean_interval([0.8, 0.3]).interval  # over the means of the problems
+    lost = Score.pool([score_of([0.8, 0.7], seeds="a"), score_of([0.2, 0.3], seeds="a")]).minus(pool)
+    assert (lost.mean, lost.half_width) == (pytest.approx(-0.05), pytest.approx(0.0))
+
+
 # The studies -------------------------------------------------------------------------------------------------------
 
 
@@ -230,11 +239,11 @@ def test_the_ablation_has_every_row_and_column(small):
     rows = outcome.report.data["rows"]
     keys = {(row["agent"], row["problem"], row["budget"]) for row in rows}
     problems = [column.name for column in study.columns]
-    assert len(problems) == 2 + 4 + 2 * 2
+    assert len(problems) == 2 + 4 + 2  # control, without noise and with it, as means over its problems
     for agent in ["tessera", *(variant.name for variant in DISABLED[:2])]:
         assert {(agent, problem, 1.0) for problem in problems} <= keys
     wide = {(agent, problem) for agent, problem, _ in keys if problem.endswith("-wide")}
-    assert len(wide) == len(problems)
+    assert len(wide) == len(problems) + 2 * 2  # and the problems of control one by one
     assert {agent for agent, _ in wide} == {"tessera"}
     for agent in ("tessera", "aql", "spaql"):
         assert {(agent, problem, part) for problem in problems[:2] for part in (0.1, 0.25, 1.0)} <= keys
@@ -274,7 +283,7 @@ def test_the_targets_are_what_the_rows_say(small):
     losses = {
         name: shares[name.removesuffix("-wide")] - share
         for name, share in ((name, row["share"]) for (agent, name, _), row in rows.items() if agent == "tessera")
-        if name.endswith("-wide") and not name.startswith(("cartpole", "pendulum"))
+        if name.endswith("-wide") and not name.startswith(("cartpole", "pendulum", "control"))
     }
     assert targets["wide_loss"] == pytest.approx(max(losses.values()))
     assert 1 <= targets["near_median"] <= SMALL.robustness

@@ -14,11 +14,11 @@ from spaql.studies.variants import AQL, RANDOM, SPAQL, TESSERA, Size, VariantStu
 
 FAMILY = 2
 VARIANTS = (TESSERA, AQL, SPAQL, RANDOM)
-FULL = Size(problems=200, agents=3, episodes=2000)
+FULL = Size(problems=200, agents=1, episodes=2000)
 QUICK = Size(problems=16, agents=2, episodes=500, scalings=QUICK_SCALINGS)
 NOTE = (
     "Share of the exact optimum in new episodes, in %, after 25,000 environment steps of learning and selection: mean "
-    "over {problems} random problems with {agents} agents each, half of its 95% interval over problems, and the share "
+    "over {problems} random problems with {agents} each, half of its 95% interval over problems, and the share "
     "that nine of ten agents reach. Minus: behind Tessera at the 5% level, paired by problem; plus: ahead of it. "
     "P-values are not corrected for the number of comparisons. AQL and SPAQL get the rewards without unit and zero, "
     "and the best of {scalings} scalings on each problem, chosen on the reported agents."
@@ -39,7 +39,8 @@ class Families(VariantStudy):
         self.read(results)
         title = f"Random problems of family {FAMILY}, on which nothing was chosen"
         sizes = {"problems": self.size.problems, "agents": self.size.agents}
-        note = NOTE.format(scalings=len(self.size.scalings), **sizes)
+        agents = "one agent" if self.size.agents == 1 else f"{self.size.agents} agents"
+        note = NOTE.format(scalings=len(self.size.scalings), problems=self.size.problems, agents=agents)
         rows = []
         for (agent, column, _), score in self.scores.items():
             shares = {"worst_decile": score.reached_by(0.9), "worst": score.reached_by(1.0)}

@@ -202,6 +202,13 @@ class Score:
         (shares,) = self.shares
         return int(np.sum(np.abs(shares - np.median(shares)) <= 0.05))
 
+    @classmethod
+    def pool(cls, scores: Sequence[Score]) -> Score:
+        """Pool scores on several problems into one, for their mean."""
+        lists = ("shares", "cell_counts", "step_counts", "scalings")
+        joined = ([values for score in scores for values in getattr(score, name)] for name in lists)
+        return cls(*joined, seeds=scores[0].seeds)
+
 
 def _units(values: Sequence[Floats]) -> Floats:
     """What an interval is over: the agents on one problem, or the means of several problems."""
