@@ -165,11 +165,12 @@ class Score:
     step_counts: list[Floats]
     scalings: list[float | None]
     seeds: str = ""  # agents of two scores with the same seeds are compared in pairs
+    fixed: bool = False  # whether the problems are these and no sample of a family: intervals are over agents
 
     @cached_property
     def share(self) -> Estimate:
         """Mean share of the optimum."""
-        return mean_interval(_units(self.shares))
+        return self._estimate(self.shares)
 
     @property
     def has_cells(self) -> bool:
@@ -190,7 +191,7 @@ class Score:
         """Difference of the shares: paired by problem, on one problem by seed, and Welch's where seeds differ."""
         if len(self.shares) == 1 and self.seeds != other.seeds:
             return combination([self.shares[0], other.shares[0]], [1.0, -1.0])
-        return mean_interval(_units(self.shares) - _units(other.shares))
+        return self._estimate([ours - theirs for ours, theirs in zip(self.shares, other.shares, strict=True)])
 
     def reached_by(self, agents: float) -> float:
         """The share of the optimum that this fraction of the agents reaches or exceeds."""
@@ -204,10 +205,21 @@ class Score:
 
     @classmethod
     def pool(cls, scores: Sequence[Score]) -> Score:
-        """Pool scores on several problems into one, for their mean."""
-        lists = ("shares", "cell_counts", "step_counts", "scalings")
-        joined = ([values for score in scores for values in getattr(score, name)] for name in lists)
-        return cls(*joined, seeds=scores[0].seeds)
+        """Pool scores on several problems into one, for the mean over just these."""
+        return cls(
+            [values for score in scores for values in score.shares],
+            [values for score in scores for values in score.cell_counts],
+            [values for score in scores for values in score.step_counts],
+            [value for score in scores for value in score.scalings],
+            scores[0].seeds,
+            fixed=True,
+        )
+
+    def _estimate(self, values: Sequence[Floats]) -> Estimate:
+        """Return the mean over the problems, of values of the agents `[agents]` on each."""
+        if self.fixed:
+            return combination(values, np.full(len(values), 1.0 / len(values)))
+        return mean_interval(_units(values))
 
 
 def _units(values: Sequence[Floats]) -> Floats:
