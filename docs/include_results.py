@@ -233,24 +233,6 @@ MAKERS: dict[str, Callable[[], str]] = {
 }
 
 
-#: blocks with results of Tessera that were not measured again since it changed, and what stands above them
-CURRENT = {
-    "control",
-    "control-summary",
-    "family",
-    "paper-summary",
-    "findings-table",
-    "all-steps",
-    "long-episodes",
-    "world-model",
-    "gallery",
-}
-NOTICE = (
-    "> Outdated: Tessera's figures here are those of the agent before it learned a model. The study was not rerun\n"
-    "> since; `make docs-study` does.\n\n"
-)
-
-
 def update(page: str) -> str:
     """Return the text of a page with the results of the studies."""
     problems = read_problems()
@@ -260,7 +242,7 @@ def update(page: str) -> str:
         name = block[1]
         if name in problems:
             return BEGIN.format(name=name) + f"\n{make_comparison(problems[name])}\n\n" + END
-        return BEGIN.format(name=name) + f"\n{'' if name in CURRENT else NOTICE}{MAKERS[name]()}\n\n" + END
+        return BEGIN.format(name=name) + f"\n{MAKERS[name]()}\n\n" + END
 
     return _BLOCK.sub(replace, page)
 
