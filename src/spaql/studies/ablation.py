@@ -28,7 +28,7 @@ from spaql.viz.charts import Chart, Level
 PARTS = {0.1: "1/10", 0.25: "1/4", 1.0: "1"}
 RIVALS = (AQL, SPAQL)
 DISABLED = tuple(Variant(f"without-{name}", "tessera", {"disable": [name]}, f"without {name}") for name in MECHANISMS)
-FULL = Size(problems=16, agents=2, episodes=2000, paper=8, control=2, robustness=20)
+FULL = Size(problems=8, agents=2, episodes=2000, paper=5, control=2, robustness=20)
 QUICK = Size(
     problems=4, agents=2, episodes=100, scalings=QUICK_SCALINGS[:2], paper=2, control=2, robustness=3, part=0.25
 )
