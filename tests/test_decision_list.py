@@ -224,5 +224,8 @@ def test_numbers_have_as_many_digits_as_tell_them_apart():
     assert numerals([1 / 3, 0.25, -0.0]) == ["0.3333", "0.25", "0"]
     assert numerals([1.00001, 1.00002, 1.00001]) == ["1.00001", "1.00002", "1.00001"]
     assert numerals([1.00001, 2 / 3, 1.00002]) == ["1.00001", "0.6667", "1.00002"]
+    assert numerals([100000.5, 100001, 250000]) == ["100000", "100001", "250000"]
+    assert numerals([0.5, 250000]) == ["0.5", "2.5e+05"]
+    assert numerals([np.nan, np.nan, -np.inf, 1]) == ["nan", "nan", "-inf", "1"]
     close = [0.1, np.nextafter(0.1, 1.0)]
     assert [float(text) for text in numerals(close)] == close

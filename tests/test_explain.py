@@ -275,11 +275,13 @@ def test_shares_are_of_the_visits(agent):
     assert weights.sum() == pytest.approx(agent.cells().at(0).visits.sum())
 
 
-def test_shares_of_tessera_are_of_the_recorded_states():
-    agent = spaql.Tessera("cartpole", seed=0).learn(1000)
+@pytest.mark.compiled_only
+@pytest.mark.parametrize(("name", "steps", "within"), [("cartpole", 1000, 1e-3), ("oil", 25_000, 0.02)])
+def test_shares_of_tessera_are_of_the_recorded_states(name, steps, within):
+    agent = spaql.Tessera(name, seed=1).learn(steps)
     rules, points = agent.rules(), agent.problem.states.from_unit(agent._past().points)
     found = np.bincount(rules._match(points), minlength=len(rules)) / len(points)
-    np.testing.assert_allclose(found, [rule.share for rule in rules], atol=1e-3)
+    np.testing.assert_allclose(found, [rule.share for rule in rules], atol=within)  # many are drawn from
 
 
 def test_shares_are_what_points_drawn_from_the_cells_say():

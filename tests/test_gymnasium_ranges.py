@@ -61,6 +61,10 @@ def test_names_that_rules_show_are_known():
     ("options", "says"),
     [
         ({"bounds": {"x": (0, 1)}}, "bounds: 'x' is no observed number; there are position, velocity, angle,"),
+        (
+            {"bounds": {"velocity": (0, 1), 1: (0, 2)}},
+            "bounds: 'velocity' and 1 are the same number; give one of them",
+        ),
         ({"bounds": {4: (0, 1)}}, "bounds: 4 is no observed number"),
         ({"bounds": {-1: (0, 1)}}, "bounds: -1 is no observed number"),
         ({"bounds": {True: (0, 1)}}, "bounds: True is no observed number"),

@@ -128,6 +128,12 @@ def test_exports_take_the_step(tmp_path):
     assert [namespace["act"]([1.0], step) for step in range(HORIZON)] == [1] * (HORIZON - 1) + [2]
 
 
+def test_a_file_of_the_policy_alone_has_the_same_rules_in_every_step(tmp_path):
+    alone = spaql.load(trained().save(tmp_path / "a.spaql", policy_only=True))
+    for step in range(HORIZON):
+        assert str(alone.rules(step=step)) == str(trained().rules(step=step))
+
+
 def test_a_file_keeps_it_and_training_goes_on_exactly(tmp_path):
     agent = spaql.load(trained().save(tmp_path / "a.spaql"), env=harvest())
     assert agent.time_variant

@@ -24,15 +24,17 @@ def numerals(values: Sequence[float]) -> list[str]:
     (['0.5', '0', '0.6667'], ['0.50001', '0.3333', '0.50002'])
     """
     numbers = [float(value) + 0.0 for value in values]
-    texts, left = [""] * len(numbers), list(range(len(numbers)))
+    texts, left, most = [""] * len(numbers), list(range(len(numbers))), _LEAST_DIGITS
     for digits in range(_LEAST_DIGITS, _MOST_DIGITS + 1):
+        most = digits if left else most
         alike = defaultdict(set)
         for at in left:
             texts[at] = f"{numbers[at]:.{digits}g}"
         for number, text in zip(numbers, texts, strict=True):
             alike[text].add(number)
         left = [at for at in left if len(alike[texts[at]]) > 1]
-    return texts
+    # None has an exponent because it needs few digits, where others have none.
+    return [f"{number:.{most}g}" if "e+" in text else text for number, text in zip(numbers, texts, strict=True)]
 
 
 def with_values(name: str, values: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ class Steps:
     @property
     def cuts(self) -> NDArray[np.int64]:
         """Lengths of the episodes that were not terminated; without the last one, which may be under way."""
-        return np.asarray(self.times[self.last & ~self.ended] + 1, np.int64)
+        return self.lengths[~self.ended[self.last]]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -258,7 +258,7 @@ def _horizon(case: Case) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "horizon-too-long",
             f"the horizon is {horizon:,}, and the environment terminated each of {len(every):,} episodes after "
-            f"{every[0]:,} steps",
+            f"{every[0]:,} step{'' if every[0] == 1 else 's'}",
             "if that is the end of the time, and no state to reach or to avoid, the agent plans for time that it does "
             "not have",
             f"Then give horizon={every[0]}, or return truncated=True instead of terminated=True",

@@ -40,6 +40,7 @@ _FURTHER = 3  # horizons that the policy is simulated for
 _FEWEST_EPISODES = 5
 _SIMULATED = 50  # episodes
 _PROMISED = 0.1  # share of what the policy gains over random actions
+_ALIKE = 0.01  # relative difference of two returns that does not matter
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,16 +198,19 @@ def _wrong(given: ModelCase) -> Iterator[Diagnosis]:
 
 
 def _promised(given: ModelCase) -> Iterator[Diagnosis]:
-    """Compare returns of the policy in the model with those of the probe."""
-    if given.case.policy is None:
+    """Compare returns of the policy in the model with those of the probe, where these are of equal length."""
+    steps = given.case.policy
+    if steps is None or steps.ended.any() or len(steps.lengths) < _FEWEST_EPISODES:
+        return  # of episodes of several lengths the long ones are under way when the probe ends
+    played, random = _sum_episodes(steps), _sum_episodes(given.case.random)
+    if not len(random):
         return
-    played, random = (_sum_episodes(steps) for steps in (given.case.policy, given.case.random))
-    if min(len(played), len(random)) < _FEWEST_EPISODES:
-        return
-    promised = np.array([episode.rewards.sum() for episode in given.agent.simulate(_SIMULATED)])
+    episodes = given.agent.simulate(_SIMULATED, horizon=int(steps.lengths.max()))
+    promised = np.array([episode.rewards.sum() for episode in episodes])
     more = promised.mean() - played.mean()
     noise = np.hypot(promised.std(ddof=1) / np.sqrt(len(promised)), played.std(ddof=1) / np.sqrt(len(played)))
-    if more > max(_SIGNIFICANT * noise, _PROMISED * abs(played.mean() - random.mean())):
+    matters = max(_PROMISED * abs(played.mean() - random.mean()), _ALIKE * abs(played.mean()))
+    if more > max(_SIGNIFICANT * noise, matters):
         yield Diagnosis(
             "model-optimistic",
             f"the policy earns {played.mean():.4g} per episode, random actions {random.mean():.4g}, and in the learned "

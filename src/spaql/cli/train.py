@@ -166,11 +166,11 @@ def _add_environment(parser: argparse.ArgumentParser) -> None:
     text = "range of an observed number, by its name or place; repeat it for several"
     group.add_argument("--bounds", nargs=3, action="append", metavar=("NAME", "LOW", "HIGH"), help=text)
     group.add_argument("--periodic", action="append", metavar="NAME", help="a periodic observed number, as an angle is")
-    group.add_argument("--warm-up", type=int, help="random steps to learn unknown ranges and limits from (1000)")
+    group.add_argument("--warm-up", type=read_count, help="random steps to learn unknown ranges and limits from (1000)")
     words: dict[str, Any] = {"type": lambda text: [*map(str.strip, text.split(","))], "metavar": "A,B,..."}
     keywords: dict[str, Any] = {"type": read_keyword, "nargs": "+", "metavar": "NAME=VALUE"}
     for flag, text, kind in (
-        ("--horizon", "steps after which an episode is truncated (its own limit)", {"type": int}),
+        ("--horizon", "steps after which an episode is truncated (its own limit)", {"type": read_count}),
         ("--names", "names of the observed numbers", words),
         ("--action-names", "names of the actions, or of their numbers", words),
         ("--env-kwargs", "keyword arguments of the environment or function; values are JSON, else text", keywords),

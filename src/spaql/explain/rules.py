@@ -96,7 +96,7 @@ class Rules(Sequence[Rule]):
         partition: Partition | None = None,
         inherits: bool = False,  # whether the children of a cell start with all its visits, as in the paper
         visits: tuple[Floats, Floats] | None = None,  # instead: points `[n, states]` of the unit cube and their weights
-        shares: Floats | None = None,  # instead: `shares` of the same rules
+        shares: Floats | None = None,  # instead: `_shares` of the same rules
     ) -> None:
         self.problem, self.step, self.names, self._tree = problem, step, tuple(labels.states), tree
         self.leaves, self.cells = len(tree.leaves(step or 0)[0]), 0
@@ -115,7 +115,7 @@ class Rules(Sequence[Rule]):
             shares = np.stack([before, _share_visits(boxes, *visits)])
         else:
             shares = None
-        self.shares = shares  #: of the visits that each rule decides, before they are sorted and after `[2, rules]`
+        self._shares = shares  # of the visits that each rule decides, before they are sorted and after `[2, rules]`
         self._choices = np.append(boxes.choices, boxes.default)
         self._limits = _make_limits(boxes)
         self._bounded = np.isfinite(self._limits[0]) | np.isfinite(self._limits[1])  # whether there is a condition

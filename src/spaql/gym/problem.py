@@ -201,8 +201,11 @@ class GymnasiumProblem(Playable):
             known = high - low < WIDEST
         if bounds is not None and not isinstance(bounds, Mapping):
             raise ParameterError(f"bounds: expected a mapping from names or places to (low, high), got {show(bounds)}")
+        given_as: dict[int, Any] = {}
         for name, ends in (bounds or {}).items():
             at, what = self._place(name, "bounds"), f"bounds of {name!r}"
+            if (other := given_as.setdefault(at, name)) is not name:
+                raise ParameterError(f"bounds: {other!r} and {name!r} are the same number; give one of them")
             try:
                 first, last = ends
             except (TypeError, ValueError) as error:

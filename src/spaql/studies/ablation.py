@@ -86,17 +86,16 @@ class Ablation(VariantStudy):
         """Score all variants in their columns, and pool those of control."""
         super().read(results)
         for name, (_, columns) in self.pools.items():
-            for variant, wide in ((variant, wide) for variant in (TESSERA, *DISABLED) for wide in ("", "-wide")):
-                scores = [self.scores.get((variant.name, column.name + wide, 1.0)) for column in columns]
-                if present := [score for score in scores if score is not None]:
-                    self.scores[variant.name, name + wide, 1.0] = Score.pool(present)
+            for variant, wide in ((TESSERA, "-wide"), *((variant, "") for variant in (TESSERA, *DISABLED))):
+                scores = [self.scores[variant.name, column.name + wide, 1.0] for column in columns]
+                self.scores[variant.name, name + wide, 1.0] = Score.pool(scores)
 
     def report(self, results: Results) -> Report:
         """Tables, targets and a figure."""
         self.read(results)
         size, targets, title = self.size, self._targets(), "Effect of each mechanism of Tessera"
         note = "share of the optimum lost without it; bars: 95%; each panel has its own scale"
-        on_control = "share of the way from Random to the goal lost without it, mean over five problems; bars: 95%"
+        on_control = "share of the way from Random to the goal lost without it, mean over the environments; bars: 95%"
         oil, ambulance = ([at for at in self.paper if at.problem == name] for name in ("oil", "ambulance"))
         problems = {"oil": oil, "ambulance": ambulance, "random problems": self.random}
         return Report(
@@ -108,7 +107,8 @@ class Ablation(VariantStudy):
             + ("" if size.part == 1.0 else f" Budgets are {size.part:g} of those below."),
             [
                 f"Tessera reaches at least {100 * targets['lowest_share']:.2f}% of the optimum on all "
-                f"{len(self.paper)} problems of the paper (least on {targets['lowest_share_on']}).",
+                f"{len(self.paper)} problems of the paper (least on {targets['lowest_share_on']}; "
+                f"{size.robustness} agents on each).",
                 f"Against AQL and SPAQL at a tenth, a quarter and all of the budget it is ahead in "
                 f"{targets['ahead']} of {targets['comparisons']} comparisons and behind in {targets['behind']}.",
                 f"It has at most {targets['cells_over_printed']:.2f} times the cells printed for SPAQL "
@@ -180,9 +180,10 @@ class Ablation(VariantStudy):
             rows.append([column.label, *shares, near, on_wide])
         header = ["problem", "median", "worst", "agents within 5 points of the median", "change on a wide box"]
         note = (
-            "A wide box: observations are declared on a range ten times as wide, and off its middle; paired by agent."
+            "Share of the optimum, of control of the way to the goal, in %. A wide box: observations are declared on a "
+            "range ten times as wide, and off its middle; paired by agent, or by random problem."
         )
-        return Table(header, rows, "Tessera's agents, and a wide box of observations, share of the optimum", note)
+        return Table(header, rows, "Tessera's agents, and a wide box of observations", note)
 
     def _effects(self) -> Table:
         rows = []

@@ -180,7 +180,7 @@ class Score:
     @cached_property
     def cells(self) -> Estimate:
         """Mean number of cells."""
-        return mean_interval(_units(self.cell_counts))
+        return self._estimate(self.cell_counts)
 
     @property
     def steps(self) -> float:
@@ -188,9 +188,10 @@ class Score:
         return float(np.mean([counts.mean() for counts in self.step_counts]))
 
     def minus(self, other: Score) -> Estimate:
-        """Difference of the shares: paired by problem, on one problem by seed, and Welch's where seeds differ."""
-        if len(self.shares) == 1 and self.seeds != other.seeds:
-            return combination([self.shares[0], other.shares[0]], [1.0, -1.0])
+        """Difference of the shares: paired by problem, on fixed problems by seed, and Welch's where seeds differ."""
+        count = len(self.shares)
+        if (self.fixed or count == 1) and self.seeds != other.seeds:
+            return combination([*self.shares, *other.shares], np.repeat([1.0 / count, -1.0 / count], count))
         return self._estimate([ours - theirs for ours, theirs in zip(self.shares, other.shares, strict=True)])
 
     def reached_by(self, agents: float) -> float:

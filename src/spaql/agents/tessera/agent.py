@@ -447,10 +447,11 @@ class Tessera(PartitionAgent):
     def _weigh_rules(self) -> dict[str, Any]:
         if self.policy_only:
             return {"shares": self._rule_shares}
-        if self.time_variant or not self.iterations:
+        if self.time_variant or not self.iterations:  # each step has rules of its own, and few visits
             return {}
         past = self._past()
-        rows = thin_out(np.arange(len(past.times)), _MOST_SHARED)
+        # At random, as evenly spaced rows may be the same steps of all episodes.
+        rows = np.random.default_rng(0).permutation(len(past.times))[:_MOST_SHARED]
         return {"visits": (past.points[rows], np.ones(len(rows)))}
 
     # Files ----------------------------------------------------------------------------------------------------
@@ -490,7 +491,7 @@ class Tessera(PartitionAgent):
         return arrays | (self._policy_arrays() if planned else {}) | {"elites": self._elites}
 
     def _policy_state(self) -> dict[str, NDArray[Any]]:
-        shares = self.rules().shares
+        shares = None if self.time_variant else self.rules()._shares
         return super()._policy_state() | ({} if shares is None else {"rule-shares": shares})
 
     def _policy_arrays(self) -> dict[str, NDArray[Any]]:
@@ -504,7 +505,8 @@ class Tessera(PartitionAgent):
         if (shares := arrays.get("rule-shares")) is not None:
             self._rule_shares = np.empty((2, shares.shape[-1] if shares.ndim else 0))
             fill_array(self._rule_shares, shares, "rule-shares")
-            if not ((self._rule_shares >= 0.0) & (self._rule_shares < 1.0 + _ROUNDING)).all():
+            sums = self._rule_shares.sum(axis=1)
+            if self.time_variant or not ((self._rule_shares >= 0.0).all() and (np.abs(sums - 1.0) < _ROUNDING).all()):
                 raise ValueError("invalid shares of rules")
 
     def _restore_partitions(self, arrays: Mapping[str, NDArray[Any]]) -> None:
