@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on battery 8 swing 0.3, exported by spaql 0.1.0.
+ * The policy of tessera on battery 8 swing 0.3, exported by spaql 0.2.0.
  * Learned in 2,083 iterations, 49,992 training steps, seed 0.
  * 11 comparisons, of which a decision takes at most 6.
  *

@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on Intersection, exported by spaql 0.1.0.
+ * The policy of tessera on Intersection, exported by spaql 0.2.0.
  * Learned in 100 iterations, 10,000 training steps, seed 0.
  * 16 comparisons, of which a decision takes at most 6.
  *

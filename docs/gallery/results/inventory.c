@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on inventory lead 0 setup 5, exported by spaql 0.1.0.
+ * The policy of tessera on inventory lead 0 setup 5, exported by spaql 0.2.0.
  * Learned in 1,000 iterations, 20,000 training steps, seed 0.
  * 7 comparisons, of which a decision takes at most 6.
  *

@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on MountainCar-v0, exported by spaql 0.1.0.
+ * The policy of tessera on MountainCar-v0, exported by spaql 0.2.0.
  * Learned in 400 iterations, 59,895 training steps, seed 0.
  * 18 comparisons, of which a decision takes at most 7.
  *

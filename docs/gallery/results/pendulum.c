@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on Pendulum-v1, exported by spaql 0.1.0.
+ * The policy of tessera on Pendulum-v1, exported by spaql 0.2.0.
  * Learned in 100 iterations, 20,000 training steps, seed 0.
  * 31 comparisons, of which a decision takes at most 8.
  *

@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on Servo, exported by spaql 0.1.0.
+ * The policy of tessera on Servo, exported by spaql 0.2.0.
  * Learned in 200 iterations, 20,000 training steps, seed 0.
  * 13 comparisons, of which a decision takes at most 6.
  *

@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on Tank, exported by spaql 0.1.0.
+ * The policy of tessera on Tank, exported by spaql 0.2.0.
  * Learned in 166 iterations, 9,960 training steps, seed 0.
  * 25 comparisons, of which a decision takes at most 9.
  *

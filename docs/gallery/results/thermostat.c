@@ -1,5 +1,5 @@
 /*
- * The policy of tessera on Room, exported by spaql 0.1.0.
+ * The policy of tessera on Room, exported by spaql 0.2.0.
  * Learned in 365 iterations, 35,040 training steps, seed 0.
  * 6 comparisons, of which a decision takes at most 4.
  *
