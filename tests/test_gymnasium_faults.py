@@ -170,7 +170,7 @@ def test_shapes_are_looked_at_in_the_warm_up():
 
 
 @pytest.mark.parametrize(
-    "value", [np.zeros((30, 3)), np.zeros((2, 3)), np.zeros(2), 0.5, None, [[1, 2], [3]], np.full((2, 2), "x"), {}]
+    "value", [np.zeros((30, 3)), np.zeros((2, 3)), np.zeros(2), 0.5, None, [[1, 2], [3]], np.full((2, 2), "x"), {1}]
 )
 def test_predictions_for_another_shape_are_refused_in_a_sentence(value):
     agent = spaql.Tessera(Toy(TABLE), horizon=6).learn(iterations=2)

@@ -148,6 +148,8 @@ def test_observations_by_name(named):
     assert named.explain({"speed": 0.75, "place": 0.25}).to_dict() == expected
     assert named.explain({"v": np.float32(0.75), "x": 0.25}, names=["x", "v"]).action == expected["action"]
     assert named.predict({"speed": 0.75, "place": 0.25})[0] == named.predict([0.25, 0.75])[0]
+    with pytest.raises(ParameterError, match=r"^observation: no 'place' was given; there are place, speed$"):
+        named.predict({})
     compiled = spaql.Tessera("oil", seed=0).learn(iterations=10)
     assert compiled.predict({"position": 0.5})[0].tolist() == compiled.predict([0.5])[0].tolist()
     assert compiled.explain({"position": 0.5}).to_dict() == compiled.explain([0.5]).to_dict()

@@ -23,7 +23,8 @@ def test_one_version_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == spaql.__version__
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert citation.get("date-released") == (re.findall(r"^## \[\d\S+\] - (\S+)", changes, re.MULTILINE) or [None])[0]
+    released = re.findall(r"^## \[\d\S+\] - (\S+)", changes, re.MULTILINE)
+    assert str(citation.get("date-released")) == (released or ["None"])[0]
 
 
 @needs_workflows
