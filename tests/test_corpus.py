@@ -135,6 +135,13 @@ def test_a_file_of_the_corpus_is_refused(tmp_path, how):
     assert "\n" not in str(error.value)
 
 
+def test_a_file_of_the_smallest_numbers_learns(tmp_path):
+    path = tmp_path / "agent.spaql"
+    agent = spaql.SPAQL("oil", seed=1, rollouts=2, temperature_max=0.4, temperature_min=0.1).learn(iterations=5)
+    path.write_bytes(with_array(agent, "work-q", put(5e-324)))  # times the temperature it is 0
+    assert spaql.load(path).learn(iterations=5).iterations == 10
+
+
 # What could be saved and not be read --------------------------------------------------------------------------
 
 

@@ -128,8 +128,8 @@ def find_leaf(f, root, points, row):
 def sample_cell(f, root, points, row, temperature, random):
     """Sample a cell of RELEVANT(x) by its Boltzmann weight (algorithm 1): P(B) ~ exp(Q(B) / (temperature * |max Q|)).
 
-    Taking max Q off every Q first changes no probability and cannot overflow.  A maximum of exactly zero would make
-    the paper's normalisation 0/0; there the Q are taken as they are.
+    Taking max Q off every Q first changes no probability and cannot overflow.  A maximum of zero, or so near it that
+    the product is zero, would make the paper's normalisation 0/0; there the Q are taken as they are.
     """
     nodes = f.nodes
     node = root
@@ -149,7 +149,9 @@ def sample_cell(f, root, points, row, temperature, random):
             break
         node = left + (points[row, nodes[node].dim] >= nodes[node].cut)
     f.path[length] = touched
-    scale = temperature * abs(top) if top != 0.0 else temperature
+    scale = temperature * abs(top)
+    if scale == 0.0:
+        scale = temperature
     count = 0
     total = 0.0
     for i in range(length):
