@@ -104,6 +104,9 @@ REFUSED = {
     ),
     "a temperature beyond its ends": lambda: with_array(trained("published"), "annealing", put(1e9, 0)),
     "a best return that nothing reaches": lambda: with_array(trained("published"), "annealing", put(np.nan, 2)),
+    "counts of transitions that overflow": lambda: with_array(
+        trained("adamb"), "model-entries", lambda rows: put(2**63 - 1, 0)(rows["count"])
+    ),
     "steps that were taken back": lambda: with_array(
         trained("aql"), "history", lambda rows: put(10**6, 0)(rows["training_steps"])
     ),

@@ -19,7 +19,7 @@ from spaql.partition.kernels import NONE
 from spaql.partition.partition import Partition
 from spaql.partition.spaces import Floats
 from spaql.problems.base import LARGEST_REWARD, failed
-from spaql.validation import check_number, check_whole
+from spaql.validation import MOST_COUNTED, check_number, check_whole
 
 _LONGEST = 10_000
 
@@ -168,8 +168,10 @@ def restore_transitions(arrays: Mapping[str, NDArray[Any]], owners: int, nodes: 
     if not ((first >= NONE) & (first < len(entries))).all():
         raise ValueError("corrupt lists of transitions")
     behind = (entries["next"] == NONE) | ((entries["next"] > place) & (entries["next"] < len(entries)))
-    if not (behind & (entries["node"] >= 0) & (entries["node"] < nodes) & (entries["count"] > 0)).all():
+    if not (behind & (entries["node"] >= 0) & (entries["node"] < nodes)).all():
         raise ValueError("corrupt lists of transitions")
+    if not ((entries["count"] > 0) & (entries["count"] <= MOST_COUNTED)).all():
+        raise ValueError(f"transitions: counts below 1 or beyond {MOST_COUNTED:g}")
     check_apart(first, entries["next"])
     records = make_records(len(entries), ENTRY)
     records[:] = entries
